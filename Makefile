@@ -1,0 +1,33 @@
+# The few commands there are. `make demo` and `make test` set up everything they need in .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+SETUP := .venv/.set-up
+
+.PHONY: demo test check bench clean
+
+$(SETUP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
+	$(BIN)/pip install --quiet -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet -c constraints.txt --editable '.[torch,postgresql]' --group dev
+	touch $@
+
+demo: $(SETUP)
+	$(BIN)/python examples/demo.py
+
+test: $(SETUP)
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(SETUP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+	$(BIN)/typos
+
+bench: $(SETUP)
+	for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

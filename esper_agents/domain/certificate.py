@@ -1,0 +1,91 @@
+"""A certificate: everything that is on record about one verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from esper_agents.domain.assumption import Assumption, InformationGap
+from esper_agents.domain.evidence import Evidence, SourceFile
+from esper_agents.domain.finding import Finding
+from esper_agents.domain.handoff import ConsultAnswer, Handoff
+from esper_agents.domain.move import RiskAssessment
+from esper_agents.domain.project import Revision
+from esper_agents.domain.route import Route
+from esper_agents.domain.task import Task
+from esper_agents.domain.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The exact definition of an agent that took part.
+
+    Attributes:
+        agent: Its name.
+        sha256: Digest of the definition's bytes.
+        reasoner: What decided its moves, such as `playbook`.
+        reasoner_sha256: Digest of the playbook's source, or empty.
+        provider: Distribution and version that the reasoner came from.
+    """
+
+    agent: str
+    sha256: str
+    reasoner: str
+    reasoner_sha256: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Everything that is on record about one verdict; a pure function of the session's ledger.
+
+    Attributes:
+        id: `crt_` identifier.
+        issued_at: When the judgement was concluded, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        session: `ses_` identifier.
+        project: The project's name.
+        agent: Who concluded.
+        descriptor: What sort of work it was, such as `code_review`; letters, digits and `_`.
+        component: What was judged, such as `examples_train`; letters, digits and `_`.
+        task: What was asked.
+        route: How the first agent was chosen.
+        handoffs: The chain, in order.
+        consults: What other agents were asked.
+        definitions: The agents that took part, in order of appearance.
+        verdict: What is concluded.
+        summary: The concluding agent's words.
+        findings: All findings of the session, worst first.
+        evidence: All evidence of the session, in order.
+        examined: Every file that was read, by path.
+        revision: What git knew at the start.
+        assumptions: What was taken for granted, with what became of it.
+        gaps: What could not be known, each with the command that would close it.
+        caveats: What must be verified before relying on it.
+        next_steps: What should be done next.
+        risks: The risk section.
+        environment: Names and versions of what it ran on.
+    """
+
+    id: str
+    issued_at: str
+    session: str
+    project: str
+    agent: str
+    descriptor: str
+    component: str
+    task: Task
+    route: Route
+    handoffs: tuple[Handoff, ...]
+    consults: tuple[ConsultAnswer, ...]
+    definitions: tuple[Definition, ...]
+    verdict: Verdict
+    summary: str
+    findings: tuple[Finding, ...]
+    evidence: tuple[Evidence, ...]
+    examined: tuple[SourceFile, ...]
+    revision: Revision
+    assumptions: tuple[Assumption, ...]
+    gaps: tuple[InformationGap, ...]
+    caveats: tuple[str, ...]
+    next_steps: tuple[str, ...]
+    risks: RiskAssessment
+    environment: dict[str, str]

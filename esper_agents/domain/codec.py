@@ -1,0 +1,54 @@
+"""Domain types to JSON text and back, checked on the way in, and the digest of a JSON value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
+
+# Arguments and outputs of tools as they stand in the ledger. Deeply checked where outside text comes in.
+JsonObject: TypeAlias = Mapping[str, Any]
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(shape)
+
+
+def encode(thing: object, shape: Any = None) -> str:
+    """Return a domain value as compact JSON text.
+
+    Args:
+        thing: A domain value.
+        shape: Its annotation, where its own class does not say it (unions).
+    """
+    return str(_adapter(type(thing) if shape is None else shape).dump_json(thing).decode())
+
+
+def decode(shape: type[T], text: str | bytes) -> T:
+    """Return the domain value that JSON text holds.
+
+    Raises:
+        pydantic.ValidationError: The text does not hold a `shape`.
+    """
+    value: T = _adapter(shape).validate_json(text)
+    return value
+
+
+def canonical(value: JsonObject | Sequence[Any]) -> bytes:
+    """Return JSON bytes that equal values share: sorted members, no spaces, UTF-8."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def digest(value: JsonObject | Sequence[Any]) -> str:
+    """Return the sha256 of a JSON value, as 64 hex digits."""
+    return sha256(canonical(value)).hexdigest()

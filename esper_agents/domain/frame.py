@@ -1,0 +1,66 @@
+"""A frame as its reasoner sees it: what it begins with, and the turns so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from esper_agents.domain.agent import Agent
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.finding import Finding
+    from esper_agents.domain.handoff import Handoff
+    from esper_agents.domain.ledger import Refusal
+    from esper_agents.domain.memory import Note
+    from esper_agents.domain.move import Move, ToolUse, TurnResult
+    from esper_agents.domain.project import Revision
+    from esper_agents.domain.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What an agent begins a frame with.
+
+    Attributes:
+        agent: The agent itself.
+        task: What was submitted.
+        project: The project's name.
+        revision: What git knew at the start.
+        handoff: What brought the task here, or None for the first agent and for consults.
+        chain: Every handoff so far, in order; the last one is `handoff`.
+        question: What is asked in a consult, else empty.
+        findings: What the session has found so far.
+        evidence: What the session has measured or read so far.
+        notes: What the agent remembers of the project, newest first.
+        tools: What it may call.
+        agents: The names of all agents that a task can go to.
+    """
+
+    agent: Agent
+    task: Task
+    project: str
+    revision: Revision
+    handoff: Handoff | None
+    chain: tuple[Handoff, ...]
+    question: str
+    findings: tuple[Finding, ...]
+    evidence: tuple[Evidence, ...]
+    notes: tuple[Note, ...]
+    tools: tuple[ToolUse, ...]
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One settled turn.
+
+    Attributes:
+        move: What the reasoner decided.
+        record: What the reasoner wanted back with its history.
+        result: What came of it.
+    """
+
+    move: Move
+    record: JsonObject
+    result: TurnResult | Refusal

@@ -1,0 +1,32 @@
+"""Identifiers: UUID version 7 with a prefix that says what they name."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+
+class Prefix(StrEnum):
+    """What an identifier names."""
+
+    SESSION = "ses"
+    CERTIFICATE = "crt"
+    EVIDENCE = "ev"
+    FINDING = "fnd"
+    QUESTION = "qst"
+    NOTE = "mem"
+
+
+_IDENTIFIER = re.compile(r"(?:ses|crt|ev|fnd|qst|mem)_[0-9a-f]{32}")
+
+
+def new_id(prefix: Prefix) -> str:
+    """Return a fresh identifier such as `ses_0198f0...`; later ones sort after earlier ones."""
+    from uuid_utils import uuid7
+
+    return f"{prefix}_{uuid7().hex}"
+
+
+def is_id(text: str) -> bool:
+    """Return whether the whole text is an identifier, of any prefix."""
+    return _IDENTIFIER.fullmatch(text) is not None

@@ -1,0 +1,204 @@
+"""The ledger's rows: what kinds there are, how they are keyed, and what each holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from esper_agents.domain.agent import Agent
+from esper_agents.domain.certificate import Definition
+from esper_agents.domain.codec import JsonObject
+from esper_agents.domain.finding import Finding
+from esper_agents.domain.handoff import Handoff
+from esper_agents.domain.memory import Note
+from esper_agents.domain.move import Move
+from esper_agents.domain.verdict import Verdict
+
+
+class RowKind(StrEnum):
+    """What a row says has happened."""
+
+    SUBMITTED = "submitted"
+    ROUTED = "routed"
+    REFUSED = "refused"
+    OPENED = "opened"
+    DECIDING = "deciding"
+    MOVED = "moved"
+    MOVE_REFUSED = "move-refused"
+    ASKED = "asked"
+    ANSWERED = "answered"
+    CALLING = "calling"
+    CALLED = "called"
+    HANDED_OFF = "handed-off"
+    CONCLUDED = "concluded"
+    CERTIFIED = "certified"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """What names a row within its session; no two rows share it.
+
+    Attributes:
+        frame: Whose turn, from 1; 0 for rows of the session itself.
+        step: Which turn of the frame, from 1; 0 for rows of the frame itself.
+        call: Which call of the turn, from 0.
+        kind: What has happened.
+    """
+
+    frame: int
+    step: int
+    call: int
+    kind: RowKind
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the ledger.
+
+    Attributes:
+        seq: Its number; later rows have greater ones, over all sessions.
+        key: What names it.
+        at: When it was written, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        body: What it holds, as JSON text.
+    """
+
+    seq: int
+    key: RowKey
+    at: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A frame began: one agent's turn at the task, or a consult inside one.
+
+    Attributes:
+        agent: The agent as it was defined at that time.
+        definition: Digests of the definition and of what decides its moves.
+        parent: The frame that consults, or 0.
+        parent_step: Its turn that consults, or 0.
+        question: What is asked in a consult, or empty.
+        handoff: What brought the task here, or None.
+        notes: What the agent remembers of the project.
+    """
+
+    agent: Agent
+    definition: Definition
+    parent: int
+    parent_step: int
+    question: str
+    handoff: Handoff | None
+    notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A reasoner decided.
+
+    Attributes:
+        move: What it decided.
+        record: What the reasoner wants back with its history; nobody else reads it.
+    """
+
+    move: Move
+    record: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A move could not be carried out; the reasoner is told and decides again.
+
+    Attributes:
+        reasons: Why, one sentence each.
+    """
+
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something that a person must answer before the turn can go on.
+
+    Attributes:
+        id: `qst_` identifier.
+        text: What is asked.
+        options: The answers to choose from; empty where any text will do.
+        tool: For an approval, the tool; else empty.
+        arguments: For an approval, what the tool would be called with.
+        arguments_sha256: For an approval, digest of the arguments; else empty.
+    """
+
+    id: str
+    text: str
+    options: tuple[str, ...]
+    tool: str
+    arguments: JsonObject
+    arguments_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """A tool call is about to start.
+
+    Attributes:
+        evidence: The identifier that its evidence will have.
+        tool: The tool.
+        arguments_sha256: Digest of the arguments.
+    """
+
+    evidence: str
+    tool: str
+    arguments_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOff:
+    """The task went to another agent.
+
+    Attributes:
+        handoff: The packet.
+        findings: What the sender claimed beyond what its tools found, recorded.
+    """
+
+    handoff: Handoff
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """A frame ended with a judgement or, in a consult, an answer.
+
+    Attributes:
+        certificate: The identifier of the certificate to come; empty in a consult.
+        findings: What the agent claimed beyond what its tools found, recorded.
+        verdict: What is concluded; None in a consult.
+    """
+
+    certificate: str
+    findings: tuple[Finding, ...]
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """The certificate is in the archive.
+
+    Attributes:
+        certificate: Its identifier.
+        sha256: Digest of its bytes.
+    """
+
+    certificate: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A person ended the session without a verdict.
+
+    Attributes:
+        by: Who.
+    """
+
+    by: str

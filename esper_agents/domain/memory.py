@@ -1,0 +1,69 @@
+"""Memory: what an agent keeps between sessions, and where each fact came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class NoteKind(StrEnum):
+    """Which of the three documents a note belongs to."""
+
+    WORKING = "working-memory"
+    DECISION = "decisions-log"
+    ACTION = "next-actions"
+
+
+class NoteState(StrEnum):
+    """What became of a note."""
+
+    CURRENT = "current"
+    SUPERSEDED = "superseded"
+    DONE = "done"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDigest:
+    """A file that a note speaks of, as it was.
+
+    Attributes:
+        path: Relative to the project.
+        sha256: Digest of its bytes.
+    """
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing an agent keeps.
+
+    Attributes:
+        id: `mem_` identifier.
+        agent: Whose it is.
+        kind: Which document it belongs to.
+        state: What became of it.
+        subject: What names it across sessions, such as a finding's fingerprint; one note is current for each subject.
+        text: What is kept.
+        command: For an action, the command that does it; else empty.
+        session: The session it came from.
+        certificate: The certificate it came from, or empty.
+        commit: The commit at that time, or empty.
+        sources: The files it speaks of.
+        written_at: When, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+    """
+
+    id: str
+    agent: str
+    kind: NoteKind
+    state: NoteState
+    subject: str
+    text: str
+    command: str
+    session: str
+    certificate: str
+    commit: str
+    sources: tuple[SourceDigest, ...]
+    written_at: str

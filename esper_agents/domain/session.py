@@ -1,0 +1,87 @@
+"""A session: one durable run of a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from esper_agents.domain.codec import JsonObject
+from esper_agents.domain.project import Revision
+from esper_agents.domain.task import Task
+
+
+class SessionState(StrEnum):
+    """Where a session is, as its ledger says."""
+
+    OPEN = "open"
+    WAITING = "waiting"
+    DONE = "done"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a session begins with.
+
+    Attributes:
+        task: What was submitted.
+        project: The project's name.
+        revision: What git knew at the start.
+        environment: Names and versions of what it runs on.
+        person: Who submitted it.
+    """
+
+    task: Task
+    project: str
+    revision: Revision
+    environment: dict[str, str]
+    person: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A session in a listing.
+
+    Attributes:
+        id: `ses_` identifier.
+        request: What was asked.
+        state: Where it is.
+        agent: Who has the task, or had it last.
+        certificate: The certificate it ended with, or empty.
+        created_at: When it was submitted.
+        changed_at: When it last got a row.
+        is_owned: Whether a live process is working on it.
+    """
+
+    id: str
+    request: str
+    state: SessionState
+    agent: str
+    certificate: str
+    created_at: str
+    changed_at: str
+    is_owned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A ledger row as people and programs watch it.
+
+    Attributes:
+        seq: The row's number; later rows have greater ones.
+        at: When.
+        frame: Whose turn, from 1; 0 for rows of the session itself.
+        step: Which turn of the frame.
+        call: Which call of the turn.
+        kind: `domain.ledger.RowKind` as text.
+        body: The row's content.
+    """
+
+    seq: int
+    at: str
+    frame: int
+    step: int
+    call: int
+    kind: str
+    body: JsonObject

@@ -1,0 +1,30 @@
+"""A task: what a person submits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from esper_agents.domain.status import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a person submits.
+
+    Attributes:
+        request: What they ask, in their words.
+        paths: What it is about, relative to the project, with forward slashes; empty where no code is attached.
+        kind: The kind of question, from the words of the request.
+        kind_because: The words that decided the kind.
+        agent: The agent the person asked for by name, else empty.
+        again: Identifier of the certificate whose question is asked again, else empty.
+        options: Further options, by name.
+    """
+
+    request: str
+    paths: tuple[str, ...]
+    kind: Kind
+    kind_because: str
+    agent: str = ""
+    again: str = ""
+    options: dict[str, str] = field(default_factory=dict)

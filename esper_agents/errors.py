@@ -1,0 +1,163 @@
+"""Every error that esper-agents raises on purpose, and every code it exits with.
+
+EsperError
+├── UsageError ............... 2  wrong usage or bad input
+│   ├── NotFoundError ........ 2  a name that nothing answers to (nearest names offered)
+│   ├── InputFileError ....... 2  a path that cannot be reviewed
+│   ├── DefinitionError ...... 2  an agent or configuration file that cannot be used
+│   └── RefusedError ......... 2  the router will not take the task
+├── EvidenceError ............ 4  something could not be measured or read
+├── IntegrityError ........... 7  a certificate or archive that is not what it was
+├── BusyError ................ 75 another process owns the session
+│   └── LeaseLostError ....... 75 the lease went to another owner while this one was working
+├── DriftError ............... 1  a playbook no longer makes the moves that the ledger recorded
+├── ReasonerError ............ 1  a reasoner made a move that cannot be carried out
+└── StorageError ............. 1  the database or its disk does not work
+    └── NewerDatabaseError ... 1  the database was written by a newer esper-agents
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class ExitCode(IntEnum):
+    """What the command line exits with, for verdicts and for errors alike."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    AGAINST = 3
+    UNDECIDED = 4
+    BUDGET = 5
+    EMERGENCY_STOP = 6
+    TAMPERED = 7
+    NOT_CURRENT = 8
+    WAITING = 9
+    CANCELLED = 10
+    BUSY = 75
+    INTERRUPTED = 130
+
+
+def _rebuild(cls: type[EsperError], state: dict[str, object]) -> EsperError:
+    error = cls.__new__(cls)
+    error.__dict__.update(state)
+    error.args = (error.problem,)
+    return error
+
+
+class EsperError(Exception):
+    """One line that says what is wrong and one that says how to mend it.
+
+    Attributes:
+        problem: What is wrong; lower case, no full stop.
+        remedy: A command or an edit that mends it and can be made now.
+        exit_code: What the command line exits with.
+    """
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+
+    def __init__(self, problem: str, *, remedy: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[Callable[..., EsperError], tuple[type[EsperError], dict[str, object]]]:
+        """Survive pickling whatever the subclass's own signature is."""
+        return _rebuild, (type(self), dict(self.__dict__))
+
+
+class UsageError(EsperError):
+    """The person asked for something that cannot be done as asked."""
+
+    exit_code = ExitCode.USAGE
+
+
+class NotFoundError(UsageError):
+    """A name that nothing answers to.
+
+    Attributes:
+        what: The kind of thing, such as `agent`.
+        name: The name that was given.
+    """
+
+    def __init__(self, what: str, name: str, known: Iterable[str], *, listing: str) -> None:
+        close = get_close_matches(name, sorted(known), n=3, cutoff=0.5)
+        hint = "did you mean " + " or ".join(repr(each) for each in close) + "?" if close else f"run `{listing}`"
+        super().__init__(f"no {what} named {name!r}", remedy=hint)
+        self.what = what
+        self.name = name
+
+
+class InputFileError(UsageError):
+    """A path that cannot be reviewed.
+
+    Attributes:
+        path: The path as the person gave it.
+    """
+
+    def __init__(self, path: str, problem: str, *, remedy: str) -> None:
+        super().__init__(f"{problem}: {path!r}", remedy=remedy)
+        self.path = path
+
+
+class DefinitionError(UsageError):
+    """An agent, policy or configuration file that cannot be used.
+
+    Attributes:
+        path: The file.
+        line: The line, from 1, or None where the whole file is meant.
+    """
+
+    def __init__(self, path: str, problem: str, *, remedy: str, line: int | None = None) -> None:
+        where = path if line is None else f"{path}:{line}"
+        super().__init__(f"{where}: {problem}", remedy=remedy)
+        self.path = path
+        self.line = line
+
+
+class RefusedError(UsageError):
+    """The router will not take the task: it is nobody's subject here."""
+
+
+class EvidenceError(EsperError):
+    """Something could not be measured or read; never a zero, and the verdict stays undecided."""
+
+    exit_code = ExitCode.UNDECIDED
+
+
+class IntegrityError(EsperError):
+    """A certificate or archive that is not what it was when it was issued."""
+
+    exit_code = ExitCode.TAMPERED
+
+
+class BusyError(EsperError):
+    """Another process owns the session."""
+
+    exit_code = ExitCode.BUSY
+
+
+class LeaseLostError(BusyError):
+    """The lease went to another owner while this one was working; nothing of it was written."""
+
+
+class DriftError(EsperError):
+    """A playbook no longer makes the moves that the ledger recorded."""
+
+
+class ReasonerError(EsperError):
+    """A reasoner made a move that cannot be carried out."""
+
+
+class StorageError(EsperError):
+    """The database, or the disk under it, does not work."""
+
+
+class NewerDatabaseError(StorageError):
+    """The database was written by a newer esper-agents."""

@@ -1,0 +1,35 @@
+"""Where our data folders and the program's own files are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def data_folder(name: str) -> Path:
+    """Return one of the data folders: from the wheel where it is packed, else from the checkout.
+
+    Args:
+        name: `prompts`, `certificates`, `memory` or `alembic`.
+    """
+    packed = _PACKAGE / "_data" / name
+    return packed if packed.is_dir() else _PACKAGE.parent / name
+
+
+def home() -> Path:
+    """Return the folder that everything the program writes lives in; `ESPER_HOME` moves it."""
+    from platformdirs import user_data_path
+
+    moved = os.environ.get("ESPER_HOME")
+    return Path(moved).expanduser().absolute() if moved else user_data_path("esper-agents", appauthor=False)
+
+
+def project_home(key: str) -> Path:
+    """Return the folder in which the program keeps what belongs to one project.
+
+    Args:
+        key: `domain.project.Project.key`.
+    """
+    return home() / "projects" / key
