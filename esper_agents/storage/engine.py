@@ -1,0 +1,111 @@
+"""The database engine: SQLite set up for many processes, PostgreSQL by URL, failures in our own words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import URL, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from esper_agents.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+_BUSY_TIMEOUT_S = 30
+WRITES = "esper_writes"
+
+
+def database_url(default_file: Path) -> URL:
+    """Return where the rows live: `ESPER_DATABASE_URL`, else the SQLite file given.
+
+    Raises:
+        UsageError: `ESPER_DATABASE_URL` is no database URL.
+    """
+    text = os.environ.get("ESPER_DATABASE_URL")
+    if not text:
+        return URL.create("sqlite", database=str(default_file))
+    try:
+        return make_url(text)
+    except SQLAlchemyError as error:
+        problem = "ESPER_DATABASE_URL is not a database URL"
+        raise UsageError(problem, remedy="set it to postgresql://user@host/name, or unset it") from error
+
+
+def open_engine(url: URL) -> Engine:
+    """Return an engine whose transactions do not deadlock between processes.
+
+    Write transactions on SQLite begin IMMEDIATE: a deferred one that turns into a writer fails at once,
+    whatever the timeout.
+    """
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    engine = create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_S})
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: Any, _record: object) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        # FULL, not NORMAL: a row that was acknowledged must survive a power cut.
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+@contextmanager
+def in_our_words(where: str) -> Iterator[None]:
+    """Turn failures of the database and its disk into `StorageError`.
+
+    Args:
+        where: The database, as a person knows it.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        raise _explained(error.orig or error, where) from error
+    except sqlite3.Error as error:
+        # The pragmas of a new connection run before SQLAlchemy wraps errors.
+        raise _explained(error, where) from error
+    except OSError as error:
+        raise StorageError(
+            f"cannot use {where!r}: {error.strerror or error}", remedy="make it writable or set ESPER_HOME"
+        ) from error
+
+
+# What SQLite and psycopg say, and what a person can do about it.
+_REMEDIES = (
+    (
+        "not a database",
+        "is damaged or no database",
+        "move the file away and run the command again, or restore a backup",
+    ),
+    ("malformed", "is damaged", "move the file away and run the command again, or restore a backup"),
+    ("readonly", "is read-only", "make the file and its folder writable, or set ESPER_HOME to a folder that is"),
+    ("unable to open", "cannot be opened", "make its folder exist and writable, or set ESPER_HOME to one that is"),
+    ("full", "has no room left on its disk", "free some space and run `esper resume`; what was recorded is kept"),
+    ("disk i/o", "has a failing or full disk", "free some space and run `esper resume`; what was recorded is kept"),
+    ("locked", "is locked by another program", "close the other program and run the command again"),
+    ("connection", "cannot be reached", "start the database server or correct ESPER_DATABASE_URL"),
+)
+
+
+def _explained(error: BaseException, where: str) -> StorageError:
+    said = str(error).strip() or type(error).__name__
+    lowered = said.lower()
+    for words, problem, remedy in _REMEDIES:
+        if words in lowered:
+            return StorageError(f"the database {where!r} {problem}", remedy=remedy)
+    return StorageError(f"the database {where!r} refused: {said.splitlines()[0]}", remedy="run `esper doctor`")

@@ -1,0 +1,69 @@
+"""Brings the database to the newest shape at first use, under a lock, looking before it leaps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import inspect, text
+
+from esper_agents.errors import NewerDatabaseError, StorageError
+from esper_agents.paths import data_folder
+from esper_agents.storage.engine import WRITES
+from esper_agents.storage.tables import HEAD
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+# Any number that only we use; PostgreSQL's advisory locks are named by numbers.
+_LOCK = 0x65737065
+
+
+def ensure_schema(engine: Engine) -> None:
+    """Bring the database to the newest shape.
+
+    The embedded SQLite is upgraded without asking. Looking costs one statement; only an older or empty database
+    pays for loading Alembic. Processes that start at once wait for one another.
+
+    Raises:
+        NewerDatabaseError: A newer esper-agents wrote it.
+        StorageError: An older shared database, which only `alembic upgrade head` may change.
+    """
+    with engine.connect() as connection:
+        if _is_current(connection):
+            return
+    with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        if not _is_current(connection):
+            upgrade(connection)
+
+
+def _is_current(connection: Connection) -> bool:
+    found = version(connection)
+    if found > HEAD:
+        raise NewerDatabaseError(
+            f"the database has shape {found}, this esper-agents knows up to {HEAD}",
+            remedy="pip install --upgrade esper-agents",
+        )
+    if found and found < HEAD and connection.dialect.name != "sqlite":
+        raise StorageError(f"the shared database has the older shape {found}", remedy="alembic upgrade head")
+    return found == HEAD
+
+
+def version(connection: Connection) -> str:
+    """Return the shape that the database has, such as `0001`; empty for an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return ""
+    return str(connection.scalar(text("SELECT version_num FROM alembic_version")) or "")
+
+
+def upgrade(connection: Connection) -> None:
+    """Run every migration that is missing, inside the connection's transaction."""
+    from alembic.config import Config
+
+    from alembic import command
+
+    config = Config()
+    config.set_main_option("script_location", str(data_folder("alembic")).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

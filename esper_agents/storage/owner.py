@@ -1,0 +1,41 @@
+"""Who holds a lease: a process that can be told alive from dead on the machine it runs on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def _machine() -> str:
+    """Name the machine and the process namespace, since only inside one of them a process id means anything."""
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        namespace, boot = "", platform.node()
+    return f"{platform.node()}|{boot}|{namespace}"
+
+
+def _started(process_id: int) -> str:
+    """Return when a living process started, or empty: the same id with another start is another process."""
+    import psutil
+
+    try:
+        process = psutil.Process(process_id)
+        return "" if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
+    except psutil.Error:
+        return ""
+
+
+def this_process() -> str:
+    """Return what this process signs its leases with."""
+    return f"{_machine()}|{os.getpid()}|{_started(os.getpid())}"
+
+
+def is_dead(owner: str) -> bool:
+    """Return whether an owner is known to be dead; owners on other machines are never known to be."""
+    machine, process_id, started = owner.rsplit("|", 2) if owner.count("|") >= 2 else ("", "", "")  # noqa: PLR2004
+    return machine == _machine() and process_id.isdecimal() and _started(int(process_id)) != started

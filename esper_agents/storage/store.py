@@ -1,0 +1,128 @@
+"""The store: transactions, the clock, and a thread of its own for callers that are asynchronous."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import text
+
+from esper_agents.storage.engine import WRITES, in_our_words, open_engine
+from esper_agents.storage.migrate import ensure_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy import URL, Connection
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# The database's clock, not the process's: owners on several machines must agree on when a lease ends.
+_NOW_MS = {
+    "sqlite": "SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
+    "postgresql": "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+}
+
+
+def database_clock(connection: Connection) -> int:
+    """Return the database's time, in milliseconds since 1970 UTC."""
+    return int(connection.scalar(text(_NOW_MS[connection.dialect.name])) or 0)
+
+
+def timestamp(now_ms: int) -> str:
+    """Return a time as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+
+    Args:
+        now_ms: Milliseconds since 1970 UTC.
+    """
+    from datetime import UTC, datetime
+
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{now_ms % 1000:03d}Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transaction that writes.
+
+    Attributes:
+        connection: Where its statements go.
+        now_ms: The time of all its rows, in milliseconds since 1970 UTC.
+    """
+
+    connection: Connection
+    now_ms: int
+
+    @property
+    def at(self) -> str:
+        """The time of all its rows, as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
+        return timestamp(self.now_ms)
+
+
+class Store:
+    """A database in its newest shape. Only this opens connections."""
+
+    def __init__(self, url: URL, *, clock: Callable[[Connection], int] = database_clock) -> None:
+        """Open the database, and bring an embedded one to the newest shape.
+
+        Args:
+            url: Where it is.
+            clock: Where time comes from; tests freeze it.
+
+        Raises:
+            StorageError: It cannot be used; NewerDatabaseError: it was written by a newer esper-agents.
+        """
+        self.where = url.database if url.get_backend_name() == "sqlite" else url.render_as_string()
+        self._clock = clock
+        with in_our_words(str(self.where)):
+            if url.get_backend_name() == "sqlite" and url.database:
+                _make_private_folder(url.database)
+            self._engine = open_engine(url)
+            ensure_schema(self._engine)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection that sees one state of the database."""
+        with in_our_words(str(self.where)), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Yield a transaction; all of it is durable when the block ends, or none."""
+        with in_our_words(str(self.where)), self._engine.connect() as plain:
+            connection = plain.execution_options(**{WRITES: True})
+            with connection.begin():
+                yield Transaction(connection, self._clock(connection))
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+
+def _make_private_folder(database: str) -> None:
+    from pathlib import Path
+
+    folder = Path(database).parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+class AsyncStore:
+    """The store on one thread of its own, so that a blocked writer blocks nobody's event loop."""
+
+    def __init__(self, store: Store) -> None:
+        """Start the thread at the first call."""
+        self.store = store
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="esper-store")
+
+    async def run(self, work: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what `work(store, ...)` returns, computed on the store's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self.store, *args, **kwargs))
+
+    def close(self) -> None:
+        """Wait for the thread and close the store."""
+        self._thread.shutdown(wait=True)
+        self.store.close()
