@@ -1,0 +1,96 @@
+"""The rules there are: those in `rules/`, those of installed packages, and those of modules that are handed over."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+from esper_agents.errors import DefinitionError, NotFoundError
+from esper_agents.review import rules as own_rules
+from esper_agents.review.rule import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from types import ModuleType
+
+    from esper_agents.domain.finding import Category
+
+GROUP = "esper_agents.rules"
+LISTING = "esper review --list-rules"
+
+
+def catalogue(extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:
+    """Return one object of every rule, by code.
+
+    Args:
+        extra: Modules with further rules in them.
+
+    Raises:
+        DefinitionError: Two rules share a code, or a package's rules cannot be loaded.
+    """
+    found: dict[str, Rule] = {}
+    for rule in (*_installed(), *(rule for module in extra for rule in _rules_of(module))):
+        if (other := found.get(rule.code)) is not None and type(other) is not type(rule):
+            where = inspect.getsourcefile(type(rule)) or type(rule).__module__
+            raise DefinitionError(
+                where, f"code {rule.code} is taken by {other.name}", remedy="give the rule another code"
+            )
+        found[rule.code] = rule
+    return tuple(found[code] for code in sorted(found))
+
+
+def select(
+    rules: Iterable[Rule], *, categories: Collection[Category] | None, names: Collection[str] | None
+) -> tuple[Rule, ...]:
+    """Return the rules of these categories and, where names are given, with these codes or names only.
+
+    Raises:
+        NotFoundError: A name that no rule has.
+    """
+    rules = tuple(rules)
+    wanted = None if names is None else {find(name, rules).code for name in names}
+    return tuple(
+        rule
+        for rule in rules
+        if (categories is None or rule.category in categories) and (wanted is None or rule.code in wanted)
+    )
+
+
+def find(name: str, rules: Iterable[Rule]) -> Rule:
+    """Return the rule with a code or name, in any case of letters.
+
+    Raises:
+        NotFoundError: No rule has it.
+    """
+    known = {key: rule for rule in rules for key in (rule.code, rule.name)}
+    for key in (name, name.upper(), name.lower()):
+        if key in known:
+            return known[key]
+    raise NotFoundError("rule", name, known, listing=LISTING)
+
+
+@cache
+def _installed() -> tuple[Rule, ...]:
+    own = (import_module(f"{own_rules.__name__}.{each.name}") for each in iter_modules(own_rules.__path__))
+    return tuple(rule for module in own for rule in _rules_of(module)) + tuple(_from_packages())
+
+
+def _from_packages() -> Iterator[Rule]:
+    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
+        try:
+            loaded = point.load()
+        except (ImportError, AttributeError) as error:
+            where = point.dist.name if point.dist else point.value
+            raise DefinitionError(where, f"rules cannot be loaded: {error}", remedy=f"pip uninstall {where}") from error
+        yield from _rules_of(loaded) if inspect.ismodule(loaded) else (loaded(),)
+
+
+def _rules_of(module: ModuleType) -> Iterator[Rule]:
+    for each in vars(module).values():
+        is_rule = inspect.isclass(each) and issubclass(each, Rule) and not inspect.isabstract(each)
+        if is_rule and each.__module__ == module.__name__:
+            yield each()

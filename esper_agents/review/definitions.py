@@ -1,0 +1,120 @@
+"""What names mean across files: modules, functions, classes, and what classes inherit."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from esper_agents.review.names import tail_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.review.tables import Call, Class, FileTables, Function
+
+# How many imports through `__init__` files are followed.
+_REEXPORTS = 5
+
+
+class Definitions:
+    """Functions and classes of all files, by name.
+
+    Attributes:
+        files: The files, by path.
+    """
+
+    def __init__(self, files: Sequence[FileTables]) -> None:
+        self.files = {file.path: file for file in files}
+
+    @cached_property
+    def functions(self) -> dict[str, list[Function]]:
+        """Functions and methods of all files, by name."""
+        found: dict[str, list[Function]] = {}
+        for file in self.files.values():
+            for function in file.functions:
+                found.setdefault(function.name, []).append(function)
+        return found
+
+    @cached_property
+    def classes(self) -> dict[str, list[Class]]:
+        """Classes of all files, by name."""
+        found: dict[str, list[Class]] = {}
+        for file in self.files.values():
+            for each in file.classes:
+                found.setdefault(each.name, []).append(each)
+        return found
+
+    @cached_property
+    def _modules(self) -> dict[str, list[FileTables]]:
+        """Files by the last part of their module's name."""
+        found: dict[str, list[FileTables]] = {}
+        for file in self.files.values():
+            found.setdefault(tail_of(file.module), []).append(file)
+        return found
+
+    def calls_ending(self, *tails: str) -> Iterator[Call]:
+        """Yield the calls of all files whose last name is one of `tails`."""
+        for file in self.files.values():
+            yield from file.calls_ending(*tails)
+
+    def module(self, name: str) -> FileTables | None:
+        """Return the file that an imported module's name means; `train` also means `src/train.py`."""
+        for file in self._modules.get(tail_of(name), ()):
+            if file.module == name or file.module.endswith(f".{name}"):
+                return file
+        return None
+
+    def function(self, name: str, file: FileTables) -> Function | None:
+        """Return the top-level function that a resolved path means in a file."""
+        place, last = self._definition(name, file)
+        if place is None or last not in self.functions:
+            return None
+        return next((each for each in place.functions[0].inner if each.name == last and each.owner is None), None)
+
+    def class_named(self, name: str, file: FileTables) -> Class | None:
+        """Return the class that a resolved path means in a file."""
+        place, last = self._definition(name, file)
+        return next((each for each in self.classes.get(last, ()) if each.file is place), None)
+
+    def _definition(self, name: str, file: FileTables) -> tuple[FileTables | None, str]:
+        """Return the file that defines a path, following imports, and its name there."""
+        place: FileTables | None = file
+        for _ in range(_REEXPORTS):
+            prefix, _, last = name.rpartition(".")
+            if prefix:
+                place = self.module(prefix)
+            if place is None or last not in place.imports or place.imports[last] == name:
+                return place, last
+            name = place.imports[last]
+        return None, name
+
+    def ancestors(self, owner: Class) -> tuple[list[Class], set[str]]:
+        """Return a class with its bases in these files, nearest first, and the paths of those outside them."""
+        inside, outside = [owner], set[str]()
+        for each in inside:
+            for base in each.bases:
+                found = self.class_named(base, each.file)
+                if found is None:
+                    outside.add(base)
+                elif found not in inside:
+                    inside.append(found)
+        return inside, outside
+
+    def method(self, owner: Class, name: str) -> Function | None:
+        """Return the method a class has, its own or inherited from these files."""
+        return next((each.methods[name] for each in self.ancestors(owner)[0] if name in each.methods), None)
+
+    def is_module(self, owner: Class) -> bool:
+        """Return whether a class is surely a `torch.nn.Module`."""
+        outside = self.ancestors(owner)[1]
+        return any(base.startswith("torch.nn.") or tail_of(base) in {"LightningModule", "Module"} for base in outside)
+
+
+def owner_of(function: Function) -> Class | None:
+    """Return the class whose `self` a function sees, through the functions around it."""
+    current: Function | None = function
+    while current is not None:
+        if current.owner is not None:
+            return current.owner
+        current = current.outer.function if current.outer else None
+    return None

@@ -1,0 +1,114 @@
+"""What a rule is, and what it hands back."""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from esper_agents.domain.finding import Category, Confidence, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import FileTables
+
+# One source, or several by path where the pattern spans files.
+Example: TypeAlias = str | Mapping[str, str]
+
+SEEN = "seen in one function"
+FOLLOWED = "followed through calls"
+INFERRED = "inferred"
+
+_COMPOUND = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.If,
+    ast.With,
+    ast.AsyncWith,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One place where a rule's pattern stands.
+
+    Attributes:
+        line: From 1.
+        column: From 1.
+        end_line: The last line; of a compound statement only its first counts.
+        message: What is wrong here, in one sentence.
+        remedy: What to do about it.
+        confidence: How sure that is.
+        basis: Why it is that sure: `seen in one function`, `followed through calls` or `inferred`, or more exactly.
+        severity: Where it differs from the rule's own.
+    """
+
+    line: int
+    column: int
+    end_line: int
+    message: str
+    remedy: str
+    confidence: Confidence
+    basis: str
+    severity: Severity | None = None
+
+
+class Rule(ABC):
+    """A pattern that the review looks for; a subclass in `review/rules/` or in an installed package is all it takes.
+
+    The subclass's docstring is its page: a first sentence, then the sections `## Why it costs`,
+    `## When it is right` and `## Sources`.
+
+    Attributes:
+        code: `ESP` and three digits; never used for anything else afterwards.
+        name: The pattern, in words joined by hyphens.
+        severity: How much it matters where the hit does not say otherwise.
+        category: Which part of the checklist it belongs to.
+        bad: Source that has the pattern; the rule must find it here.
+        good: The same done right; the rule must be silent.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    severity: ClassVar[Severity]
+    category: ClassVar[Category]
+    bad: ClassVar[Example]
+    good: ClassVar[Example]
+
+    @abstractmethod
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield where the pattern stands in a file.
+
+        Args:
+            file: The tables of the file.
+            index: What is known across all files of the review.
+        """
+
+    def hit(
+        self,
+        node: ast.AST,
+        message: str,
+        *,
+        remedy: str,
+        confidence: Confidence = Confidence.HIGH,
+        basis: str = SEEN,
+        severity: Severity | None = None,
+    ) -> Hit:
+        """Return a hit at a node of the syntax tree."""
+        line: int = getattr(node, "lineno", 1)
+        last: int = line if isinstance(node, _COMPOUND) else getattr(node, "end_lineno", None) or line
+        column: int = getattr(node, "col_offset", 0) + 1
+        return Hit(line, column, last, message, remedy, confidence, basis, severity)
+
+
+def as_files(example: Example) -> Mapping[str, str]:
+    """Return an example as sources by path; a single one is called `train.py`."""
+    return {"train.py": example} if isinstance(example, str) else example

@@ -1,0 +1,137 @@
+"""ESP102: a model is evaluated while it is still in training mode."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.definitions import owner_of
+from esper_agents.review.frameworks import provides_evaluation, runs_the_loop
+from esper_agents.review.models import (
+    forward_calls,
+    gradients_off_around,
+    happens_in,
+    is_evaluating_name,
+    is_held_out,
+    mode_changes_something,
+)
+from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.tables import Block, Call, FileTables, Function
+
+# How many steps from caller to caller are followed.
+_CALLERS = 3
+_BACKWARD = frozenset({"backward", "manual_backward"})
+
+
+class EvaluationInTrainingMode(Rule):
+    """An evaluation whose model nobody has switched to evaluation mode, in a project that trains it.
+
+    ## Why it costs In training mode dropout goes on dropping, and batch normalisation uses the statistics of the
+    batch and updates its own with held-out data. The reported numbers are wrong, and the model is changed by being
+    measured.
+
+    ## When it is right The model has no layer that behaves differently, dropout is wanted at test time (Monte Carlo
+    dropout), or the switch is made elsewhere: `.eval()` and `.train(False)` are looked for in the function, in what
+    it calls and in its callers. A function that nothing in the reviewed files calls is not reported, because its
+    caller may switch.
+
+    ## Sources
+    PyTorch documentation of `torch.nn.Module.eval`; PyTorch notes, "Autograd mechanics", on evaluation mode.
+    """
+
+    code, name = "ESP102", "evaluation-in-training-mode"
+    severity, category = Severity.CRITICAL, Category.CORRECTNESS
+    bad = (
+        "def evaluate(model, loader):\n"
+        "    correct = 0\n"
+        "    with torch.no_grad():\n"
+        "        for x, y in loader:\n"
+        "            correct += (model(x).argmax(1) == y).sum()\n"
+        "    return correct\n"
+        "\n"
+        "\n"
+        "def fit(model, loader, held_out, optimizer):\n"
+        "    for epoch in range(3):\n"
+        "        model.train()\n"
+        "        for x, y in loader:\n"
+        "            optimizer.zero_grad()\n"
+        "            criterion(model(x), y).backward()\n"
+        "            optimizer.step()\n"
+        "        print(evaluate(model, held_out))\n"
+    )
+    good = bad.replace("    correct = 0\n", "    model.eval()\n    correct = 0\n")
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the first forward call of each evaluating loop that no `.eval()` reaches."""
+        seen: set[Block] = set()
+        for call in forward_calls(file, index):
+            loop = call.block.loop
+            if loop is None or loop in seen or not _evaluates(call, loop, index):
+                continue
+            if _is_explained(call, index) or not _is_trained_and_never_switched(call.function, index):
+                continue
+            seen.add(loop)
+            yield self._found(call, index)
+
+    def _found(self, call: Call, index: ProjectIndex) -> Hit:
+        trained_here = any(each.tail in _BACKWARD for each in call.function.calls)
+        caller = next(iter(index.callers(call.function)), None)
+        where = f" (called at {caller.function.file.path}:{caller.line})" if caller and not trained_here else ""
+        return self.hit(
+            call.node,
+            f"{call.path!r} is evaluated{where} in training mode: nothing calls `.eval()` before",
+            remedy=f"call `{call.path}.eval()` before the loop, and `{call.path}.train()` when training goes on",
+            confidence=Confidence.HIGH if trained_here else Confidence.MODERATE,
+            basis=SEEN if trained_here else FOLLOWED,
+        )
+
+
+def _evaluates(call: Call, loop: Block, index: ProjectIndex) -> bool:
+    """Return whether a loop measures a model: gradients are off, nothing goes backward, and a name says so."""
+    names_say_so = is_evaluating_name(call.function.name) or is_held_out(loop)
+    if not names_say_so or call.path.startswith("self.forward") or happens_in(loop, _BACKWARD, index):
+        return False
+    return gradients_off_around(call.block, index)
+
+
+def _is_trained_and_never_switched(function: Function, index: ProjectIndex) -> bool:
+    """Return whether a function belongs to a training program in these files that never switches to evaluation."""
+    around = [function]
+    for _ in range(_CALLERS):
+        around += [call.function for each in around for call in index.callers(each)]
+        around = list(dict.fromkeys(around))
+    if not any(_BACKWARD & index.reached(each) for each in around):
+        return False
+    around.append(function.file.functions[0])
+    owner = owner_of(function)
+    methods = [method for each in index.ancestors(owner)[0] for method in each.methods.values()] if owner else []
+    return not any(_switches(each, index) for each in dict.fromkeys((*around, *methods)))
+
+
+def _switches(function: Function, index: ProjectIndex) -> bool:
+    if ".eval" in index.reached(function):
+        return True
+    return any(call.tail == "train" and call.receiver and _may_be_false(call) for call in function.calls)
+
+
+def _may_be_false(call: Call) -> bool:
+    mode = call.argument(0, "mode")
+    return mode is not None and not (isinstance(mode, ast.Constant) and mode.value is True)
+
+
+def _is_explained(call: Call, index: ProjectIndex) -> bool:
+    function = call.function
+    if provides_evaluation(function, index) or runs_the_loop(function.file):
+        return True
+    owners = [
+        index.class_made_by(origin.value, origin.function, origin.line)
+        for origin in index.origins(call.node.func, function, call.line)
+    ]
+    return any(owner is not None and not mode_changes_something(owner, index) for owner in owners)

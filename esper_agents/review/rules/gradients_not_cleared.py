@@ -1,0 +1,141 @@
+"""ESP101: an optimizer steps on gradients that still hold those of earlier steps."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.frameworks import clears_gradients_itself
+from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.training import (
+    backward_calls,
+    cleared_by_assignment,
+    clears_gradients,
+    is_optimizer_step,
+    reaches_clearing,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.tables import Block, Call, FileTables, Function
+
+_REMEDY = "call `optimizer.zero_grad()` once for every `optimizer.step()`, in the same loop"
+# Calls that take an optimizer without clearing its gradients.
+_HARMLESS = frozenset(
+    {"step", "unscale_", "print", "len", "isinstance", "save", "append", "state_dict", "update", "adjust_learning_rate"}
+)
+
+
+class GradientsNotCleared(Rule):
+    """A loop that sends a loss backward and steps an optimizer, and nothing in it clears the gradients.
+
+    ## Why it costs
+    `.backward()` adds to `.grad`. Without clearing, every step follows the sum of all gradients since the start:
+    training behaves as if the learning rate and the momentum grew with every step, and nothing says so.
+
+    ## When it is right
+    Gradients are gathered over several batches on purpose: then `zero_grad()` stands beside `step()`, in the loop
+    that steps. It counts wherever in that loop it stands, also in a function that the loop calls, as does setting
+    `.grad` to None. Engines that clear by themselves (DeepSpeed) and a backward outside any loop are not reported.
+
+    ## Sources
+    PyTorch documentation of `torch.optim.Optimizer.zero_grad`, and its recipe "Zeroing out gradients in PyTorch".
+    """
+
+    code, name = "ESP101", "gradients-not-cleared"
+    severity, category = Severity.CRITICAL, Category.CORRECTNESS
+    bad = "for x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward()\n    optimizer.step()\n"
+    good = (
+        "for x, y in loader:\n"
+        "    optimizer.zero_grad()\n"
+        "    loss = criterion(model(x), y)\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield one hit for each loop, or function that a loop calls, whose steps never clear."""
+        seen: set[Block] = set()
+        for backward in backward_calls(file):
+            step = _step_after(backward, index)
+            if step is None or clears_gradients_itself(step):
+                continue
+            where = step.block.loop or backward.function.block
+            if where in seen:
+                continue
+            seen.add(where)
+            if step.block.loop is not None:
+                yield from self._in_loop(backward, where, index)
+            else:
+                yield from self._in_step_function(backward, index)
+
+    def _in_loop(self, backward: Call, loop: Block, index: ProjectIndex) -> Iterator[Hit]:
+        if _is_cleared(loop, index):
+            return
+        outside = any(_is_cleared(outer, index) for outer in loop.loops() if outer is not loop)
+        extra = ": `zero_grad` stands only in the loop around it" if outside else ""
+        yield self.hit(
+            backward.node,
+            f"gradients are added up over all steps, because nothing in this loop clears them{extra}",
+            remedy=_REMEDY,
+            basis=SEEN,
+        )
+
+    def _in_step_function(self, backward: Call, index: ProjectIndex) -> Iterator[Hit]:
+        function = backward.function
+        if _is_cleared(function.block, index):
+            return
+        callers = [call for call in index.callers(function) if call.block.loop is not None]
+        if callers and not any(_is_cleared(loop, index) for call in callers for loop in call.block.loops()):
+            first = callers[0]
+            yield self.hit(
+                backward.node,
+                f"gradients are added up over all steps: neither {function.qualname!r} nor the loop that calls it "
+                f"({first.function.file.path}:{first.line}) clears them",
+                remedy=_REMEDY,
+                confidence=Confidence.MODERATE,
+                basis=FOLLOWED,
+            )
+
+
+def _step_after(backward: Call, index: ProjectIndex) -> Call | None:
+    """Return the optimizer step that uses these gradients: in the same function, in the nearest loop round both."""
+    steps = [call for call in backward.function.calls if is_optimizer_step(call, index)]
+    if backward.block.loop is None:
+        return next((call for call in steps if call.block.loop is None), None)
+    shared = [call for call in steps if call.block.loop is not None and backward.block.within(call.block.loop)]
+    return max(shared, key=lambda call: call.line, default=None)
+
+
+def _is_cleared(around: Block, index: ProjectIndex) -> bool:
+    """Return whether anything inside a block may clear gradients, in doubt yes."""
+    function = around.function
+    for each in (function, *_inside(function)):
+        if any(block.within(around) for block in cleared_by_assignment(each)):
+            return True
+        if any(_may_clear(call, index) for call in each.calls if call.block.within(around)):
+            return True
+    return False
+
+
+def _inside(function: Function) -> Iterator[Function]:
+    for each in function.inner:
+        yield each
+        yield from _inside(each)
+
+
+def _may_clear(call: Call, index: ProjectIndex) -> bool:
+    if clears_gradients(call):
+        return True
+    known = index.possible_callees(call)
+    if known:
+        return any(reaches_clearing(each, index) for each in known)
+    return call.tail not in _HARMLESS and any(_is_optimizer_name(each) for each in call.node.args)
+
+
+def _is_optimizer_name(argument: ast.expr) -> bool:
+    return isinstance(argument, ast.Name) and argument.id.lower() in {"optimizer", "optim", "opt", "optimiser"}

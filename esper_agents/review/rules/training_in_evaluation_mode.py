@@ -1,0 +1,105 @@
+"""ESP103: training goes on in evaluation mode after the first evaluation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.index import argument_for
+from esper_agents.review.models import forward_calls, switches
+from esper_agents.review.names import dotted
+from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.training import innermost_training_loops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.tables import Block, Call, FileTables, Function
+
+
+class TrainingInEvaluationMode(Rule):
+    """A loop that trains and evaluates a model in turn, and never switches it back to training mode.
+
+    ## Why it costs `.eval()` stays in force. From the second round on dropout no longer drops and batch normalisation
+    no longer learns its
+    statistics: the model trains without the regularisation it was given, and nothing says so.
+
+    ## When it is right
+    Normalisation and dropout are frozen on purpose: then `.eval()` stands before the loop and not in it. A `.train()`
+    anywhere in the loop, also in a function that it calls, is enough, as is `model.train(was_training)`.
+
+    ## Sources
+    PyTorch documentation of `torch.nn.Module.train` and `torch.nn.Module.eval`.
+    """
+
+    code, name = "ESP103", "training-in-evaluation-mode"
+    severity, category = Severity.CRITICAL, Category.CORRECTNESS
+    bad = (
+        "model.train()\n"
+        "for epoch in range(3):\n"
+        "    for x, y in loader:\n"
+        "        optimizer.zero_grad()\n"
+        "        criterion(model(x), y).backward()\n"
+        "        optimizer.step()\n"
+        "    model.eval()\n"
+        "    with torch.no_grad():\n"
+        "        print(criterion(model(held_out), targets))\n"
+    )
+    good = bad.replace("model.train()\nfor epoch in range(3):\n", "for epoch in range(3):\n    model.train()\n")
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield what switches a model to evaluation in a loop that goes on training it."""
+        trained = {call.path for call in forward_calls(file, index)}
+        for inner, _ in innermost_training_loops(file):
+            for loop in inner.loops():
+                if not any(_switches_back(call, index) for call in _calls_in(loop)):
+                    yield from self._left_in_evaluation(loop, inner, trained, index)
+
+    def _left_in_evaluation(self, loop: Block, inner: Block, trained: set[str], index: ProjectIndex) -> Iterator[Hit]:
+        models = {path for path in trained if any(call.path == path for call in _calls_in(inner))}
+        for call in _calls_in(loop):
+            if any(
+                call is each.call and each.path in models
+                for each in switches(loop.function)
+                if each.to_training is False
+            ):
+                yield self._found(call, call.receiver, SEEN)
+            for function in index.callees(call):
+                for path in models:
+                    if _leaves_in_evaluation(call, function, path):
+                        yield self._found(call, path, FOLLOWED)
+
+    def _found(self, call: Call, path: str, basis: str) -> Hit:
+        return self.hit(
+            call.node,
+            f"{path!r} stays in evaluation mode after this, while the loop goes on training it",
+            remedy=f"call `{path}.train()` at the start of every round",
+            confidence=Confidence.HIGH if basis == SEEN else Confidence.MODERATE,
+            basis=basis,
+        )
+
+
+def _calls_in(block: Block) -> list[Call]:
+    return [call for call in block.function.calls if call.block.within(block)]
+
+
+def _switches_back(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a call may switch a model to training, itself or through functions of these files."""
+    if call.tail == "train" and call.receiver and not index.callees(call):
+        return True
+    return any(".train" in index.reached(each) for each in index.possible_callees(call))
+
+
+def _leaves_in_evaluation(call: Call, function: Function, path: str) -> bool:
+    """Return whether a function switches the model it is handed, or that its object holds, to evaluation."""
+    return any(_means(call, function, each.path) == path for each in switches(function) if each.to_training is False)
+
+
+def _means(call: Call, function: Function, path: str) -> str:
+    """Return what a path inside a function is called where the function is called; empty where that cannot be said."""
+    if path.startswith("self.") and call.receiver == "self":
+        return path
+    handed = argument_for(call, function, path)
+    return dotted(handed) if handed is not None else ""

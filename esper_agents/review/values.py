@@ -1,0 +1,71 @@
+"""How values carry a graph: which expressions keep it, and which let it go."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.review.names import dotted, tail_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from esper_agents.review.tables import Block, Function
+
+NO_GRAD = frozenset(
+    {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
+    | {"torch.autograd.inference_mode", "torch.autograd.grad_mode.inference_mode", "torch.no_grad.__enter__"}
+)
+# Tensor methods that return a tensor on the same graph.
+_KEEPING = frozenset(
+    {"mean", "sum", "cpu", "cuda", "to", "clone", "float", "double", "half", "view", "reshape", "squeeze", "unsqueeze"}
+    | {"flatten", "contiguous", "mul", "div", "add", "sub", "max", "min", "type"}
+)
+
+
+def keeps_graph(node: ast.expr, names: Collection[str]) -> bool:
+    """Return whether an expression surely carries the graph of one of these names."""
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        return dotted(node) in names
+    return any(keeps_graph(part, names) for part in _carried(node))
+
+
+def _carried(node: ast.expr) -> list[ast.expr]:
+    """Return the parts of an expression whose graphs it takes over."""
+    parts: list[ast.expr] = []
+    match node:
+        case ast.BinOp():
+            parts = [node.left, node.right]
+        case ast.UnaryOp():
+            parts = [node.operand]
+        case ast.IfExp():
+            parts = [node.body, node.orelse]
+        case ast.Tuple() | ast.List():
+            parts = node.elts
+        case ast.Dict():
+            parts = node.values
+        case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _KEEPING:
+            parts = [value]
+        case _:
+            pass
+    return parts
+
+
+def without_gradients(block: Block) -> bool:
+    """Return whether a block stands in a `with torch.no_grad()` or one of its kind, or in a function decorated so."""
+    function: Function | None = block.function
+    current: Block | None = block
+    while current is not None and function is not None:
+        if any(turns_gradients_off(context) for each in current.chain() for context in each.contexts):
+            return True
+        if any(turns_gradients_off(each) for each in function.decorators):
+            return True
+        current = function.outer
+        function = current.function if current else None
+    return False
+
+
+def turns_gradients_off(path: str) -> bool:
+    """Return whether a resolved path of a context or decorator is `no_grad`, `inference_mode` or a wrapper named so."""
+    path = path.removesuffix("()")
+    return path in NO_GRAD or tail_of(path) in {"no_grad", "inference_mode", "set_grad_enabled"}
