@@ -1,0 +1,208 @@
+"""The closed set of conditions that a line of the policy may have, and when each of them holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from esper_agents.certificates.plain_text import plain
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap
+from esper_agents.domain.evidence import CallOutcome, Evidence
+from esper_agents.domain.finding import Category, Confidence, Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.move import RiskAssessment
+
+RISK_LEVELS = ("Low", "Medium", "High", "Critical")
+_HARD_TO_UNDO = ("Difficult", "Irreversible")
+_LONGEST_QUOTE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is on record when a verdict is due.
+
+    Attributes:
+        findings: All findings of the session.
+        evidence: All evidence of the session, in order.
+        assumptions: What was taken for granted.
+        gaps: What could not be known.
+        examined_lines: How many lines of code were read.
+        risks: The agent's risk section.
+    """
+
+    findings: Sequence[Finding]
+    evidence: Sequence[Evidence]
+    assumptions: Sequence[Assumption]
+    gaps: Sequence[InformationGap]
+    examined_lines: int
+    risks: RiskAssessment
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A condition that holds.
+
+    Attributes:
+        count: How many things make it hold.
+        places: What they are, in words, in order.
+        findings: Fingerprints of those that are findings.
+    """
+
+    count: int = 1
+    places: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsStand:
+    """Enough findings of a sort stand; an empty set of categories or rules means any."""
+
+    severity: Severity
+    confidence: frozenset[Confidence]
+    at_least: int = 1
+    categories: frozenset[Category] = field(default_factory=frozenset)
+    rules: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class NothingExamined:
+    """No completed call read a file that has a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoMeasurement:
+    """None of these tools completed a call."""
+
+    tools: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceMissing:
+    """A call ended like this and was not made good later by the same call."""
+
+    outcome: CallOutcome
+    except_tools: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalAssumption:
+    """A critical assumption is in this state; one settled without completed evidence on record counts as open."""
+
+    state: AssumptionState
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingGap:
+    """An information gap blocks the decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImplementationRisk:
+    """Acting on the verdict has at least this risk."""
+
+    at_least: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoSafeWay:
+    """A critical finding stands, and the way out has at least this risk and is hard to undo."""
+
+    at_least: str
+
+
+Condition: TypeAlias = (
+    FindingsStand
+    | NothingExamined
+    | NoMeasurement
+    | EvidenceMissing
+    | CriticalAssumption
+    | BlockingGap
+    | ImplementationRisk
+    | NoSafeWay
+)
+
+
+def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: PLR0911 - one for each condition
+    """Return what makes a condition hold, or None where it does not. Total."""
+    match condition:
+        case FindingsStand():
+            return _findings_stand(condition, facts)
+        case NothingExamined():
+            return None if _has_examined(facts) else Hit()
+        case NoMeasurement(tools):
+            measured = any(each.tool in tools and each.outcome is CallOutcome.COMPLETED for each in facts.evidence)
+            return None if measured else Hit()
+        case EvidenceMissing():
+            return _evidence_missing(condition, facts)
+        case CriticalAssumption(state):
+            texts = [each.text for each in facts.assumptions if each.is_critical and _state(each, facts) is state]
+            return _quoted(texts)
+        case BlockingGap():
+            return _quoted([gap.what for gap in facts.gaps if gap.blocks_approval])
+        case ImplementationRisk(at_least):
+            return Hit(places=(facts.risks.implementation_risk,)) if _is_risky(facts, at_least) else None
+        case NoSafeWay(at_least):
+            return _no_safe_way(at_least, facts)
+
+
+def _findings_stand(condition: FindingsStand, facts: Facts) -> Hit | None:
+    standing = {each.claim.fingerprint: each for each in facts.findings if _is_of_sort(condition, each)}
+    if len(standing) < max(condition.at_least, 1):
+        return None
+    places = tuple(f"{each.claim.rule} at {each.claim.location}" for each in standing.values())
+    return Hit(len(standing), places, tuple(standing))
+
+
+def _is_of_sort(condition: FindingsStand, finding: Finding) -> bool:
+    claim = finding.claim
+    return (
+        claim.severity is condition.severity
+        and claim.confidence in condition.confidence
+        and (not condition.categories or claim.category in condition.categories)
+        and (not condition.rules or claim.rule in condition.rules or claim.name in condition.rules)
+    )
+
+
+def _has_examined(facts: Facts) -> bool:
+    completed = (each for each in facts.evidence if each.outcome is CallOutcome.COMPLETED)
+    return facts.examined_lines > 0 and any(file.lines > 0 for each in completed for file in each.examined)
+
+
+def _evidence_missing(condition: EvidenceMissing, facts: Facts) -> Hit | None:
+    missing: dict[tuple[str, str], Evidence] = {}
+    for each in facts.evidence:
+        call = (each.tool, each.arguments_sha256)
+        if each.outcome is CallOutcome.COMPLETED:
+            missing.pop(call, None)
+        elif each.outcome is condition.outcome and each.tool not in condition.except_tools:
+            missing[call] = each
+    places = tuple(f"{each.tool} ({each.id})" for each in missing.values())
+    return Hit(len(missing), places) if missing else None
+
+
+def _state(assumption: Assumption, facts: Facts) -> AssumptionState:
+    completed = {each.id for each in facts.evidence if each.outcome is CallOutcome.COMPLETED}
+    return assumption.state if completed.intersection(assumption.evidence) else AssumptionState.OPEN
+
+
+def _is_risky(facts: Facts, at_least: str) -> bool:
+    return RISK_LEVELS.index(facts.risks.implementation_risk) >= RISK_LEVELS.index(at_least)
+
+
+def _no_safe_way(at_least: str, facts: Facts) -> Hit | None:
+    if not _is_risky(facts, at_least) or facts.risks.reversibility not in _HARD_TO_UNDO:
+        return None
+    certain = frozenset((Confidence.HIGH, Confidence.MODERATE))
+    return _findings_stand(FindingsStand(Severity.CRITICAL, certain), facts)
+
+
+def _quoted(texts: Sequence[str]) -> Hit | None:
+    places = tuple(_quote(plain(text)) for text in texts)
+    return Hit(len(places), places) if places else None
+
+
+def _quote(text: str) -> str:
+    return f"'{text}'" if len(text) <= _LONGEST_QUOTE else f"'{text[:_LONGEST_QUOTE]}...'"

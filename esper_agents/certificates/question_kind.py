@@ -1,0 +1,118 @@
+"""Which kind of judgement a request asks for, from its words; the words stand in `certificates/question_kinds.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from esper_agents.domain.status import Kind
+from esper_agents.paths import data_folder
+
+# Of the clauses of a request, the one that asks most formally decides.
+_FORMALITY = (Kind.GO, Kind.APPROVAL, Kind.RECOMMENDATION, Kind.ADVICE)
+# Of the phrases in one clause, the most specific one decides: "check whether B is faster" wants a comparison.
+_SPECIFICITY = (Kind.GO, Kind.RECOMMENDATION, Kind.APPROVAL, Kind.ADVICE)
+_NOTHING = "no word asks for a judgement"
+_LONGEST_REQUEST = 20_000
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_CLAUSE_END = re.compile(r"[.?!;:](?=\s|$)|\n")
+_LONGEST_BECAUSE = 80
+_WORD = re.compile(r"[^\s,;:!?¿¡\"“”()\[\]{}<>]+")
+
+_Words: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KindOfQuestion:
+    """What a request asks for.
+
+    Attributes:
+        kind: The kind of judgement.
+        because: The words of the request that decided it, or that there were none.
+    """
+
+    kind: Kind
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Triggers:
+    words: dict[str, Kind]
+    phrases: dict[Kind, tuple[re.Pattern[str], ...]]
+    openers: tuple[re.Pattern[str], ...]
+    things: frozenset[str]
+    negations: frozenset[str]
+    joint: re.Pattern[str]
+
+
+def kind_of(request: str) -> KindOfQuestion:
+    """Return the kind of judgement that a request asks for; advice where no word asks for one.
+
+    Reads the first 20,000 characters. Total: any text has a kind.
+    """
+    triggers = _triggers()
+    text = unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]).replace("’", "'")  # noqa: RUF001 - as people type it
+    asked = [found for clause in _clauses(text, triggers) if (found := _kind_of_clause(clause, triggers))]
+    return min(asked, key=lambda found: _FORMALITY.index(found.kind), default=KindOfQuestion(Kind.ADVICE, _NOTHING))
+
+
+def _clauses(text: str, triggers: _Triggers) -> list[_Words]:
+    without_code = _CODE.sub(" `code` ", text)
+    sentences = _CLAUSE_END.split(without_code)
+    parts = [part for sentence in sentences for part in triggers.joint.split(sentence)]
+    return [words for part in parts if (words := tuple(word.rstrip(".'") for word in _WORD.findall(part)))]
+
+
+def _kind_of_clause(words: _Words, triggers: _Triggers) -> KindOfQuestion | None:
+    clause = " ".join(words)
+    opener = next((match for phrase in triggers.openers if (match := phrase.match(clause))), None)
+    if opener:
+        return KindOfQuestion(Kind.ADVICE, opener.group())
+    for kind in _SPECIFICITY:
+        for phrase in triggers.phrases[kind]:
+            match = phrase.search(clause)
+            if match and not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
+                return KindOfQuestion(kind, match.group()[:_LONGEST_BECAUSE])
+    for position, word in enumerate(words):
+        known = triggers.words.get(word.casefold())
+        if known and _asks(words, position, triggers):
+            return KindOfQuestion(known, word[:_LONGEST_BECAUSE])
+    return None
+
+
+def _asks(words: _Words, position: int, triggers: _Triggers) -> bool:
+    before = tuple(word.casefold() for word in words[:position])
+    is_thing = bool(before) and before[-1] in triggers.things
+    return not is_thing and not _is_negated(before, triggers)
+
+
+def _is_negated(before: _Words, triggers: _Triggers) -> bool:
+    return any(word in triggers.negations for word in before[-2:])
+
+
+@cache
+def _triggers() -> _Triggers:
+    table = tomllib.loads((data_folder("certificates") / "question_kinds.toml").read_text(encoding="utf-8"))
+    words = {word.casefold(): kind for kind in reversed(_SPECIFICITY) for word in table[kind.value]["words"]}
+    asking = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    return _Triggers(
+        words=words,
+        phrases={kind: tuple(_pattern(phrase) for phrase in table[kind.value]["phrases"]) for kind in _SPECIFICITY},
+        openers=tuple(_pattern(phrase) for phrase in table["openers"]),
+        things=frozenset(table["things"]),
+        negations=frozenset(table["negations"]),
+        joint=re.compile(rf",?\s+(?:and|then|und|et|y)\s+(?:then\s+|also\s+)?(?=(?:{asking})\b)", re.IGNORECASE),
+    )
+
+
+def _pattern(phrase: str) -> re.Pattern[str]:
+    pieces = [
+        r"(?:\S+ ){0,6}?" if token == "*" else "(?:" + "|".join(map(re.escape, token.split("|"))) + ") "  # noqa: S105
+        for token in phrase.split()
+    ]
+    body = "".join(pieces).removesuffix(" ")
+    return re.compile(rf"(?<!\S){body}(?!\S)", re.IGNORECASE)

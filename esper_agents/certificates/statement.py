@@ -1,0 +1,120 @@
+"""A certificate as an in-toto Statement v1 in RFC 8785 bytes, and back. These bytes are the certificate."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from esper_agents.certificates.shape import from_json, to_json
+from esper_agents.certificates.strict_json import loads, refuse
+from esper_agents.domain.certificate import Certificate
+from esper_agents.domain.identifier import Prefix, is_id
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://esper-agents.dev/certificate/v1"
+_MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
+_ISSUED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def statement(certificate: Certificate) -> bytes:
+    """Return the canonical bytes of a certificate.
+
+    The predicate is the whole certificate, as `normal` has it. Subjects are the files that were read, each by its path
+    with its sha256 and git's object id, then the commit where git knew one. Where no file was read the one subject is
+    the session, with the digest of its task: in-toto wants a subject, and a commit that nobody looked at is none.
+
+    There are no floats in it: those in tool arguments and outputs stand as the decimal strings that `repr` gives, and
+    integers beyond 53 bits as decimal strings. Control characters and lone surrogates stand as visible escapes.
+
+    Raises:
+        IntegrityError: An identifier, a time or a digest is not one.
+    """
+    import rfc8785
+
+    _check_forms(certificate)
+    predicate = to_json(certificate)
+    return rfc8785.dumps(
+        {
+            "_type": STATEMENT_TYPE,
+            "subject": _subjects(certificate),
+            "predicateType": PREDICATE_TYPE,
+            "predicate": predicate,
+        }
+    )
+
+
+def parse(data: bytes) -> Certificate:
+    """Return the certificate that bytes hold, and nothing that is not exactly one.
+
+    The bytes need not be in canonical form: what was issued is checked by the digest of its bytes.
+
+    Raises:
+        IntegrityError: The bytes are not strict JSON (see `strict_json.loads`), not a statement of ours, hold an
+            unknown or missing member, a wrong type, a status that does not exist, or subjects that are not the
+            certificate's.
+    """
+    value = loads(data)
+    if not isinstance(value, dict) or set(value) != _MEMBERS:
+        refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
+    if value["_type"] != STATEMENT_TYPE or value["predicateType"] != PREDICATE_TYPE:
+        refuse(f"it is no {STATEMENT_TYPE} with a {PREDICATE_TYPE}")
+    certificate = from_json(Certificate, value["predicate"])
+    _check_forms(certificate)
+    if value["subject"] != _subjects(certificate):
+        refuse("its subjects are not the files that it says were read")
+    return certificate
+
+
+def normal(certificate: Certificate) -> Certificate:
+    """Return a certificate as `parse` gives it back; one that is normal already stays as it is."""
+    return from_json(Certificate, to_json(certificate))
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest that names a statement's bytes, as `sha256:` and 64 hex digits."""
+    return f"sha256:{sha256(data).hexdigest()}"
+
+
+def _subjects(certificate: Certificate) -> list[dict[str, Any]]:
+    import rfc8785
+
+    if not certificate.examined:
+        task = sha256(rfc8785.dumps(to_json(certificate.task))).hexdigest()
+        return [{"name": f"session:{certificate.session}", "digest": {"sha256": task}}]
+    subjects = [
+        {
+            "name": to_json(file.path),
+            "digest": {"sha256": file.sha256} | ({"gitBlob": to_json(file.git_blob)} if file.git_blob else {}),
+        }
+        for file in certificate.examined
+    ]
+    revision = certificate.revision
+    if revision.commit:
+        name = f"git:{revision.remote or certificate.project}"
+        subjects.append({"name": to_json(name), "digest": {"gitCommit": to_json(revision.commit)}})
+    return subjects
+
+
+def _check_forms(certificate: Certificate) -> None:
+    if not is_id(certificate.id) or not certificate.id.startswith(f"{Prefix.CERTIFICATE}_"):
+        refuse(f"{certificate.id[:60]!a} is no identifier of a certificate")
+    if not is_id(certificate.session) or not certificate.session.startswith(f"{Prefix.SESSION}_"):
+        refuse(f"{certificate.session[:60]!a} is no identifier of a session")
+    if not _is_time(certificate.issued_at):
+        refuse(f"{certificate.issued_at[:60]!a} is no time such as 2026-01-31T09:30:00.000Z")
+    for file in certificate.examined:
+        if not _SHA256.fullmatch(file.sha256):
+            refuse(f"{file.sha256[:80]!a} is no sha256 of a file")
+
+
+def _is_time(text: str) -> bool:
+    if not _ISSUED_AT.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

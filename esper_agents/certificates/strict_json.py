@@ -1,0 +1,73 @@
+"""JSON text read so that two readers cannot understand it differently."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, NoReturn
+
+from esper_agents.errors import IntegrityError
+
+MOST_BYTES = 64 * 2**20
+MOST_DEPTH = 64
+# RFC 8785 rests on IEEE doubles, which hold every integer up to here.
+LARGEST_INTEGER = 2**53 - 1
+
+
+def refuse(problem: str) -> NoReturn:
+    """Raise that bytes are not a certificate."""
+    raise IntegrityError(
+        f"not a certificate: {problem}", remedy="take it from the archive again; `esper certificates list` names them"
+    )
+
+
+def loads(data: bytes) -> Any:
+    """Return the JSON value that bytes hold.
+
+    Raises:
+        IntegrityError: Over 64 MiB, not UTF-8, not JSON, a member twice in one object, a number that is no integer of
+            at most 53 bits, or nested deeper than 64.
+    """
+    if len(data) > MOST_BYTES:
+        refuse(f"it has {len(data)} bytes, and {MOST_BYTES} are the most")
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_float
+        )
+    except UnicodeDecodeError as error:
+        refuse(f"byte {error.start} is not UTF-8")
+    except RecursionError:
+        refuse(f"it nests deeper than {MOST_DEPTH}")
+    except json.JSONDecodeError as error:
+        refuse(f"line {error.lineno}, column {error.colno} is not JSON")
+    _check_depth(value)
+    return value
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) != len(members):
+        names = Counter(name for name, _ in members)
+        refuse(f"member {names.most_common(1)[0][0][:60]!a} stands twice in one object")
+    return found
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > len(str(-LARGEST_INTEGER)) or abs(int(digits)) > LARGEST_INTEGER or digits == "-0":
+        refuse(f"{digits[:20]} is no integer of at most 53 bits")
+    return int(digits)
+
+
+def _float(digits: str) -> NoReturn:
+    refuse(f"{digits[:20]} is not an integer")
+
+
+def _check_depth(value: object) -> None:
+    level = [value]
+    for _ in range(MOST_DEPTH + 1):
+        nested = [each for each in level if isinstance(each, dict | list)]
+        if not nested:
+            return
+        level = [inner for each in nested for inner in (each.values() if isinstance(each, dict) else each)]
+    refuse(f"it nests deeper than {MOST_DEPTH}")

@@ -1,0 +1,143 @@
+"""Checks a certificate's bytes against its view and against the policy. Reads what it is given and writes nothing."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.check import Check, Outcome, claim
+from esper_agents.certificates.policy import ceiling_of, load_policy, worst
+from esper_agents.certificates.render import layout, render_markdown
+from esper_agents.certificates.shape import to_json
+from esper_agents.certificates.statement import digest_of, parse
+from esper_agents.certificates.subjects import SubjectCheck, SubjectState, verify_subjects
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.status import Kind, Stance, status_for
+from esper_agents.errors import DefinitionError, IntegrityError
+
+if TYPE_CHECKING:
+    from esper_agents.domain.certificate import Certificate
+
+__all__ = ["Check", "Outcome", "SubjectCheck", "SubjectState", "verify_statement", "verify_subjects", "verify_view"]
+
+_HASH_LINE = re.compile(r"^Certificate Hash: (.*)$", re.MULTILINE)
+_LAYOUT_LINE = re.compile(r"^View: (.*)$", re.MULTILINE)
+
+
+def verify_view(data: bytes, view: str) -> tuple[Check, ...]:
+    """Check that Markdown is the view of a statement's bytes: the hash in its signature block, then every byte.
+
+    A view of another layout (an older version's) cannot be compared byte for byte; its hash still can.
+    """
+    try:
+        expected = render_markdown(data)
+    except IntegrityError as error:
+        return (Check("record", Outcome.FAILS, error.problem),)
+    named = _HASH_LINE.findall(view)
+    digest = digest_of(data)
+    wrong = [] if named == [digest] else [f"the view names {' and '.join(named) or 'no hash'}, the record has {digest}"]
+    return (
+        Check("record", Outcome.HOLDS, "the bytes are a certificate"),
+        claim("hash in the view", wrong, digest),
+        _compared(expected, view),
+    )
+
+
+def verify_statement(data: bytes, policy_text: str) -> tuple[Check, ...]:
+    """Check that a certificate says no more than what it has on record.
+
+    Args:
+        data: The statement's bytes.
+        policy_text: The policy it was issued under; under another one the ceiling cannot be derived again.
+    """
+    try:
+        certificate = parse(data)
+    except IntegrityError as error:
+        return (Check("record", Outcome.FAILS, error.problem),)
+    return (
+        Check("record", Outcome.HOLDS, "the bytes are a certificate"),
+        *_policy_checks(certificate, policy_text),
+        claim("verdict", _verdict_problems(certificate), f"{certificate.verdict.status} is not above its ceiling"),
+        claim("citations", _citation_problems(certificate), "every finding cites a line of a file that was read"),
+        claim("evidence", _evidence_problems(certificate), "what the certificate rests on is on record in it"),
+    )
+
+
+def _compared(expected: str, view: str) -> Check:
+    if view == expected:
+        return Check("view", Outcome.HOLDS, "it is what the record renders to, byte for byte")
+    layouts = _LAYOUT_LINE.findall(view)
+    if layouts and layouts[-1] != layout():
+        detail = f"it was rendered with layout {layouts[-1][:40]}, and this version has {layout()}"
+        return Check("view", Outcome.CANNOT_DECIDE, detail)
+    pairs = enumerate(zip_longest(expected.split("\n"), view.split("\n")), start=1)
+    line = next(number for number, (wanted, found) in pairs if wanted != found)
+    return Check("view", Outcome.FAILS, f"it differs from the record from line {line} on")
+
+
+def _policy_checks(certificate: Certificate, policy_text: str) -> tuple[Check, ...]:
+    recorded = certificate.verdict.ceiling
+    digest = sha256(policy_text.encode("utf-8", "surrogatepass")).hexdigest()
+    if digest != recorded.policy_sha256:
+        detail = f"the certificate was issued under sha256:{recorded.policy_sha256[:64]}, this one is sha256:{digest}"
+        return (
+            Check("policy", Outcome.CANNOT_DECIDE, detail),
+            Check("ceiling", Outcome.CANNOT_DECIDE, "it can be derived only from the policy of its time"),
+        )
+    try:
+        derived = ceiling_of(load_policy(policy_text), certificate)
+    except DefinitionError as error:
+        return (Check("policy", Outcome.CANNOT_DECIDE, error.problem),)
+    # The record holds texts as plain ones.
+    same = to_json(derived) == to_json(recorded)
+    wrong = [] if same else [f"the record says {recorded.status}, its facts give {derived.status}"]
+    if not same and recorded.status is derived.status:
+        wrong = ["the lines of the policy that applied are not the recorded ones"]
+    return (
+        Check("policy", Outcome.HOLDS, f"sha256:{digest}"),
+        claim("ceiling", wrong, f"derived again from the record: {derived.status} ({derived.stance})"),
+    )
+
+
+def _verdict_problems(certificate: Certificate) -> list[str]:
+    verdict = certificate.verdict
+    kind, stance, top = verdict.kind, verdict.stance, verdict.ceiling
+    broken = {
+        "the verdict answers another kind of question than the task asks": kind is not certificate.task.kind,
+        f"{verdict.status} is not how {kind} spells {stance}": verdict.status is not status_for(kind, stance),
+        f"{top.status} is not how {kind} spells {top.stance}": top.status is not status_for(kind, top.stance),
+        f"{stance} is above the ceiling {top.stance}": worst(kind, stance, top.stance) is not stance,
+        "it stands below its ceiling without a reason": stance is not top.stance and not verdict.below_ceiling,
+        "it is conditional without a condition": stance is Stance.CONDITIONAL and not verdict.conditions,
+        "it is unconditional and has conditions": (
+            stance is Stance.FOR and kind is not Kind.ADVICE and bool(verdict.conditions)
+        ),
+    }
+    return [problem for problem, holds in broken.items() if holds]
+
+
+def _citation_problems(certificate: Certificate) -> list[str]:
+    lines = {file.path: file.lines for file in certificate.examined}
+    problems = []
+    for finding in certificate.findings:
+        where = finding.claim.location
+        last = max(where.end_line, where.line)
+        if where.path not in lines:
+            problems.append(f"{where} is no file that was read")
+        elif where.line < 1 or last > lines[where.path]:
+            problems.append(f"{where.path} has {lines[where.path]} lines, and {where.line} to {last} is cited")
+    return problems
+
+
+def _evidence_problems(certificate: Certificate) -> list[str]:
+    known = {each.id for each in certificate.evidence}
+    completed = [each for each in certificate.evidence if each.outcome is CallOutcome.COMPLETED]
+    read = {(file.path, file.sha256) for each in completed for file in each.examined}
+    problems = [f"finding {each.id} rests on no evidence" for each in certificate.findings if not each.evidence]
+    cited = [(finding.id, id_) for finding in certificate.findings for id_ in finding.evidence]
+    cited += [("an assumption", id_) for assumption in certificate.assumptions for id_ in assumption.evidence]
+    problems += [f"{who} rests on {id_}, which is not on record" for who, id_ in cited if id_ not in known]
+    unread = [file.path for file in certificate.examined if (file.path, file.sha256) not in read]
+    return problems + [f"no completed call read {path}" for path in unread]

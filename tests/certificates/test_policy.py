@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+from certificate_samples import certificate, critical, evidence, finding, measurement, of_status, source
+
+from esper_agents.certificates.policy import NO_REASON, ceiling, ceiling_of, load_policy, policy_text, settle
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.domain.move import RiskAssessment
+from esper_agents.domain.status import Kind, Stance, Status
+
+POLICY = load_policy()
+JUDGED = [Kind.APPROVAL, Kind.GO, Kind.RECOMMENDATION]
+
+
+def top(kind=Kind.APPROVAL, **facts):
+    given = {
+        "findings": (),
+        "evidence": (evidence(), measurement()),
+        "assumptions": (),
+        "gaps": (),
+        "examined_lines": 10,
+    }
+    return ceiling(POLICY, kind, **(given | facts))
+
+
+def names(found):
+    return [line.name for line in found.lines]
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_examined_code_without_a_finding_allows_everything(kind):
+    assert top(kind).stance is Stance.FOR
+    assert top(kind).lines == ()
+    assert top(kind).policy_sha256 == sha256(policy_text().encode()).hexdigest()
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize(
+    "read",
+    [
+        {"evidence": (), "examined_lines": 0},
+        {"examined_lines": 0},
+        {"evidence": (evidence(examined=()), measurement(examined=()))},
+        {"evidence": (evidence(examined=(source(text=""),)), measurement(examined=()))},
+    ],
+)
+def test_where_no_line_was_read_nothing_is_decided(kind, read):
+    found = top(kind, **read)
+    assert found.status is Status.NEEDS_FURTHER_REVIEW
+    assert "nothing-examined" in names(found)
+
+
+def test_a_call_that_did_not_complete_has_examined_nothing():
+    assert "nothing-examined" in names(top(evidence=(evidence(outcome=CallOutcome.FAILED),)))
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("confidence", [Confidence.HIGH, Confidence.MODERATE])
+def test_a_critical_finding_that_is_certain_enough_is_against(kind, confidence):
+    found = top(kind, findings=(critical(confidence=confidence),))
+    assert found.stance is Stance.AGAINST
+    assert found.lines[0].because == "one critical finding stands: ESP101 at examples/train.py:7"
+    assert found.lines[0].findings == (critical().claim.fingerprint,)
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("confidence", [Confidence.LOW, Confidence.INSUFFICIENT_DATA])
+def test_a_critical_finding_that_is_not_certain_leaves_it_undecided(kind, confidence):
+    assert top(kind, findings=(critical(confidence=confidence),)).stance is Stance.UNDECIDED
+
+
+@pytest.mark.parametrize(("count", "stance"), [(4, Stance.AGAINST), (5, Stance.REJECTED)])
+def test_many_critical_findings_reject(count, stance):
+    found = top(findings=tuple(critical(number) for number in range(count)))
+    assert found.stance is stance
+    assert f"{count} critical findings" in found.lines[0].because
+    assert found.lines[0].because.endswith(f"and {count - 3} more")
+
+
+def test_the_same_critical_finding_recorded_often_counts_once():
+    assert top(findings=(critical(1),) * 9).stance is Stance.AGAINST
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("confidence", Confidence)
+def test_a_warning_makes_it_conditional(kind, confidence):
+    assert top(kind, findings=(finding(confidence=confidence),)).stance is Stance.CONDITIONAL
+
+
+def test_a_suggestion_changes_nothing():
+    assert top(findings=(finding(severity=Severity.SUGGESTION),)).stance is Stance.FOR
+
+
+def test_advice_stays_advice_whatever_was_found():
+    found = top(Kind.ADVICE, findings=tuple(critical(number) for number in range(9)))
+    assert found.status is Status.ADVISORY_ONLY
+    assert found.stance is Stance.FOR
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_gap_that_blocks_leaves_it_undecided(kind):
+    gap = InformationGap("the size of a batch", "it decides", "esper ask", blocks_approval=True)
+    assert top(kind, gaps=(gap,)).status is Status.NEEDS_FURTHER_REVIEW
+    assert top(kind, gaps=(replace(gap, blocks_approval=False),)).lines == ()
+
+
+def assumed(state, evidence_ids=(), *, is_critical=True):
+    return Assumption("one GPU", Tier.WORK, is_critical, state, evidence_ids, "nvidia-smi")
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_an_open_critical_assumption_leaves_it_undecided(kind):
+    assert top(kind, assumptions=(assumed(AssumptionState.OPEN),)).stance is Stance.UNDECIDED
+    assert top(kind, assumptions=(assumed(AssumptionState.OPEN, is_critical=False),)).stance is Stance.FOR
+
+
+def test_an_assumption_confirmed_by_evidence_on_record_is_settled():
+    assert top(assumptions=(assumed(AssumptionState.CONFIRMED, (evidence().id,)),)).stance is Stance.FOR
+
+
+@pytest.mark.parametrize("ids", [(), ("ev_" + "f" * 32,)])
+def test_an_assumption_confirmed_without_evidence_on_record_is_open(ids):
+    assert top(assumptions=(assumed(AssumptionState.CONFIRMED, ids),)).stance is Stance.UNDECIDED
+
+
+def test_a_refuted_critical_assumption_makes_it_conditional():
+    assert top(assumptions=(assumed(AssumptionState.REFUTED, (evidence().id,)),)).stance is Stance.CONDITIONAL
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize(
+    ("outcome", "stance"),
+    [
+        (CallOutcome.FAILED, Stance.UNDECIDED),
+        (CallOutcome.INTERRUPTED, Stance.UNDECIDED),
+        (CallOutcome.DENIED, Stance.CONDITIONAL),
+    ],
+)
+def test_evidence_that_is_missing_lowers_the_ceiling_until_the_same_call_completes(kind, outcome, stance):
+    missing = evidence(3, tool="run-tests", outcome=outcome, examined=())
+    again = evidence(4, tool="run-tests", examined=())
+    other = evidence(5, tool="run-tests", arguments_sha256="0" * 64)
+    base = (evidence(), measurement())
+    assert top(kind, evidence=(*base, missing)).stance is stance
+    assert top(kind, evidence=(*base, missing, other)).stance is stance
+    assert top(kind, evidence=(*base, missing, again)).stance is Stance.FOR
+    assert top(kind, evidence=(*base, again, missing)).stance is stance
+
+
+def test_a_look_up_that_failed_lowers_nothing():
+    missing = evidence(3, tool="read-file", outcome=CallOutcome.FAILED, examined=())
+    assert top(evidence=(evidence(), missing)).stance is Stance.FOR
+
+
+@pytest.mark.parametrize("measured", [(), (measurement(outcome=CallOutcome.FAILED),)])
+def test_a_recommendation_without_a_measurement_is_undecided(measured):
+    found = top(Kind.RECOMMENDATION, evidence=(evidence(), *measured))
+    assert found.status is Status.NEEDS_FURTHER_REVIEW
+    assert "no-measurement" in names(found)
+    assert top(Kind.APPROVAL, evidence=(evidence(),)).stance is Stance.FOR
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize(
+    ("risk", "stance"), [("Low", Stance.FOR), ("Medium", Stance.CONDITIONAL), ("High", Stance.CONDITIONAL)]
+)
+def test_a_risky_implementation_is_at_best_conditional_on_a_person(kind, risk, stance):
+    assert top(kind, risks=RiskAssessment(risk, "Easy")).stance is stance
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize(
+    ("risks", "stops"),
+    [
+        (RiskAssessment("High", "Irreversible"), True),
+        (RiskAssessment("Critical", "Difficult"), True),
+        (RiskAssessment("High", "Easy"), False),
+        (RiskAssessment("Medium", "Irreversible"), False),
+    ],
+)
+def test_where_no_way_out_is_less_than_high_risk_everything_stops(kind, risks, stops):
+    assert (top(kind, findings=(critical(),), risks=risks).status is Status.EMERGENCY_STOP) is stops
+    assert top(kind, risks=risks).status is not Status.EMERGENCY_STOP
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_code_that_runs_foreign_commands_stops_everything(kind):
+    hostile = critical(name="checkpoint-runs-commands", category=Category.SECURITY)
+    assert top(kind, findings=(hostile,)).status is Status.EMERGENCY_STOP
+    unsure = critical(name="checkpoint-runs-commands", category=Category.SECURITY, confidence=Confidence.MODERATE)
+    assert top(kind, findings=(unsure,)).status is not Status.EMERGENCY_STOP
+
+
+def test_the_deciding_line_comes_first():
+    assert names(top(findings=(finding(1), critical(2)))) == ["critical-finding", "warning"]
+
+
+@pytest.mark.parametrize("status", Status)
+def test_each_of_the_eleven_statuses_can_be_reached(status):
+    made = of_status(status)
+    assert made.verdict.status is status
+    assert ceiling_of(POLICY, made) == made.verdict.ceiling
+
+
+def decide(stance=Stance.FOR, kind=Kind.APPROVAL, **said):
+    facts = {
+        Stance.FOR: {},
+        Stance.CONDITIONAL: {"findings": (finding(),)},
+        Stance.UNDECIDED: {"evidence": (), "examined_lines": 0},
+        Stance.AGAINST: {"findings": (critical(),)},
+    }[stance]
+    given = {"wanted": None, "reason": "", "rationale": "", "conditions": ()}
+    return settle(top(kind, **facts), kind, **(given | said), findings=facts.get("findings", ()))
+
+
+def test_an_agent_that_says_nothing_takes_the_ceiling():
+    assert decide().status is Status.APPROVED
+    assert decide(Stance.AGAINST).status is Status.REQUIRES_REMEDIATION
+
+
+def test_an_agent_never_stands_above_the_ceiling_and_the_record_says_what_it_wanted():
+    verdict = decide(Stance.AGAINST, wanted=Stance.FOR, rationale="It is fine.")
+    assert verdict.status is Status.REQUIRES_REMEDIATION
+    assert verdict.rationale == "It is fine. (The agent's own stance was for; the evidence allows at most against.)"
+
+
+def test_an_agent_may_go_below_with_a_written_reason():
+    verdict = decide(wanted=Stance.AGAINST, reason="the tests were never run")
+    assert verdict.status is Status.REQUIRES_REMEDIATION
+    assert verdict.below_ceiling == "the tests were never run"
+    assert verdict.ceiling.stance is Stance.FOR
+
+
+def test_a_stance_below_without_a_reason_stands_and_the_record_says_so():
+    verdict = decide(wanted=Stance.REJECTED)
+    assert verdict.status is Status.REJECTED
+    assert verdict.below_ceiling == NO_REASON
+
+
+def test_an_approval_with_conditions_is_a_conditional_one():
+    verdict = decide(wanted=Stance.FOR, conditions=("run it once on two GPUs", " "))
+    assert verdict.status is Status.CONDITIONALLY_APPROVED
+    assert verdict.conditions == ("run it once on two GPUs",)
+    assert verdict.below_ceiling == "conditions were named"
+
+
+def test_a_conditional_verdict_says_what_to_mend_and_where():
+    assert decide(Stance.CONDITIONAL).conditions == ("mend ESP301 at examples/train.py:9",)
+
+
+def test_conditions_of_an_agent_do_not_replace_what_must_be_mended():
+    verdict = decide(Stance.CONDITIONAL, conditions=("smile",))
+    assert verdict.conditions == ("smile", "mend ESP301 at examples/train.py:9")
+
+
+def test_a_conditional_verdict_has_a_condition_even_if_nobody_named_one():
+    verdict = decide(wanted=Stance.CONDITIONAL, reason="it was tried on one machine only")
+    assert verdict.status is Status.CONDITIONALLY_APPROVED
+    assert verdict.conditions == ("meet what this rests on: it was tried on one machine only",)
+
+
+def test_without_findings_at_hand_conditions_quote_the_policy():
+    conditional = top(findings=(finding(),))
+    verdict = settle(conditional, Kind.APPROVAL, wanted=None, reason="", rationale="", conditions=())
+    assert verdict.conditions == ("settle first: one warning stands: ESP301 at examples/train.py:9",)
+
+
+def test_a_rationale_is_never_empty():
+    assert decide().rationale == "what was examined gives no reason against it"
+    assert decide(Stance.UNDECIDED).rationale == "no line of code was read, so there is nothing to judge"
+
+
+def test_advice_that_warns_against_something_is_still_advice_but_never_out_of_nothing():
+    assert decide(kind=Kind.ADVICE, wanted=Stance.AGAINST, reason="it loses data").status is Status.ADVISORY_ONLY
+    assert decide(Stance.UNDECIDED, kind=Kind.ADVICE, wanted=Stance.AGAINST).status is Status.NEEDS_FURTHER_REVIEW
+
+
+def test_what_cannot_be_seen_in_a_gap_does_not_change_the_ceiling_that_is_derived_again():
+    gap = InformationGap("\x1b" * 99 + "batch size", "", "", blocks_approval=True)
+    made = certificate(gaps=(gap,))
+    assert made.verdict.ceiling.lines[0].because.count("\\u001b") > 10

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esper_agents.certificates.question_kind import kind_of
+from esper_agents.domain.status import Kind
+
+APPROVAL = [
+    "review examples/train.py",
+    "Can you review this PyTorch code?",
+    "is this training loop right?",
+    "Is there anything wrong with my model?",
+    "what is wrong with train.py?",
+    "Here's my training loop",
+    "sign off on this change",
+    "please do a code review of model.py",
+    "evaluate the trainer",
+    "assess src/",
+    "audit the checkpoint loading",
+    "validate this",
+    "approve it",
+    "certify the release notes",
+    "verify that the loss is correct",
+    "check train.py",
+    "inspect the collate function",
+    "test the model",
+    "are there any bugs in train.py?",
+    "find the bug in this loop",
+    "does this look correct to you?",
+    "review this and recommend fixes",
+    "explain the loop and approve it",
+    "Why does it run out of memory? Review the loop.",
+    "Bitte prüfe die Trainingsschleife",
+    "Ist diese Schleife richtig?",
+    "Vérifie la boucle d'entraînement",
+    "revisa el bucle",
+]
+GO = [
+    "may this ship?",
+    "Is it ready?",
+    "is the trainer ready for production",
+    "can we release this",
+    "go/no-go on the new kernel",
+    "should we merge this branch?",
+    "is it safe to deploy to production?",
+    "review the change: may it be merged?",
+    "Kann das so ausgeliefert werden?",
+]
+RECOMMENDATION = [
+    "compare a.py and b.py",
+    "contrast the two attention kernels",
+    "is the new kernel really 1.3x faster?",
+    "Is B better than A",
+    "which one is faster, sdpa or flash?",
+    "benchmark the new kernel",
+    "choose an optimizer",
+    "select a batch size",
+    "rank the three samplers",
+    "should we use channels_last?",
+    "check whether B is faster than A",
+    "is it worth the switch to bf16?",
+    "recommend a precision",
+    "Vergleiche a.py und b.py",
+    "compara las dos versiones",
+]
+ADVICE = [
+    "explain train.py",
+    "why does torch.compile break here?",
+    "Why is B faster than A?",
+    "how do I review this myself",
+    "investigate the graph breaks",
+    "analyze the profile",
+    "examine the memory use",
+    "what causes the recompiles",
+    "My loss is NaN",
+    "I'm getting OOM",
+    "don't review it, just explain",
+    "explain the failing check",
+    "explain test.py",
+    "explain what `review()` does",
+    "Warum ist das langsam?",
+    "Explique pourquoi la perte diverge",
+    "¿Por qué falla?",
+    "examples/train.py",
+    "",
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_text"),
+    [
+        (kind, text)
+        for kind, texts in {
+            Kind.APPROVAL: APPROVAL,
+            Kind.GO: GO,
+            Kind.RECOMMENDATION: RECOMMENDATION,
+            Kind.ADVICE: ADVICE,
+        }.items()
+        for text in texts
+    ],
+)
+def test_the_words_of_a_request_say_what_is_asked(kind, request_text):
+    assert kind_of(request_text).kind is kind
+
+
+def test_the_words_that_decided_are_told_as_they_stand():
+    assert kind_of("Please REVIEW the loop").because == "REVIEW"
+    assert kind_of("so, may this   ship?").because == "may this ship"
+
+
+def test_where_no_word_asks_for_a_judgement_nothing_is_approved():
+    found = kind_of("the loop in train.py")
+    assert found.kind is Kind.ADVICE
+    assert found.because == "no word asks for a judgement"
+
+
+@given(st.text(max_size=300))
+def test_every_text_has_a_kind_and_a_short_reason(text):
+    found = kind_of(text)
+    assert found.kind in Kind
+    assert 0 < len(found.because) <= 80
+
+
+@given(
+    st.lists(
+        st.sampled_from(["is", "may", "ship", "review", "why", "not", "the", "faster", "and", ",", "?"]), max_size=30
+    )
+)
+def test_asking_for_a_review_besides_never_makes_it_advice(words):
+    assert kind_of(" ".join(words) + "\nreview train.py").kind is not Kind.ADVICE
+
+
+def test_a_very_long_request_is_read_to_a_bound():
+    assert kind_of("x " * 10_000 + "review").kind is Kind.ADVICE
+    assert kind_of("is " * 100_000).kind is Kind.ADVICE
