@@ -1,0 +1,1 @@
+"""Specialists: their definitions, the registry of all of them, and the router."""

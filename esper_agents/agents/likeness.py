@@ -1,0 +1,141 @@
+"""How like a request is to what the definitions of the agents say: their words, and their examples for and against."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from esper_agents.agents.words import Word
+    from esper_agents.domain.agent import Agent, Example
+
+# An example that is like the request to this degree or less says nothing: short sentences share that much by chance.
+_BY_CHANCE = 0.25
+# Pieces of words forgive endings and typing errors, and there are many of them.
+_PIECE = 3
+_PIECE_WEIGHT = 0.35
+# A sentence of a description that says what the agent is not for.
+_REFUSAL = re.compile(r"\b(?:not for|do not use|don't use|never use|not use|do not activate)\b", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
+_LONGEST = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Resemblance:
+    """An example of an agent that the request is like.
+
+    Attributes:
+        agent: Whose example it is.
+        example: The example.
+        degree_milli: How like, in thousandths, above what chance gives.
+    """
+
+    agent: str
+    example: Example
+    degree_milli: int
+
+
+class Likeness:
+    """An index of what the definitions say."""
+
+    def __init__(self, agents: Sequence[Agent], idle: frozenset[str]) -> None:
+        """Index the agents.
+
+        Args:
+            agents: Everybody who may be given a task.
+            idle: Stems that carry nothing.
+        """
+        self._idle = idle
+        said = {agent.name: self._stems(_sayings(agent)) for agent in agents}
+        refused = {agent.name: self._stems(_refusals(agent)) for agent in agents}
+        spread = Counter(each for stems in said.values() for each in stems)
+        self._rarity = {each: _rarity(count, len(agents)) for each, count in spread.items()}
+        self._sayers = _inverted(said)
+        self._refusers = _inverted({name: stems - said[name] for name, stems in refused.items()})
+        self._examples = [(agent.name, example) for agent in agents for example in agent.examples]
+        features = [Counter(self._features(words(example.text))) for _, example in self._examples]
+        documents = Counter(each for counted in features for each in counted)
+        self._idf = {each: math.log((1 + len(features)) / count) for each, count in documents.items()}
+        self._postings: dict[str, list[tuple[int, float]]] = {}
+        for number, counted in enumerate(features):
+            for feature, weight in self._vector(counted).items():
+                self._postings.setdefault(feature, []).append((number, weight))
+
+    @property
+    def vocabulary(self) -> Iterable[str]:
+        """Every stem that some definition uses."""
+        return self._rarity
+
+    def said_by(self, word: Word) -> Mapping[str, int]:
+        """Return who uses a word in saying what they do: how rare it is among all agents, in thousandths."""
+        if word.stem in self._idle:
+            return {}
+        return dict.fromkeys(self._sayers.get(word.stem, ()), round(1000 * self._rarity.get(word.stem, 0)))
+
+    def refused_by(self, word: Word) -> Sequence[str]:
+        """Return who uses a word only in saying what they do not do."""
+        return () if word.stem in self._idle else self._refusers.get(word.stem, ())
+
+    def examples_like(self, text: Sequence[Word]) -> list[Resemblance]:
+        """Return, for each agent, the example for it and the one against it that the words are most like, where any is."""
+        degrees: dict[int, float] = {}
+        for feature, weight in self._vector(Counter(self._features(text[:_LONGEST]))).items():
+            for number, other in self._postings.get(feature, ()):
+                degrees[number] = degrees.get(number, 0.0) + weight * other
+        best: dict[tuple[str, bool], Resemblance] = {}
+        for number, degree in sorted(degrees.items(), key=lambda item: (-item[1], item[0])):
+            if degree <= _BY_CHANCE:
+                break
+            agent, example = self._examples[number]
+            milli = round(1000 * (degree - _BY_CHANCE) / (1 - _BY_CHANCE))
+            best.setdefault((agent, example.is_for), Resemblance(agent, example, milli))
+        return list(best.values())
+
+    def _stems(self, text: str) -> frozenset[str]:
+        return frozenset(word.stem for word in words(text)) - self._idle
+
+    def _features(self, text: Iterable[Word]) -> Iterator[str]:
+        for word in text:
+            if word.stem in self._idle:
+                continue
+            yield word.stem
+            framed = f"^{word.folded}$"
+            for at in range(len(framed) - _PIECE + 1):
+                yield "…" + framed[at : at + _PIECE]
+
+    def _vector(self, counted: Counter[str]) -> dict[str, float]:
+        # What no example holds still counts for the length: a request with much else in it is less like any of them.
+        unseen = math.log(1 + len(self._idf))
+        raw = {
+            feature: self._idf.get(feature, unseen) * (_PIECE_WEIGHT if feature[0] == "…" else 1.0) for feature in counted
+        }
+        length = math.sqrt(math.fsum(weight * weight for weight in raw.values())) or 1.0
+        return {feature: weight / length for feature, weight in raw.items()}
+
+
+def _sayings(agent: Agent) -> str:
+    described = (part for part in _SENTENCE.split(agent.description) if not _REFUSAL.search(part))
+    return "\n".join((agent.name.split(":")[-1], agent.domain, *described, *agent.handles))
+
+
+def _refusals(agent: Agent) -> str:
+    return "\n".join((*(part for part in _SENTENCE.split(agent.description) if _REFUSAL.search(part)), *agent.declines))
+
+
+def _rarity(count: int, agents: int) -> float:
+    return math.log((agents + 1) / (count + 0.5)) / math.log((agents + 1) / 1.5) if agents else 0.0
+
+
+def _inverted(stems: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+    users: dict[str, list[str]] = {}
+    for name in sorted(stems):
+        for each in stems[name]:
+            users.setdefault(each, []).append(name)
+    return users

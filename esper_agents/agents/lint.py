@@ -1,0 +1,83 @@
+"""Says at which line an agent definition could mislead the router, a person or the agent itself."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.decoding import MAX_BYTES
+from esper_agents.agents.notes import Notes, shorten
+from esper_agents.agents.registry import PROJECT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from esper_agents.domain.agent import Agent, Oddity
+
+# Names of tools in Claude Code. Files written for it may keep them; here they are not called.
+CLAUDE_CODE_TOOLS = frozenset(
+    (
+        *("Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep", "KillShell", "LS"),
+        *("LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "SlashCommand", "Task", "TodoRead"),
+        *("TodoWrite", "WebFetch", "WebSearch", "Write"),
+    )
+)
+
+_MOST_DESCRIPTION = 2_000
+
+
+def lint_agent(agent: Agent, *, agents: Collection[str], tools: Collection[str]) -> tuple[Oddity, ...]:
+    """Return every warning about one definition by line, with what was odd on reading it.
+
+    Args:
+        agent: The agent; its file is read again to find the lines.
+        agents: Names of all agents there are.
+        tools: Names of all tools there are; those of Claude Code are known besides.
+    """
+    notes, lines = Notes(agent.path), _lines(agent.path)
+    short_name = agent.name.removeprefix(f"{PROJECT}:")
+    if short_name != Path(agent.path).stem:
+        line = _line_of("name:", lines)
+        notes.add(line, f"name {short_name!r} differs from the file's name", f"rename the file to {short_name}.md")
+    if len(agent.description) > _MOST_DESCRIPTION:
+        line = _line_of("description:", lines)
+        notes.add(line, f"description is longer than {_MOST_DESCRIPTION} characters", "move details into the body")
+    if not agent.examples:
+        notes.add(1, "no examples of requests", "add `examples:` with requests for it and against it")
+    elif all(example.is_for for example in agent.examples):
+        notes.add(_line_of("example", lines), "no example of a request for somebody else", "add one with `for: false`")
+    _check_names(agent, notes, lines, agents=agents, tools=tools)
+    return tuple(sorted((*agent.oddities, *notes.all()), key=lambda oddity: oddity.line))
+
+
+def _check_names(
+    agent: Agent, notes: Notes, lines: Sequence[str], *, agents: Collection[str], tools: Collection[str]
+) -> None:
+    for tool in agent.tools or ():
+        bare = tool.split("(", 1)[0].strip()
+        if bare not in tools and bare not in CLAUDE_CODE_TOOLS and not bare.startswith("mcp__"):
+            remedy = _nearest(bare, tools) or "delete it, or install the package that provides it"
+            notes.add(_line_of(tool, lines), f"unknown tool {shorten(tool)}", remedy)
+    named = (*agent.hands_off_to, *(each.instead for each in agent.examples if not each.instead.startswith("/")))
+    for name in dict.fromkeys(named):
+        if name and name not in agents and f"{PROJECT}:{name}" not in agents:
+            remedy = _nearest(name, agents) or "choose one of those that `esper agents list` shows"
+            notes.add(_line_of(name, lines), f"hands off to an unknown agent {shorten(name)}", remedy)
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    close = get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
+def _lines(path: str) -> Sequence[str]:
+    try:
+        with Path(path).open("rb") as stream:
+            return stream.read(MAX_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ()
+
+
+def _line_of(text: str, lines: Sequence[str]) -> int:
+    return next((number for number, line in enumerate(lines, 1) if text in line), 1)

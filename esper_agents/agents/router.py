@@ -1,0 +1,163 @@
+"""Decides, without a model, which agent is given a request, and says why in the request's own words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.evidence import Evidence, Witness
+from esper_agents.agents.passages import HEAD, TAIL
+from esper_agents.domain.route import Candidate, Route, RouteOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from esper_agents.domain.agent import Agent
+
+TRIAGE = "issue-triage-manager"
+_REFUSED = "refused"
+
+# Below this nobody is given a request: stray words add up to less.
+_LEAST_MILLI = 1500
+_MOST_CANDIDATES = 5
+_MOST_CITED = 4
+_LONGEST_CITATION = 60
+_CODE_MARKS = frozenset("._()[]=:/")
+_TRY = 'say what you want to know of which code, for example: esper submit "review this training code" train.py'
+
+
+@dataclass(slots=True)
+class _Account:
+    """What speaks for and against one agent; each source counts once, at its strongest."""
+
+    pro: dict[str, Evidence] = field(default_factory=dict)
+    contra: dict[str, Evidence] = field(default_factory=dict)
+
+    def add(self, evidence: Evidence) -> None:
+        side = self.pro if evidence.weight_milli > 0 else self.contra
+        known = side.get(evidence.source)
+        if known is None or abs(evidence.weight_milli) > abs(known.weight_milli):
+            side[evidence.source] = evidence
+
+    def score_milli(self) -> int:
+        """Return the sum in which each further piece of evidence counts half of the one before it.
+
+        So the strongest decides, and many weak hints do not add up to an outright statement.
+        """
+        return _halving(self.pro.values()) - _halving(self.contra.values())
+
+
+class Router:
+    """Gives requests to agents by what they say, by the definitions, and by the lexicon in `prompts/routing`."""
+
+    def __init__(self, agents: Sequence[Agent]) -> None:
+        """Build the index, so that a request then costs milliseconds.
+
+        Args:
+            agents: Everybody who may be given a task. Their order does not matter.
+
+        Raises:
+            DefinitionError: The lexicon cannot be read.
+        """
+        self._agents = frozenset(agent.name for agent in agents)
+        self._witness = Witness(agents)
+
+    def route(self, request: str, *, code: str = "", paths: Sequence[str] = ()) -> Route:
+        """Return who is given a request, and why.
+
+        The same arguments give the same route. Nothing in the request is obeyed: an agent's name in it is strong evidence
+        for that agent, and no more. Of a long request, or long code, the first and last 3,000 characters are read.
+
+        Args:
+            request: What the person wrote, pasted traces and code included.
+            code: Code that was attached apart from the request.
+            paths: What the request is about.
+
+        Returns:
+            The route. What nobody owns but belongs here goes to triage, where the agents include `issue-triage-manager`;
+            what does not belong here, and an empty request, is refused.
+        """
+        accounts: dict[str, _Account] = {}
+        for evidence in self._witness.evidence(request, code, paths):
+            accounts.setdefault(evidence.agent, _Account()).add(evidence)
+        elsewhere = accounts.pop(_REFUSED, _Account())
+        ours = {name: account for name, account in accounts.items() if name in self._agents}
+        candidates = _ranked(ours)
+        if not candidates or _is_elsewhere(candidates[0], ours[candidates[0].agent], elsewhere):
+            is_empty = not (request.strip() or code.strip())
+            return Route(RouteOutcome.REFUSED, "", candidates, _refusal(elsewhere, is_empty=is_empty))
+        best = candidates[0]
+        outcome = RouteOutcome.TRIAGE if best.agent == TRIAGE else RouteOutcome.ASSIGNED
+        return Route(outcome, best.agent, candidates, _explanation(candidates) + _bound_note(request, code))
+
+
+def _is_elsewhere(best: Candidate, account: _Account, elsewhere: _Account) -> bool:
+    """Return whether a request belongs to nobody here.
+
+    Words such as "faster" or "leak" fit everyday life as well, so they do not help against a word of everyday life.
+    """
+    if best.score_milli < max(_LEAST_MILLI, elsewhere.score_milli()):
+        return True
+    return elsewhere.score_milli() > 0 and all(each.is_bare for each in account.pro.values())
+
+
+def _halving(pieces: Iterable[Evidence]) -> int:
+    weights = sorted((abs(each.weight_milli) for each in pieces), reverse=True)
+    return sum(weight >> place for place, weight in enumerate(weights))
+
+
+def _ranked(accounts: dict[str, _Account]) -> tuple[Candidate, ...]:
+    found = [
+        Candidate(name, account.score_milli(), _citations(account.pro.values()), _objections(account.contra.values()))
+        for name, account in accounts.items()
+        if account.pro and account.score_milli() > 0
+    ]
+    found.sort(key=lambda each: (-each.score_milli, each.agent))
+    return tuple(found[:_MOST_CANDIDATES])
+
+
+def _citations(pieces: Iterable[Evidence]) -> tuple[str, ...]:
+    strongest = sorted(pieces, key=lambda each: (-each.weight_milli, each.source))
+    return tuple(dict.fromkeys(_plain(each.cited) for each in strongest if each.cited))[:_MOST_CITED]
+
+
+def _objections(pieces: Iterable[Evidence]) -> tuple[str, ...]:
+    strongest = sorted(pieces, key=lambda each: (each.weight_milli, each.source))
+    said = (f"{_quoted(_plain(each.cited))}: {each.note}" if each.cited else each.note for each in strongest)
+    return tuple(dict.fromkeys(said))[:_MOST_CITED]
+
+
+def _explanation(candidates: Sequence[Candidate]) -> str:
+    best, *others = candidates
+    reason = "because: " + ", ".join(_quoted(each) for each in best.because)
+    if best.agent == TRIAGE:
+        reason += ", which no other agent owns outright"
+    return reason + ("; not: " + ", ".join(_shortfall(each) for each in others[:2]) if others else "")
+
+
+def _shortfall(candidate: Candidate) -> str:
+    if candidate.against:
+        return f"{candidate.agent} ({candidate.against[0]})"
+    return f"{candidate.agent} (only {', '.join(_quoted(each) for each in candidate.because[:2])})"
+
+
+def _refusal(account: _Account, *, is_empty: bool) -> str:
+    if is_empty:
+        return f"refused: the request is empty; {_TRY}"
+    cited = _citations(account.pro.values())
+    about = ", ".join(_quoted(each) for each in cited) + " is not" if cited else "nothing in it is"
+    return f"refused: {about} about software or machine learning, sorry; {_TRY}"
+
+
+def _bound_note(request: str, code: str) -> str:
+    longest = max(len(request), len(code))
+    return f"; read: the first {HEAD} and last {TAIL} of {longest} characters" if longest > HEAD + TAIL else ""
+
+
+def _plain(text: str) -> str:
+    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return line if len(line) <= _LONGEST_CITATION else line[: _LONGEST_CITATION - 1] + "…"
+
+
+def _quoted(text: str) -> str:
+    return f"`{text}`" if _CODE_MARKS.intersection(text) else f"'{text}'"

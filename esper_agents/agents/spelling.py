@@ -1,0 +1,55 @@
+"""Finds the known word that a misspelt one was meant to be, when one slip of the fingers lies between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# Shorter words have too many neighbours that are words themselves; two swapped letters are a safer sign.
+_SHORTEST = 5
+_SHORTEST_SWAPPED = 4
+
+
+class Spelling:
+    """A set of known words, looked up by what is left of them when one letter is struck out.
+
+    One wrong, missing or superfluous letter and two swapped neighbours all leave two words with such a remainder in common.
+    """
+
+    def __init__(self, targets: Iterable[str]) -> None:
+        """Enter the words to correct to."""
+        usable = {word for word in targets if word.isascii() and word.isalpha() and len(word) >= _SHORTEST_SWAPPED}
+        self._targets = frozenset(usable)
+        self._by_remainder: dict[str, list[str]] = {}
+        for word in sorted(usable):
+            for remainder in _remainders(word):
+                self._by_remainder.setdefault(remainder, []).append(word)
+
+    def corrected(self, word: str) -> str | None:
+        """Return the known word that is meant, or None where the word is known, too short, or like none.
+
+        Of several, the one that begins alike and is nearest in length, then the first by the alphabet.
+        """
+        if len(word) < _SHORTEST_SWAPPED or word in self._targets or not (word.isascii() and word.isalpha()):
+            return None
+        near = {other for remainder in _remainders(word) for other in self._by_remainder.get(remainder, ())}
+        alike = sorted(
+            (other[0] != word[0], abs(len(other) - len(word)), other) for other in near if _is_one_slip(word, other)
+        )
+        return alike[0][2] if alike else None
+
+
+def _remainders(word: str) -> Iterator[str]:
+    yield word
+    for at in range(len(word)):
+        yield word[:at] + word[at + 1 :]
+
+
+def _is_one_slip(word: str, other: str) -> bool:
+    if len(word) != len(other):
+        return min(len(word), len(other)) >= _SHORTEST and abs(len(word) - len(other)) == 1
+    at = next(index for index, pair in enumerate(zip(word, other, strict=True)) if pair[0] != pair[1])
+    swapped = word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :]
+    return swapped == other or (word[at + 1 :] == other[at + 1 :] and len(word) >= _SHORTEST)

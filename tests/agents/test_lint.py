@@ -1,0 +1,66 @@
+"""Warnings stand at the line that has to be changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from esper_agents.agents.definition import load_definition
+from esper_agents.agents.lint import lint_agent
+
+SOUND = """---
+name: heron
+description: Counts herons.
+tools: [static-review, Read]
+hands_off_to:
+  - reed
+examples:
+  - {text: How many herons?, for: true}
+  - {text: Cut the reeds, for: false, instead: reed}
+---
+You count.
+"""
+
+
+def warnings(tmp_path, text: str, *, file: str = "heron.md", agents=("heron", "reed")) -> list[tuple[int, str, str]]:
+    path = tmp_path / file
+    path.write_text(text, encoding="utf-8")
+    found = lint_agent(load_definition(path), agents=agents, tools=("static-review", "read-file"))
+    return [(odd.line, odd.problem, odd.remedy) for odd in found]
+
+
+def test_a_sound_definition_has_no_warning(tmp_path) -> None:
+    assert warnings(tmp_path, SOUND) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "problem", "remedy"),
+    [
+        ("static-review", "static-reviews", 4, "unknown tool 'static-reviews'", "did you mean 'static-review'?"),
+        ("static-review", "teleport", 4, "unknown tool 'teleport'", "delete it"),
+        ("  - reed", "  - reeds", 6, "hands off to an unknown agent 'reeds'", "did you mean 'reed'?"),
+        ("instead: reed", "instead: frog", 9, "hands off to an unknown agent 'frog'", "esper agents list"),
+        ("name: heron", "name: stork", 2, "differs from the file's name", "rename the file to stork.md"),
+        ("Counts herons.", "Counts " + "herons " * 400, 3, "description is longer than", "move details"),
+        ("  - {text: Cut the reeds, for: false, instead: reed}\n", "", 7, "for somebody else", "for: false"),
+        ("Counts herons.", "Counts: herons: all.", 3, "not valid YAML", ">-"),
+    ],
+)
+def test_a_warning_has_its_line_and_a_remedy(tmp_path, *, old, new, line, problem, remedy) -> None:
+    ((found_line, found_problem, found_remedy),) = warnings(tmp_path, SOUND.replace(old, new, 1))
+    assert found_line == line
+    assert problem in found_problem
+    assert remedy in found_remedy
+
+
+def test_an_agent_without_examples_is_warned_of(tmp_path) -> None:
+    text = "---\nname: heron\ndescription: Counts herons.\n---\nYou count.\n"
+    assert [problem for _, problem, _ in warnings(tmp_path, text)] == ["no examples of requests"]
+
+
+def test_a_neighbour_within_the_project_is_known(tmp_path) -> None:
+    assert warnings(tmp_path, SOUND, agents=("project:heron", "project:reed")) == []
+
+
+def test_tools_of_claude_code_and_of_its_servers_are_known(tmp_path) -> None:
+    text = SOUND.replace("tools: [static-review, Read]", "tools: Bash(git log:*), mcp__birds__count, WebSearch")
+    assert warnings(tmp_path, text) == []
