@@ -1,0 +1,346 @@
+"""An open project: submit tasks to it, resume its sessions, read its certificates and memory."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.registry import load_registry
+from esper_agents.api.session import Session, cancel_held, event_of
+from esper_agents.certificates import archive
+from esper_agents.certificates.question_kind import kind_of
+from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.statement import parse
+from esper_agents.domain.session import SessionState, Submission
+from esper_agents.domain.task import Task
+from esper_agents.errors import BusyError, InputFileError, NotFoundError, UsageError
+from esper_agents.memory import notes
+from esper_agents.orchestration.answers import record_answer
+from esper_agents.orchestration.environment import environment
+from esper_agents.orchestration.history import History
+from esper_agents.orchestration.publish import publish, view_path
+from esper_agents.orchestration.routing import route_of
+from esper_agents.orchestration.run import running
+from esper_agents.orchestration.workshop import Workshop
+from esper_agents.paths import project_home
+from esper_agents.reasoning.playbook import Play, load_playbooks
+from esper_agents.review.discover import discover
+from esper_agents.review.source import Source, read
+from esper_agents.storage import lease, ledger, sessions
+from esper_agents.storage.engine import database_url
+from esper_agents.storage.store import AsyncStore, Store
+from esper_agents.tools.git import find_project, revision
+from esper_agents.tools.registry import load_tools
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+    from esper_agents.certificates.archive import Entry
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.ledger import Question, Row
+    from esper_agents.domain.memory import Note, NoteKind
+    from esper_agents.domain.move import ToolUse
+    from esper_agents.domain.route import Route
+    from esper_agents.domain.session import Event, SessionSummary
+    from esper_agents.orchestration.graph import Graph
+    from esper_agents.storage.lease import Lease
+    from esper_agents.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a task would do; nothing of it has run.
+
+    Attributes:
+        task: The task as it would be submitted.
+        route: Who would be given it, and why.
+        reasoner: What would decide that agent's moves.
+        tools: What that agent may call.
+        neighbours: Whom it may hand the task to.
+    """
+
+    task: Task
+    route: Route
+    reasoner: str
+    tools: tuple[ToolUse, ...]
+    neighbours: tuple[str, ...]
+
+
+@asynccontextmanager
+async def open_project(
+    *paths: str | Path,
+    tools: Iterable[Tool] = (),
+    playbooks: Mapping[str, Play] | None = None,
+    agents: Sequence[Path] = (),
+    publish: bool = True,
+) -> AsyncIterator[OpenProject]:
+    """Yield the project that holds all paths, open until the block ends.
+
+    Args:
+        paths: Files or folders, none for the working folder; the git work tree around them is the project, else the
+            folder.
+        tools: Further tools.
+        playbooks: Further playbooks, by the name of their agent.
+        agents: Further agent files or folders of them.
+        publish: Whether views may be written into the project where it is ours to write.
+
+    Raises:
+        InputFileError: No such path.
+        UsageError: The paths belong to two projects.
+        StorageError: The database cannot be used.
+    """
+    found = find_project([_expanded(path) for path in paths], Path.cwd())
+    home = project_home(found.key)
+    store = AsyncStore(Store(database_url(home / "esper.db")))
+    try:
+        registry = load_registry(Path(found.root), extra=agents)
+        workshop = Workshop(found, home, store, load_tools(tools), registry, load_playbooks(playbooks), publish)
+        yield OpenProject(workshop)
+    finally:
+        store.close()
+
+
+class OpenProject:
+    """A project whose sessions, certificates and memory can be worked with."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        """Wrap what sessions work with; `open_project` makes these."""
+        self.workshop = workshop
+        self.root = Path(workshop.project.root)
+        self._key = workshop.project.key
+        self._store = workshop.store
+
+    @cached_property
+    def _graph(self) -> Graph:
+        from esper_agents.orchestration.graph import build_graph
+
+        return build_graph()
+
+    def task(
+        self,
+        request: str,
+        paths: Sequence[str | Path] = (),
+        *,
+        agent: str = "",
+        again: str = "",
+        options: Mapping[str, str] | None = None,
+    ) -> Task:
+        """Return a task that has been checked; nothing is stored.
+
+        Args:
+            request: What is asked, in words.
+            paths: What it is about; where empty, the whole project if it is under git.
+            agent: Who is to be given it; empty lets the router choose.
+            again: The certificate whose question is asked again.
+            options: Further options.
+
+        Raises:
+            UsageError: The request is empty.
+            InputFileError: A path cannot be reviewed.
+            NotFoundError: No agent of that name.
+        """
+        if not request.strip():
+            raise UsageError("the request is empty", remedy='say what you ask: esper submit "review this" train.py')
+        asked = kind_of(request)
+        name = self.workshop.agents.get(agent).name if agent else ""
+        inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
+        _refuse_unreadable(self.root, inside)
+        everything = (".",) if self.workshop.project.is_git and not inside else ()
+        return Task(request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}))
+
+    def _inside(self, path: Path) -> str:
+        target = Path.cwd() / path.expanduser()
+        if find_project([target], Path.cwd()).key != self._key and not target.resolve().is_relative_to(self.root):
+            raise UsageError(
+                f"{str(path)!r} is not in the project {str(self.root)!r}", remedy="submit one task for each project"
+            )
+        return target.resolve().relative_to(self.root).as_posix()
+
+    async def again(self, certificate_id: str) -> Task:
+        """Return the task of a certificate, to be asked again of the code as it is now, of the same agent.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            InputFileError: A path of it is gone.
+        """
+        before = await self.read(certificate_id)
+        _refuse_unreadable(self.root, before.task.paths)
+        return replace(before.task, again=before.id, agent=self.workshop.agents.get(before.route.agent).name)
+
+    async def plan(self, task: Task) -> Plan:
+        """Return what a task would do, and run nothing."""
+        route = route_of(self.workshop, task)
+        if not route.agent:
+            return Plan(task, route, "", (), ())
+        agent = self.workshop.agents.get(route.agent)
+        reasoner = "playbook" if agent.name in self.workshop.playbooks else "none offline: it would end undecided"
+        tools = tuple(tool.use for tool in self.workshop.tools.named(agent.tools))
+        return Plan(task, route, reasoner, tools, agent.hands_off_to)
+
+    async def submit(self, task: Task) -> Session:
+        """Make a session of a task and hold it; `Session.run` does the work."""
+        begun = Submission(task, self.workshop.project.name, revision(self.root), environment(), _person())
+        held = await self._store.run(sessions.create, self.workshop.project, begun)
+        return self._session(held)
+
+    async def resume(self, session_id: str) -> Session:
+        """Hold a session again; `Session.run` goes on at the first step without a result.
+
+        Raises:
+            NotFoundError: The project has no such session.
+            BusyError: Another process works on it.
+        """
+        found = await self.session(session_id)
+        return self._session(await self._store.run(lease.claim, found.id))
+
+    def _session(self, held: Lease) -> Session:
+        return Session(self.workshop, self._graph, held)
+
+    async def answer(self, question_id: str, text: str) -> Session:
+        """Answer a question, and hold its session so that it can go on.
+
+        Args:
+            question_id: `qst_` identifier, or the identifier of a session that asks just one.
+            text: `approve` or `deny` for an approval, else the answer.
+
+        Raises:
+            NotFoundError: Nobody asked that.
+            UsageError: It was answered before, or the answer is not one of the options.
+            BusyError: Another process works on the session.
+        """
+        session_id, question = await self._asked(question_id)
+        held = await self._store.run(lease.claim, session_id)
+        async with running(self.workshop, held, lambda _: None) as run:
+            await record_answer(run, question, text, _person())
+        return self._session(await self._store.run(lease.claim, session_id))
+
+    async def _asked(self, wanted: str) -> tuple[str, str]:
+        if wanted.startswith("ses_") or wanted == "latest":
+            found = await self.session(wanted)
+            asked = (await self.history(found.id)).questions
+            if len(asked) != 1:
+                problem = f"session {found.id} asks {len(asked)} questions"
+                raise UsageError(problem, remedy=f"name one of them: run `esper sessions show {found.id}`")
+            return found.id, asked[0].id
+        known: list[str] = []
+        for each in await self.sessions(limit=1000):
+            rows = await self._store.run(_rows, each.id)
+            known.extend(event.body["id"] for event in map(event_of, rows) if event.kind == "asked")
+            if wanted in known:
+                return each.id, wanted
+        raise NotFoundError("question", wanted, known, listing="esper sessions list")
+
+    async def questions(self) -> tuple[tuple[str, Question], ...]:
+        """Return every question that waits for an answer, with its session."""
+        waiting = [each for each in await self.sessions(limit=1000) if each.state is SessionState.WAITING]
+        return tuple([(each.id, asked) for each in waiting for asked in (await self.history(each.id)).questions])
+
+    async def cancel(self, session_id: str) -> SessionSummary:
+        """End a session without a verdict; one that runs elsewhere stops at its next step boundary.
+
+        Raises:
+            NotFoundError: The project has no such session.
+            UsageError: It is over already.
+        """
+        found = await self.session(session_id)
+        if found.state not in {SessionState.OPEN, SessionState.WAITING}:
+            raise UsageError(f"session {found.id} is {found.state} already", remedy="nothing is left to cancel")
+        try:
+            held = await self._store.run(lease.claim, found.id)
+        except BusyError:
+            await self._store.run(sessions.request_cancel, found.id)
+        else:
+            await cancel_held(self.workshop, held, _person())
+        return await self.session(found.id)
+
+    async def sessions(self, *, limit: int = 50) -> tuple[SessionSummary, ...]:
+        """Return the project's sessions, newest first."""
+        return await self._store.run(sessions.listing, self._key, limit=limit)
+
+    async def session(self, session_id: str) -> SessionSummary:
+        """Return one session, by identifier, an unmistakable part of it, or `latest`.
+
+        Raises:
+            NotFoundError: The project has no such session.
+        """
+        return await self._store.run(sessions.find, self._key, session_id)
+
+    async def history(self, session_id: str) -> History:
+        """Return what a session's ledger says."""
+        return History(session_id, await self._store.run(_rows, session_id))
+
+    async def timeline(self, session_id: str) -> tuple[Event, ...]:
+        """Return a session's rows, in order."""
+        return tuple(event_of(row) for row in await self._store.run(_rows, session_id))
+
+    async def certificates(self, *, agent: str = "", limit: int = 50) -> tuple[Entry, ...]:
+        """Return the project's certificates, newest first."""
+        return await self._store.run(archive.listing, self._key, agent=agent, limit=limit)
+
+    async def certificate(self, certificate_id: str) -> Entry:
+        """Return one certificate's entry, by identifier, the end of it, or `latest`.
+
+        Raises:
+            NotFoundError: The project has none of that name.
+        """
+        return await self._store.run(archive.find, self._key, certificate_id)
+
+    async def record(self, certificate_id: str) -> bytes:
+        """Return a certificate's bytes, an in-toto Statement.
+
+        Raises:
+            IntegrityError: They are not the bytes that were issued.
+        """
+        return await self._store.run(archive.read, (await self.certificate(certificate_id)).id)
+
+    async def read(self, certificate_id: str) -> Certificate:
+        """Return a certificate as typed data; see `record`."""
+        return parse(await self.record(certificate_id))
+
+    async def markdown(self, certificate_id: str) -> str:
+        """Return a certificate's Markdown view, rendered anew."""
+        return render_markdown(await self.record(certificate_id))
+
+    async def view(self, certificate_id: str) -> Path:
+        """Return where a certificate's Markdown view is published, written anew if it is gone."""
+        entry = await self.certificate(certificate_id)
+        target = view_path(self.workshop, entry)
+        if not target.is_file():
+            await self._store.run(publish, self.workshop, entry.id, [entry.agent])
+        return target
+
+    async def memory(self, *, agent: str = "", kind: NoteKind | None = None, limit: int = 500) -> tuple[Note, ...]:
+        """Return what agents remember of the project, newest first."""
+        return await self._store.run(notes.listing, self._key, agent=agent, kind=kind, limit=limit)
+
+
+def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:
+    """Refuse a named path that holds nothing to read, before a session is made of it."""
+    for candidate in discover(root, [Path(path) for path in paths]):
+        if candidate.is_explicit:
+            found = read(candidate.file, candidate.path)
+            if not isinstance(found, Source):
+                raise InputFileError(found.path, found.problem, remedy=found.remedy)
+            if not found.text.strip():
+                raise InputFileError(candidate.path, "the file is empty", remedy="name a file with code in it")
+
+
+def _rows(store: Store, session_id: str) -> tuple[Row, ...]:
+    with store.reading() as connection:
+        return ledger.rows(connection, session_id)
+
+
+def _expanded(path: str | Path) -> Path:
+    return Path(path).expanduser()
+
+
+def _person() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

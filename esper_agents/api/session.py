@@ -1,0 +1,173 @@
+"""A session that this process holds: run it, watch it, stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates import archive
+from esper_agents.domain.ledger import Cancelled, RowKind
+from esper_agents.domain.session import Event, SessionState
+from esper_agents.domain.status import exit_code
+from esper_agents.errors import ExitCode
+from esper_agents.orchestration.publish import view_path
+from esper_agents.orchestration.run import running, session_row
+from esper_agents.storage import ledger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from esper_agents.certificates.archive import Entry
+    from esper_agents.domain.finding import Finding
+    from esper_agents.domain.ledger import Question, Row
+    from esper_agents.domain.route import Route
+    from esper_agents.orchestration.graph import Graph
+    from esper_agents.orchestration.run import Run
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.reasoning.reasoner import Say
+    from esper_agents.storage.lease import Lease
+    from esper_agents.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        session: `ses_` identifier.
+        state: Where the session is now.
+        route: Who was given the task and why; None before routing.
+        certificate: The certificate it ended with, or None.
+        view: The certificate's Markdown view, or None.
+        findings: What was found, worst first.
+        questions: What a person must answer before the session goes on.
+    """
+
+    session: str
+    state: SessionState
+    route: Route | None
+    certificate: Entry | None
+    view: Path | None
+    findings: tuple[Finding, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command line exits with."""
+        match self.state:
+            case SessionState.DONE:
+                return exit_code(self.certificate.status) if self.certificate else ExitCode.FAILED
+            case SessionState.WAITING:
+                return ExitCode.WAITING
+            case SessionState.REFUSED:
+                return ExitCode.USAGE
+            case SessionState.CANCELLED:
+                return ExitCode.CANCELLED
+            case SessionState.OPEN:
+                return ExitCode.INTERRUPTED
+
+
+def _silent(_: str) -> None:
+    return
+
+
+class Session:
+    """A session whose lease this process holds until `run` returns.
+
+    Attributes:
+        id: `ses_` identifier.
+    """
+
+    def __init__(self, workshop: Workshop, graph: Graph, held: Lease) -> None:
+        """Hold a session; `OpenProject` makes these."""
+        self.id = held.session
+        self._workshop = workshop
+        self._graph = graph
+        self._lease = held
+        self._run: Run | None = None
+        self._is_stopped = False
+        self._changed = asyncio.Event()
+        self._is_over = False
+
+    async def run(self, say: Say = _silent) -> Outcome:
+        """Go on from wherever the ledger says, until the end or until a person must answer.
+
+        Args:
+            say: Takes text as a model writes it.
+
+        Raises:
+            StoppedError: `stop` was called; everything so far is recorded.
+            LeaseLostError: Another process has taken the session over.
+        """
+        from esper_agents.orchestration.graph import drive
+
+        try:
+            async with running(self._workshop, self._lease, say) as run:
+                self._run = run
+                run.watch(self._changed.set)
+                if self._is_stopped:
+                    run.stop()
+                await drive(self._graph, run)
+                return await self._outcome(run)
+        finally:
+            self._is_over = True
+            self._changed.set()
+
+    def stop(self) -> None:
+        """Ask the run to stop at the next step boundary; the session can be resumed."""
+        self._is_stopped = True
+        if self._run is not None:
+            self._run.stop()
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Yield the session's rows as they are written, until the run is over.
+
+        Args:
+            after: Only rows with a greater number.
+        """
+        while True:
+            is_last_look = self._is_over
+            self._changed.clear()
+            for row in await self._workshop.store.run(_rows, self.id, after):
+                after = row.seq
+                yield event_of(row)
+            if is_last_look:
+                return
+            await self._changed.wait()
+
+    async def _outcome(self, run: Run) -> Outcome:
+        entry = None
+        if run.history.certified is not None:
+            entry = await self._workshop.store.run(
+                archive.find, self._workshop.project.key, run.history.certified.certificate
+            )
+        return Outcome(
+            session=self.id,
+            state=run.history.state,
+            route=run.history.route,
+            certificate=entry,
+            view=view_path(self._workshop, entry) if entry else None,
+            findings=run.history.findings(),
+            questions=run.history.questions,
+        )
+
+
+async def cancel_held(workshop: Workshop, held: Lease, by: str) -> None:
+    """End a session whose lease is held, without a verdict."""
+    async with running(workshop, held, _silent) as run:
+        if run.history.state in {SessionState.OPEN, SessionState.WAITING}:
+            await run.record((session_row(RowKind.CANCELLED), Cancelled(by)), state=SessionState.CANCELLED)
+
+
+def event_of(row: Row) -> Event:
+    """Return a row as people and programs watch it."""
+    key = row.key
+    return Event(row.seq, row.at, key.frame, key.step, key.call, str(key.kind), json.loads(row.body))
+
+
+def _rows(store: Store, session_id: str, after: int) -> tuple[Row, ...]:
+    with store.reading() as connection:
+        return ledger.rows(connection, session_id, after=after)

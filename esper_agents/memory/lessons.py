@@ -1,0 +1,86 @@
+"""What a session leaves behind for its agents, as a pure function of its certificate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Severity, counted
+from esper_agents.domain.identifier import Prefix
+from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.finding import Finding
+
+
+def lessons(certificate: Certificate) -> tuple[Note, ...]:
+    """Return the notes that a certificate leaves: what was judged, why, and what is still to be done.
+
+    The concluding agent keeps the verdict and the gaps; each agent keeps what it found.
+    """
+    drafts = tuple({(each[0], each[1], each[2]): each for each in _drafts(certificate)}.values())
+    return tuple(_note(certificate, number, draft) for number, draft in enumerate(drafts))
+
+
+# Agent, kind, subject, text, command, paths.
+_Draft = tuple[str, NoteKind, str, str, str, tuple[str, ...]]
+
+
+def _drafts(certificate: Certificate) -> Iterator[_Draft]:
+    agent, component, verdict = certificate.agent, certificate.component, certificate.verdict
+    everything = tuple(file.path for file in certificate.examined)
+    counts = counted(each.claim.severity for each in certificate.findings)
+    yield (
+        agent,
+        NoteKind.WORKING,
+        f"verdict:{component}",
+        f"{component}: {verdict.status} at {certificate.issued_at} ({counts}). {certificate.summary}",
+        "",
+        everything,
+    )
+    because = "; ".join(line.because for line in verdict.ceiling.lines) or "nothing stood against it"
+    yield (
+        agent,
+        NoteKind.DECISION,
+        f"decision:{component}",
+        f"{verdict.status} for {component}, because: {because}",
+        "",
+        everything,
+    )
+    for handoff in certificate.handoffs:
+        subject = f"handoff:{component}:{handoff.receiver}"
+        yield handoff.sender, NoteKind.WORKING, subject, handoff.sentence, "", everything
+    for finding in certificate.findings:
+        if finding.claim.severity is not Severity.SUGGESTION:
+            yield _action(certificate, finding)
+    for gap in certificate.gaps:
+        yield agent, NoteKind.ACTION, f"gap:{component}:{gap.what}", f"find out: {gap.what}", gap.command, ()
+
+
+def _action(certificate: Certificate, finding: Finding) -> _Draft:
+    claim = finding.claim
+    text = f"{claim.severity} {claim.rule} {claim.name} at {claim.location}: {claim.message} {claim.remedy}"
+    again = f"esper submit --again {certificate.id}"
+    return finding.agent, NoteKind.ACTION, claim.fingerprint, text, again, (claim.location.path,)
+
+
+def _note(certificate: Certificate, number: int, draft: _Draft) -> Note:
+    agent, kind, subject, text, command, paths = draft
+    wanted = set(paths)
+    return Note(
+        # From the certificate's own identifier: certify may run twice, and must then write the same.
+        id=f"{Prefix.NOTE}_{certificate.id.removeprefix('crt_')[:28]}{number:04x}",
+        agent=agent,
+        kind=kind,
+        state=NoteState.CURRENT,
+        subject=subject,
+        text=text,
+        command=command,
+        session=certificate.session,
+        certificate=certificate.id,
+        commit=certificate.revision.commit,
+        sources=tuple(SourceDigest(each.path, each.sha256) for each in certificate.examined if each.path in wanted),
+        written_at=certificate.issued_at,
+    )

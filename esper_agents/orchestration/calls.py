@@ -1,0 +1,109 @@
+"""One tool call: asked for, begun, run, recorded, each once."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.codec import digest
+from esper_agents.domain.evidence import CallOutcome, Evidence
+from esper_agents.domain.finding import Finding
+from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.domain.ledger import Calling, RowKey, RowKind
+from esper_agents.domain.move import ToolReport
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import EsperError
+from esper_agents.orchestration.permissions import approval_question, is_approved, needs_approval
+from esper_agents.storage.store import timestamp
+from esper_agents.tools.tool import ToolResult
+
+if TYPE_CHECKING:
+    from esper_agents.domain.move import ToolCall
+    from esper_agents.orchestration.history import Frame, OpenTurn
+    from esper_agents.orchestration.run import Run
+    from esper_agents.tools.tool import Tool
+
+
+async def make_call(run: Run, frame: Frame, turn: OpenTurn, number: int, call: ToolCall) -> None:
+    """Take one call as far as it can go now: to its record, or to a question that a person must answer."""
+    state = turn.call(number)
+    tool = run.workshop.tools.get(call.tool)
+    if state.report is not None or state.is_waiting:
+        return
+    if needs_approval(tool) and state.question is None:
+        question = approval_question(tool, call)
+        await run.record((RowKey(frame.number, turn.step, number, RowKind.ASKED), question), state=SessionState.WAITING)
+        return
+    report = await _carried_out(run, frame, turn, number, call)
+    await run.record((RowKey(frame.number, turn.step, number, RowKind.CALLED), report))
+
+
+async def _carried_out(run: Run, frame: Frame, turn: OpenTurn, number: int, call: ToolCall) -> ToolReport:
+    state = turn.call(number)
+    tool = run.workshop.tools.get(call.tool)
+    if needs_approval(tool) and not is_approved(state, call):
+        return _not_run(tool, call, new_id(Prefix.EVIDENCE), CallOutcome.DENIED, "a person denied this call")
+    if state.calling is None:
+        begun = Calling(new_id(Prefix.EVIDENCE), call.tool, digest(call.arguments))
+        await run.record((RowKey(frame.number, turn.step, number, RowKind.CALLING), begun))
+        return await _run_tool(run, frame, tool, call, begun.evidence)
+    if not tool.is_repeatable:
+        why = "the process died while this ran; whether it took effect is not known, and it is not run again"
+        return _not_run(tool, call, state.calling.evidence, CallOutcome.INTERRUPTED, why)
+    return await _run_tool(run, frame, tool, call, state.calling.evidence)
+
+
+async def _run_tool(run: Run, frame: Frame, tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
+    began_at, began = timestamp(time.time_ns() // 1_000_000), time.perf_counter_ns()
+    outcome = CallOutcome.COMPLETED
+    try:
+        result = await tool.run(run.workshop.context, call.arguments)
+    except EsperError as error:
+        outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed
+        outcome, result = CallOutcome.FAILED, _failure(f"{type(error).__name__}: {error}", "report this to its author")
+    ended = _Ended(evidence_id, outcome, result, began_at, time.perf_counter_ns() - began)
+    evidence = _evidence(tool, call, ended)
+    agent = frame.opened.agent.name
+    found = tuple(Finding(new_id(Prefix.FINDING), claim, agent, (evidence_id,)) for claim in result.claims)
+    return ToolReport(evidence, found)
+
+
+def _failure(problem: str, remedy: str) -> ToolResult:
+    return ToolResult(problem, {"problem": problem, "remedy": remedy})
+
+
+def _not_run(tool: Tool, call: ToolCall, evidence_id: str, outcome: CallOutcome, why: str) -> ToolReport:
+    now = timestamp(time.time_ns() // 1_000_000)
+    return ToolReport(_evidence(tool, call, _Ended(evidence_id, outcome, ToolResult(why, {}), now, 0)), ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    evidence: str
+    outcome: CallOutcome
+    result: ToolResult
+    began_at: str
+    took_ns: int
+
+
+def _evidence(tool: Tool, call: ToolCall, ended: _Ended) -> Evidence:
+    return Evidence(
+        id=ended.evidence,
+        tool=tool.name,
+        provider=tool.provider,
+        risk=tool.risk,
+        is_repeatable=tool.is_repeatable,
+        arguments=call.arguments,
+        arguments_sha256=digest(call.arguments),
+        outcome=ended.outcome,
+        summary=ended.result.summary,
+        output=ended.result.output,
+        output_sha256=digest(ended.result.output),
+        examined=ended.result.examined,
+        artifacts=ended.result.artifacts,
+        started_at=ended.began_at,
+        duration_ns=ended.took_ns,
+        rerun=tool.rerun(call.arguments),
+    )

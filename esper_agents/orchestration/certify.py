@@ -1,0 +1,55 @@
+"""Certify: the only way to the end. Issues the certificate of a conclusion, once, and publishes what shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates import archive
+from esper_agents.certificates.naming import view_name
+from esper_agents.certificates.statement import statement
+from esper_agents.domain.ledger import Certified, RowKind
+from esper_agents.domain.session import SessionState
+from esper_agents.memory import notes
+from esper_agents.memory.lessons import lessons
+from esper_agents.orchestration.publish import publish
+from esper_agents.orchestration.record import certificate
+from esper_agents.orchestration.run import session_row
+from esper_agents.storage import ledger
+
+if TYPE_CHECKING:
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.orchestration.run import Run
+    from esper_agents.storage.ledger import Appended
+    from esper_agents.storage.store import Store
+
+
+async def certify(run: Run) -> None:
+    """Issue the certificate if there is a conclusion and none yet; publish it if there is one.
+
+    A session that waits, was refused or was cancelled has no conclusion and ends here without a verdict.
+    """
+    frame = run.history.conclusion
+    if frame is None or run.history.is_cancelled:
+        return
+    issued = certificate(run.history, frame)
+    data = statement(issued)
+    if run.history.certified is None:
+        await run.transact(lambda store: _issue(store, run, issued, data))
+    await run.workshop.store.run(publish, run.workshop, issued.id, [each.agent for each in issued.definitions])
+
+
+def _issue(store: Store, run: Run, issued: Certificate, data: bytes) -> Appended:
+    """Archive, remember and record in one transaction: the row is the commit point."""
+    project_key = run.workshop.project.key
+    with store.writing() as transaction:
+        name = view_name(issued, archive.names(transaction, project_key, issued.agent))
+        digest = archive.add(transaction, project_key, issued, data, name)
+        notes.close_actions(
+            transaction,
+            project_key,
+            examined={each.path for each in issued.examined},
+            standing={each.claim.fingerprint for each in issued.findings},
+        )
+        notes.write(transaction, project_key, lessons(issued))
+        row = session_row(RowKind.CERTIFIED), Certified(issued.id, digest)
+        return ledger.append_within(transaction, run.lease, [row], state=SessionState.DONE, certificate_id=issued.id)

@@ -1,0 +1,81 @@
+"""How a frame ends: by handing the task on, or with a judgement that policy has bounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.policy import ceiling, settle
+from esper_agents.domain.finding import Finding
+from esper_agents.domain.handoff import Handoff
+from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.domain.ledger import Concluded, HandedOff, RowKey, RowKind
+from esper_agents.orchestration.opening import opening
+from esper_agents.orchestration.record import assumptions, gaps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.move import Conclude, HandOff, SupportedClaim
+    from esper_agents.domain.verdict import Verdict
+    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.run import Run
+
+
+def _recorded(frame: Frame, claims: Sequence[SupportedClaim]) -> tuple[Finding, ...]:
+    agent = frame.opened.agent.name
+    return tuple(Finding(new_id(Prefix.FINDING), each.claim, agent, each.evidence) for each in claims)
+
+
+async def hand_off(run: Run, frame: Frame, move: HandOff) -> None:
+    """End a frame by a handoff and open the receiver's, in one transaction."""
+    history = run.history
+    found = _recorded(frame, move.claims)
+    packet = Handoff(
+        sender=frame.opened.agent.name,
+        receiver=move.agent,
+        domain=move.domain,
+        reason=move.reason,
+        context=move.context,
+        findings=tuple(each.claim.fingerprint for each in (*history.findings(), *found)),
+        evidence=tuple(each.id for each in history.evidence()),
+        open_parts=move.open_parts,
+        do_not_repeat=tuple(dict.fromkeys(each.rerun for each in history.evidence())),
+        gaps=move.gaps,
+        hop=len(history.handoffs) + 1,
+    )
+    ended = RowKey(frame.number, 0, 0, RowKind.HANDED_OFF), HandedOff(packet, found)
+    await run.record(ended, await opening(run, move.agent, handoff=packet), agent=move.agent)
+
+
+async def conclude(run: Run, frame: Frame, move: Conclude) -> None:
+    """End a frame with a judgement; in a consult, with an answer that is no verdict."""
+    found = _recorded(frame, move.claims)
+    if frame.opened.parent:
+        ended = Concluded("", found, None)
+    else:
+        ended = Concluded(new_id(Prefix.CERTIFICATE), found, _verdict(run, run.history, move, found))
+    await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), ended))
+
+
+def _verdict(run: Run, history: History, move: Conclude, found: tuple[Finding, ...]) -> Verdict:
+    kind = history.begun.task.kind
+    examined = {file.path: file.lines for each in history.evidence() for file in each.examined}
+    allowed = ceiling(
+        run.workshop.policy,
+        kind,
+        findings=(*history.findings(), *found),
+        evidence=history.evidence(),
+        assumptions=assumptions(history),
+        gaps=gaps(history),
+        examined_lines=sum(examined.values()),
+        risks=move.risks,
+    )
+    return settle(
+        allowed,
+        kind,
+        wanted=move.stance,
+        reason=move.below_ceiling,
+        rationale=move.rationale,
+        conditions=move.conditions,
+        findings=(*history.findings(), *found),
+    )

@@ -1,0 +1,25 @@
+"""Names and versions of what a session runs on, without importing any of it."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+_PACKAGES = ("esper-agents", "langgraph", "sqlalchemy", "torch")
+
+
+def environment() -> dict[str, str]:
+    """Return names and versions; a package that is not installed is `absent`."""
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        **{name: _version(name) for name in _PACKAGES},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"

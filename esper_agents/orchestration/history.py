@@ -1,0 +1,334 @@
+"""The ledger folded into what the loop asks of it: frames, turns, what is settled and what is open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from esper_agents.domain.codec import decode
+from esper_agents.domain.frame import Turn
+from esper_agents.domain.handoff import ConsultAnswer
+from esper_agents.domain.ledger import (
+    Calling,
+    Certified,
+    Concluded,
+    HandedOff,
+    Moved,
+    Opened,
+    Question,
+    Refusal,
+    RowKind,
+)
+from esper_agents.domain.move import Answer, Ask, Conclude, Consult, HandOff, ToolReport, UseTools
+from esper_agents.domain.route import Route
+from esper_agents.domain.session import SessionState, Submission
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.finding import Finding
+    from esper_agents.domain.handoff import Handoff
+    from esper_agents.domain.ledger import Row
+    from esper_agents.domain.move import Move, TurnResult
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Call:
+    """One tool call, or the one question of an `Ask`, as far as it has come."""
+
+    question: Question | None = None
+    answer: Answer | None = None
+    calling: Calling | None = None
+    report: ToolReport | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a person must answer first."""
+        return self.question is not None and self.answer is None
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """One turn, as far as it has come.
+
+    Attributes:
+        step: From 1.
+        moved: What was decided; None while deciding.
+        calls: By number.
+        child: The frame of a consult, or None.
+        refusal: Why the move could not be carried out, or None.
+    """
+
+    step: int
+    moved: Moved | None = None
+    calls: dict[int, Call] = field(default_factory=dict)
+    child: Frame | None = None
+    refusal: Refusal | None = None
+
+    def call(self, number: int) -> Call:
+        """Return one call, made at its first row."""
+        return self.calls.setdefault(number, Call())
+
+    @property
+    def result(self) -> TurnResult | Refusal | None:
+        """What came of the move; None while it is being carried out, and always after a move that ends the frame."""
+        if self.moved is None or self.refusal is not None:
+            return self.refusal
+        return _result(self.moved.move, self)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What a person must answer."""
+        return tuple(each.question for each in self.calls.values() if each.question and each.answer is None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing but an answer can take this turn further."""
+        if self.moved is None or self.result is not None or not self.questions:
+            return False
+        wanted = len(self.moved.move.calls) if isinstance(self.moved.move, UseTools) else 1
+        return all((call := self.calls.get(n)) and (call.report or call.is_waiting) for n in range(wanted))
+
+
+def _result(move: Move, turn: OpenTurn) -> TurnResult | None:
+    match move:
+        case UseTools():
+            reports = tuple(turn.calls[n].report for n in sorted(turn.calls))
+            done = tuple(report for report in reports if report)
+            return done if len(done) == len(move.calls) else None
+        case Ask():
+            return turn.call(0).answer
+        case Consult():
+            return turn.child.answer if turn.child else None
+        case HandOff() | Conclude():
+            return None
+
+
+@dataclass(slots=True)
+class Frame:
+    """One agent's turn at the task, or a consult inside one.
+
+    Attributes:
+        number: From 1, in order of opening.
+        seq: The number of the row that opened it.
+        opened: How it began.
+        turns: In order; only the last may be unsettled.
+        handed_off: How it ended, if by a handoff.
+        concluded: How it ended, if by a judgement.
+        concluded_at: When.
+    """
+
+    number: int
+    seq: int
+    opened: Opened
+    turns: list[OpenTurn] = field(default_factory=list)
+    handed_off: HandedOff | None = None
+    concluded: Concluded | None = None
+    concluded_at: str = ""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the frame has ended."""
+        return self.handed_off is not None or self.concluded is not None
+
+    @property
+    def settled(self) -> tuple[Turn, ...]:
+        """The turns whose results are known, as the reasoner sees them."""
+        return tuple(
+            Turn(turn.moved.move, turn.moved.record, turn.result)
+            for turn in self.turns
+            if turn.moved is not None and turn.result is not None
+        )
+
+    @property
+    def answer(self) -> ConsultAnswer | None:
+        """What a consult answered; None while it has not."""
+        if self.concluded is None:
+            return None
+        final = self.turns[-1].moved
+        said = final.move.summary if final and isinstance(final.move, Conclude) else ""
+        reports = [call.report for turn in self.turns for call in turn.calls.values() if call.report]
+        found = [each for report in reports for each in report.findings] + list(self.concluded.findings)
+        return ConsultAnswer(
+            self.opened.agent.name,
+            said,
+            tuple(dict.fromkeys(each.claim.fingerprint for each in found)),
+            tuple(report.evidence.id for report in reports),
+        )
+
+    def turn(self, step: int) -> OpenTurn:
+        """Return one turn, made at its first row."""
+        while len(self.turns) < step:
+            self.turns.append(OpenTurn(len(self.turns) + 1))
+        return self.turns[step - 1]
+
+
+class History:
+    """What a session's ledger says, kept up to date row by row."""
+
+    def __init__(self, session: str, rows: Iterable[Row] = ()) -> None:
+        """Fold rows, in order."""
+        self.session = session
+        self.frames: list[Frame] = []
+        self.submission: Submission | None = None
+        self.route: Route | None = None
+        self.certified: Certified | None = None
+        self.is_refused = False
+        self.is_cancelled = False
+        self.seq = 0
+        self.add(rows)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Fold further rows, in order."""
+        for row in rows:
+            self._fold(row)
+            self.seq = row.seq
+
+    def _fold(self, row: Row) -> None:
+        key = row.key
+        match key.kind:
+            case RowKind.SUBMITTED:
+                self.submission = decode(Submission, row.body)
+            case RowKind.ROUTED | RowKind.REFUSED:
+                self.route = decode(Route, row.body)
+                self.is_refused = key.kind is RowKind.REFUSED
+            case RowKind.OPENED:
+                self._open(Frame(key.frame, row.seq, decode(Opened, row.body)))
+            case RowKind.CERTIFIED:
+                self.certified = decode(Certified, row.body)
+            case RowKind.CANCELLED:
+                self.is_cancelled = True
+            case RowKind.HANDED_OFF:
+                self.frames[key.frame - 1].handed_off = decode(HandedOff, row.body)
+            case RowKind.CONCLUDED:
+                frame = self.frames[key.frame - 1]
+                frame.concluded, frame.concluded_at = decode(Concluded, row.body), row.at
+            case (
+                RowKind.DECIDING
+                | RowKind.MOVED
+                | RowKind.MOVE_REFUSED
+                | RowKind.ASKED
+                | RowKind.ANSWERED
+                | RowKind.CALLING
+                | RowKind.CALLED
+            ):
+                _fold_turn(self.frames[key.frame - 1].turn(key.step), row)
+
+    def _open(self, frame: Frame) -> None:
+        self.frames.append(frame)
+        if frame.opened.parent:
+            self.frames[frame.opened.parent - 1].turn(frame.opened.parent_step).child = frame
+
+    @property
+    def begun(self) -> Submission:
+        """What the session began with; every session has it from its first transaction on."""
+        if self.submission is None:
+            raise AssertionError("a session without its first row")
+        return self.submission
+
+    @property
+    def current(self) -> Frame | None:
+        """The frame whose turn it is: the last one opened that has not ended."""
+        return next((frame for frame in reversed(self.frames) if not frame.is_closed), None)
+
+    @property
+    def conclusion(self) -> Frame | None:
+        """The frame that ended the task with a judgement, or None."""
+        return next((each for each in self.frames if each.concluded and each.concluded.verdict), None)
+
+    @property
+    def handoffs(self) -> tuple[Handoff, ...]:
+        """The chain, in order."""
+        return self.handoffs_before(len(self.frames) + 1)
+
+    def handoffs_before(self, number: int) -> tuple[Handoff, ...]:
+        """Return the chain up to the opening of a frame."""
+        return tuple(each.handed_off.handoff for each in self.frames[: number - 1] if each.handed_off)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What people must answer before the session can go on."""
+        return tuple(
+            question
+            for frame in self.frames
+            if not frame.is_closed
+            for turn in frame.turns
+            if turn.result is None
+            for question in turn.questions
+        )
+
+    @property
+    def state(self) -> SessionState:
+        """Where the session is."""
+        if self.is_cancelled:
+            return SessionState.CANCELLED
+        if self.is_refused:
+            return SessionState.REFUSED
+        if self.certified:
+            return SessionState.DONE
+        frame = self.current
+        is_waiting = frame is not None and bool(frame.turns) and frame.turns[-1].is_waiting
+        return SessionState.WAITING if is_waiting else SessionState.OPEN
+
+    def reports(self, before: int | None = None) -> Iterator[tuple[Frame, ToolReport]]:
+        """Yield each finished tool call with its frame, in order of frames and turns.
+
+        Args:
+            before: Only frames with a smaller number; all where left out.
+        """
+        for frame in self.frames[: None if before is None else before - 1]:
+            for turn in frame.turns:
+                for number in sorted(turn.calls):
+                    if report := turn.calls[number].report:
+                        yield frame, report
+
+    def evidence(self, before: int | None = None) -> tuple[Evidence, ...]:
+        """Return the evidence of the session, in order."""
+        return tuple(report.evidence for _, report in self.reports(before))
+
+    def findings(self, before: int | None = None) -> tuple[Finding, ...]:
+        """Return what was found, each claim once: who found it first, with the evidence of all who did."""
+        merged: dict[str, Finding] = {}
+        for each in self._all_findings(before):
+            known = merged.get(each.claim.fingerprint)
+            evidence = tuple(dict.fromkeys((*(known.evidence if known else ()), *each.evidence)))
+            first = known or each
+            merged[each.claim.fingerprint] = type(first)(first.id, first.claim, first.agent, evidence)
+        return tuple(merged.values())
+
+    def _all_findings(self, before: int | None) -> Iterator[Finding]:
+        frames = self.frames[: None if before is None else before - 1]
+        for frame in frames:
+            for turn in frame.turns:
+                for number in sorted(turn.calls):
+                    if report := turn.calls[number].report:
+                        yield from report.findings
+            if frame.handed_off:
+                yield from frame.handed_off.findings
+            if frame.concluded:
+                yield from frame.concluded.findings
+
+
+def _fold_turn(turn: OpenTurn, row: Row) -> None:
+    call = turn.call(row.key.call) if row.key.kind not in _OF_TURN else None
+    match row.key.kind:
+        case RowKind.MOVED:
+            turn.moved = decode(Moved, row.body)
+        case RowKind.MOVE_REFUSED:
+            turn.refusal = decode(Refusal, row.body)
+        case RowKind.ASKED if call:
+            call.question = decode(Question, row.body)
+        case RowKind.ANSWERED if call:
+            call.answer = decode(Answer, row.body)
+        case RowKind.CALLING if call:
+            call.calling = decode(Calling, row.body)
+        case RowKind.CALLED if call:
+            call.report = decode(ToolReport, row.body)
+        case _:
+            return
+
+
+_OF_TURN = frozenset((RowKind.DECIDING, RowKind.MOVED, RowKind.MOVE_REFUSED))

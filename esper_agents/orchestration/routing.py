@@ -1,0 +1,56 @@
+"""The route node: who is given the task, on record with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.ledger import RowKind
+from esper_agents.domain.route import Candidate, Route, RouteOutcome
+from esper_agents.domain.session import SessionState
+from esper_agents.orchestration.opening import opening
+from esper_agents.orchestration.run import session_row
+
+if TYPE_CHECKING:
+    from esper_agents.domain.task import Task
+    from esper_agents.orchestration.run import Run
+    from esper_agents.orchestration.workshop import Workshop
+
+_MOST_CODE = 20_000
+
+
+async def route(run: Run) -> None:
+    """Record who is given the task and open the first frame, in one transaction; or that nobody takes it."""
+    if run.history.is_cancelled:
+        return
+    chosen = route_of(run.workshop, run.history.begun.task)
+    match chosen.outcome:
+        case RouteOutcome.REFUSED:
+            await run.record((session_row(RowKind.REFUSED), chosen), state=SessionState.REFUSED)
+        case RouteOutcome.ASSIGNED | RouteOutcome.TRIAGE:
+            first = await opening(run, chosen.agent)
+            await run.record((session_row(RowKind.ROUTED), chosen), first, agent=chosen.agent)
+
+
+def route_of(workshop: Workshop, task: Task) -> Route:
+    """Return who a task goes to.
+
+    Raises:
+        NotFoundError: The person named an agent that there is not.
+    """
+    if task.agent:
+        name = workshop.agents.get(task.agent).name
+        because = f"you asked for {name}"
+        return Route(RouteOutcome.ASSIGNED, name, (Candidate(name, 1000, (because,), ()),), f"because: {because}")
+    return workshop.router.route(task.request, code=_code(workshop, task), paths=task.paths)
+
+
+def _code(workshop: Workshop, task: Task) -> str:
+    """Return the beginning of the attached code; folders say enough by their names."""
+    root = Path(workshop.project.root)
+    texts = [
+        (root / path).read_bytes()[:_MOST_CODE].decode("utf-8", "replace")
+        for path in task.paths
+        if (root / path).is_file()
+    ]
+    return "\n".join(texts)[:_MOST_CODE]

@@ -1,0 +1,134 @@
+"""One run of a session: its lease, its history, and the only way to write rows."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.ledger import Cancelled, RowKey, RowKind
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import EsperError, ExitCode, LeaseLostError
+from esper_agents.orchestration.history import History
+from esper_agents.storage import lease, ledger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from esper_agents.domain.ledger import Row
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.reasoning.reasoner import Say
+    from esper_agents.storage.lease import Lease
+    from esper_agents.storage.ledger import Appended
+    from esper_agents.storage.store import Store
+
+
+class StoppedError(EsperError):
+    """The run was asked to stop and did so between two steps; everything so far is recorded."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__("stopped between two steps", remedy=f"go on with `esper resume {session_id}`")
+
+
+class Run:
+    """One run of a session, from claiming its lease to giving it back.
+
+    Attributes:
+        workshop: What it works with.
+        lease: The right to write.
+        history: What the ledger says, kept up to date with every write.
+        say: Takes text as a model writes it.
+    """
+
+    def __init__(self, workshop: Workshop, held: Lease, history: History, say: Say) -> None:
+        """Prepare a run under a lease that is held already."""
+        self.workshop = workshop
+        self.lease = held
+        self.history = history
+        self.say = say
+        self._stop = asyncio.Event()
+        self._lost: LeaseLostError | None = None
+        self._is_cancel_requested = False
+        self._watchers: list[Callable[[], None]] = []
+
+    @property
+    def session(self) -> str:
+        """The session's identifier."""
+        return self.lease.session
+
+    def stop(self) -> None:
+        """Ask the run to stop at the next step boundary."""
+        self._stop.set()
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called after every write."""
+        self._watchers.append(tell)
+
+    async def boundary(self) -> None:
+        """Do what was asked from outside, between two steps.
+
+        Raises:
+            StoppedError: The run was asked to stop.
+            LeaseLostError: Another process has the session.
+        """
+        if self._lost is not None:
+            raise self._lost
+        if self._is_cancel_requested:
+            await self.record((session_row(RowKind.CANCELLED), Cancelled("request")), state=SessionState.CANCELLED)
+        elif self._stop.is_set():
+            raise StoppedError(self.session)
+
+    async def record(self, *entries: tuple[RowKey, object], **index: object) -> None:
+        """Append rows, all or none, durable when this returns.
+
+        Args:
+            entries: Key and body of each.
+            index: New values of the session's copied columns.
+
+        Raises:
+            LeaseLostError: Another process has the session.
+        """
+        await self.transact(lambda store: ledger.append(store, self.lease, entries, **index))
+
+    async def transact(self, work: Callable[[Store], Appended]) -> None:
+        """Do one transaction that appends rows and more; see `record`."""
+        appended = await self.workshop.store.run(work)
+        self.history.add(appended.rows)
+        self._is_cancel_requested = appended.is_cancel_requested
+        for tell in self._watchers:
+            tell()
+
+    async def _beat(self) -> None:
+        """Keep the lease. A thread of its own: a long write on the store's thread must not starve it."""
+        while True:
+            await asyncio.sleep(lease.LEASE_MS / 4000)
+            try:
+                await asyncio.to_thread(lease.beat, self.workshop.store.store, self.lease)
+            except LeaseLostError as error:
+                self._lost = error
+                return
+
+
+@asynccontextmanager
+async def running(workshop: Workshop, held: Lease, say: Say) -> AsyncIterator[Run]:
+    """Yield a run under a lease, keep the lease while the block runs, and give it back after it."""
+    rows = await workshop.store.run(_rows, held.session)
+    run = Run(workshop, held, History(held.session, rows), say)
+    heart = asyncio.create_task(run._beat())  # noqa: SLF001 - the run's other half
+    try:
+        yield run
+    finally:
+        heart.cancel()
+        await workshop.store.run(lease.release, held, run.history.state)
+
+
+def _rows(store: Store, session_id: str) -> tuple[Row, ...]:
+    with store.reading() as connection:
+        return ledger.rows(connection, session_id)
+
+
+def session_row(kind: RowKind) -> RowKey:
+    """Return the key of a row of the session itself."""
+    return RowKey(0, 0, 0, kind)

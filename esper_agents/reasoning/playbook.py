@@ -1,0 +1,113 @@
+"""Playbooks: procedures written as generators, replayed from recorded results and compared move by move."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from hashlib import sha256
+from importlib.metadata import entry_points, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from esper_agents.domain.codec import encode
+from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.move import Conclude, Move
+from esper_agents.errors import DriftError
+from esper_agents.reasoning.reasoner import Decision, Reasoner, ReasonerSource
+from esper_agents.reasoning.unattended import play as unattended
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.frame import Brief, Turn
+    from esper_agents.reasoning.reasoner import Say
+
+# What is sent in is the result of the move that was yielded: see `domain.move`.
+Play: TypeAlias = Callable[["Brief"], Generator[Move, Any, Conclude]]
+
+_GROUP = "esper_agents.playbooks"
+
+
+class PlaybookReasoner:
+    """Runs one playbook for one frame."""
+
+    def __init__(self, play: Play, brief: Brief) -> None:
+        """Prepare to play; nothing runs before the first move is asked for."""
+        self._generator = play(brief)
+        self._name = brief.agent.name
+        self._pending: Move | None = None
+        self._fed = 0
+
+    async def next_move(self, turns: Sequence[Turn], say: Say) -> Decision:  # noqa: ARG002 - a playbook says nothing
+        """Return the next move; recorded turns that were not fed yet are compared and fed first.
+
+        Raises:
+            DriftError: A recorded move is not the one that the playbook makes now.
+        """
+        move = self._pending or self._advance(None)
+        for turn in turns[self._fed :]:
+            if encode(move, Move) != encode(turn.move, Move):
+                raise DriftError(
+                    f"the playbook of {self._name!r} has changed since this session began",
+                    remedy="submit the task again, or go back to the version of esper-agents that began it",
+                )
+            move = self._advance(turn.result, after=move)
+            self._fed += 1
+        self._pending = move
+        return Decision(move)
+
+    def _advance(self, result: object, after: Move | None = None) -> Move:
+        try:
+            return next(self._generator) if after is None else self._generator.send(result)
+        except StopIteration as end:
+            if isinstance(result, Refusal) and after == end.value:
+                raise DriftError(
+                    f"the playbook of {self._name!r} insists on a conclusion that was refused: {result.reasons[0]}",
+                    remedy="report this as a defect of the playbook",
+                ) from None
+            conclusion: Move = end.value
+            return conclusion
+
+
+def load_playbooks(extra: Mapping[str, Play] | None = None) -> Mapping[str, ReasonerSource]:
+    """Find every playbook: the files beside this one, other packages' entry points, those a program registers.
+
+    Args:
+        extra: Playbooks that a program registers, by the name of their agent.
+    """
+    found = {
+        path.stem.replace("_", "-"): path
+        for path in (Path(__file__).parent / "playbooks").glob("*.py")
+        if not path.stem.startswith("_")
+    }
+    ours = f"esper-agents {version('esper-agents')}"
+    sources = {agent: _ours(path, ours) for agent, path in sorted(found.items())}
+    for point in entry_points(group=_GROUP):
+        provider = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
+        sources[point.name] = source_of(point.load(), provider)
+    for agent, play in (extra or {}).items():
+        sources[agent] = source_of(play, "registered by the program")
+    return sources
+
+
+def _ours(path: Path, provider: str) -> ReasonerSource:
+    digest = sha256(path.read_bytes()).hexdigest()
+
+    def build(brief: Brief) -> Reasoner:
+        module = importlib.import_module(f"esper_agents.reasoning.playbooks.{path.stem}")
+        return PlaybookReasoner(module.play, brief)
+
+    return ReasonerSource("playbook", digest, provider, build)
+
+
+def source_of(play: Play, provider: str) -> ReasonerSource:
+    """Return what builds reasoners that run a playbook."""
+    digest = sha256(inspect.getsource(play).encode()).hexdigest()
+    return ReasonerSource("playbook", digest, provider, partial(PlaybookReasoner, play))
+
+
+def without_playbook() -> ReasonerSource:
+    """Return what stands in for an agent that can only work with a model: it says so, and judges nothing."""
+    return source_of(unattended, f"esper-agents {version('esper-agents')}")

@@ -1,0 +1,161 @@
+"""The offline reviewer: static review, the parts of others to their owners, and the verdict on the whole."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.finding import Confidence, Severity
+from esper_agents.domain.handoff import OpenPart
+from esper_agents.domain.move import Conclude, HandOff, RiskAssessment, RiskRow, ToolCall, UseTools
+from esper_agents.reasoning.parts import failures, named, parts_of, since_last
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from esper_agents.domain.finding import Finding
+    from esper_agents.domain.frame import Brief
+    from esper_agents.domain.move import Likelihood, Move, RiskLevel, ToolReport
+
+_ASKS_FOR_TESTS = re.compile(r"\b(run|execute|with)\b[^.]{0,40}\btests?\b|\btests? pass", re.IGNORECASE)
+
+
+_CAVEATS = ("Rules read the code and did not run it; what depends on data or devices can stay hidden.",)
+_SEVERITY: dict[Severity, RiskLevel] = {
+    Severity.CRITICAL: "Critical",
+    Severity.WARNING: "Medium",
+    Severity.SUGGESTION: "Low",
+}
+_LIKELIHOOD: dict[Confidence, Likelihood] = {
+    Confidence.HIGH: "High",
+    Confidence.MODERATE: "Medium",
+    Confidence.LOW: "Low",
+    Confidence.INSUFFICIENT_DATA: "Low",
+}
+
+
+def play(brief: Brief) -> Generator[Move, Any, Conclude]:
+    """Review what the task is about and hand on what others own; they hand back, and the verdict is on the whole."""
+    if brief.handoff and any(each.sender == brief.agent.name for each in brief.chain):
+        return _verdict_on_the_whole(brief)
+    paths = list(brief.task.paths)
+    if not paths:
+        return _nothing_attached()
+    calls = [ToolCall("git-state", {}), ToolCall("static-review", {"paths": paths})]
+    if _ASKS_FOR_TESTS.search(brief.task.request):
+        calls += [ToolCall("run-tests", {"path": path}) for path in paths]
+    reports: tuple[ToolReport, ...] = yield UseTools(tuple(calls))
+    findings = tuple(found for report in reports for found in report.findings)
+    assumptions = _assumptions(reports[1])
+    if parts := parts_of(findings, brief):
+        first, whole = parts[0], OpenPart(brief.agent.name, "code review", "what is the verdict on the whole?", ())
+        yield HandOff(
+            agent=first.agent,
+            domain=first.domain,
+            reason=f"{len(first.findings)} findings are about {first.domain}, which {first.agent} owns",
+            context=f"{reports[1].evidence.summary}. {named(findings)}.",
+            open_parts=(*parts, whole),
+            gaps=_gaps(reports, paths),
+            assumptions=assumptions,
+        )
+    return _conclusion(brief, reports, findings, assumptions)
+
+
+def _conclusion(
+    brief: Brief, reports: Sequence[ToolReport], findings: tuple[Finding, ...], assumptions: tuple[Assumption, ...]
+) -> Conclude:
+    since = since_last(brief.notes, findings, [report.evidence for report in reports])
+    summary = f"Static review: {reports[1].evidence.summary}. {since}".strip()
+    return Conclude(
+        summary=summary,
+        assumptions=assumptions,
+        gaps=_gaps(reports, list(brief.task.paths)),
+        caveats=_CAVEATS,
+        next_steps=_next_steps(findings),
+        risks=_risks(findings),
+    )
+
+
+def _verdict_on_the_whole(brief: Brief) -> Conclude:
+    """Conclude on what all found, once those who own a part have handed back."""
+    others = [each for each in brief.chain if each.sender != brief.agent.name]
+    mine = next(each.context for each in brief.chain if each.sender == brief.agent.name)
+    since = since_last(brief.notes, brief.findings, brief.evidence)
+    return Conclude(
+        summary=" ".join((mine, *(each.context for each in others), since)).strip(),
+        caveats=_CAVEATS,
+        next_steps=_next_steps(brief.findings),
+        risks=_risks(brief.findings),
+    )
+
+
+def _next_steps(findings: Sequence[Finding]) -> tuple[str, ...]:
+    weighty = [each for each in findings if each.claim.severity is not Severity.SUGGESTION]
+    return tuple(f"{each.claim.location}: {each.claim.remedy}" for each in weighty)[:10]
+
+
+def _risks(findings: Sequence[Finding]) -> RiskAssessment:
+    rows = tuple(
+        RiskRow(
+            risk=f"{each.claim.location}: {each.claim.message}",
+            severity=_SEVERITY[each.claim.severity],
+            likelihood=_LIKELIHOOD[each.claim.confidence],
+            mitigation=each.claim.remedy,
+        )
+        for each in findings[:10]
+    )
+    return RiskAssessment("Low", "Easy", rows)
+
+
+def _assumptions(review: ToolReport) -> tuple[Assumption, ...]:
+    """The review reads only what it is given; that this is all there is must be said, and checked where it can be."""
+    unread = review.evidence.output.get("unreadable", [])
+    is_settled = review.evidence.outcome is CallOutcome.COMPLETED and not unread
+    return (
+        Assumption(
+            text="every Python file of the task could be read and parsed",
+            tier=Tier.PLAN,
+            is_critical=False,
+            state=AssumptionState.CONFIRMED if is_settled else AssumptionState.REFUTED,
+            evidence=(review.evidence.id,),
+            command=review.evidence.rerun,
+        ),
+    )
+
+
+def _gaps(reports: Sequence[ToolReport], paths: list[str]) -> tuple[InformationGap, ...]:
+    unread = [
+        InformationGap(
+            f"what stands in {each['path']}: {each['problem']}",
+            "a file that was not read can hold anything",
+            str(each["remedy"]).removeprefix("run `").removesuffix("`"),
+        )
+        for each in reports[1].evidence.output.get("unreadable", [])
+    ]
+    not_run = [
+        InformationGap(
+            f"what {each.evidence.tool} would have said: {each.evidence.summary}",
+            "the verdict rests on less than was asked for",
+            each.evidence.rerun,
+        )
+        for each in failures(reports)
+    ]
+    behaviour = InformationGap(
+        "whether the code does at run time what it says",
+        "shapes, devices and values are known only when it runs",
+        f"python -m pytest -q {' '.join(paths)}",
+    )
+    ran_tests = any(each.evidence.tool == "run-tests" for each in reports) and not failures(reports)
+    return (*unread, *not_run, *(() if ran_tests else (behaviour,)))
+
+
+def _nothing_attached() -> Conclude:
+    gap = InformationGap(
+        "the code that the request is about",
+        "nothing was attached, and the folder is under no git",
+        'esper submit "REQUEST" PATH, naming the files',
+        blocks_approval=True,
+    )
+    return Conclude("No code was attached, so nothing was reviewed.", gaps=(gap,))

@@ -1,0 +1,57 @@
+"""What every reasoner is: something that looks at a frame's turns and decides the next move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.frame import Brief, Turn
+    from esper_agents.domain.move import Move
+
+# Takes text as a model writes it, for people who watch; it is never stored.
+Say: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a reasoner decided.
+
+    Attributes:
+        move: The next move.
+        record: What it wants back as `Turn.record`, such as a model's own message and its token counts.
+    """
+
+    move: Move
+    record: JsonObject = field(default_factory=dict)
+
+
+class Reasoner(Protocol):
+    """Decides the moves of one frame. The loop may drop it at any time and build another from the same turns."""
+
+    async def next_move(self, turns: Sequence[Turn], say: Say) -> Decision:
+        """Return the next move after the turns so far.
+
+        Raises:
+            DriftError: The turns are not those that this reasoner would have made.
+            ReasonerError: It cannot decide.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonerSource:
+    """Something that builds reasoners for an agent.
+
+    Attributes:
+        kind: `playbook` or `claude`.
+        sha256: Digest of what decides, such as a playbook's source; empty where nothing local decides.
+        provider: Distribution and version it comes from.
+        build: Makes a reasoner for a frame.
+    """
+
+    kind: str
+    sha256: str
+    provider: str
+    build: Callable[[Brief], Reasoner]

@@ -1,0 +1,45 @@
+"""Finds where a string stands in the project's Python files."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk, source_file
+from esper_agents.review.discover import discover
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from esper_agents.domain.evidence import SourceFile
+
+_MOST_HITS = 200
+_LONGEST_LINE = 300
+
+
+@tool(
+    "search-code",
+    risk=Risk.LOW,
+    repeatable=True,
+    rerun=lambda arguments: f"grep -rnF --include='*.py' -e {quote(str(arguments['text']))} .",
+)
+async def search_code(context: ToolContext, text: str) -> ToolResult:
+    """Find every line of the project's Python files that holds a string, at most 200.
+
+    Args:
+        context: The project.
+        text: What to look for, as it stands; no pattern.
+    """
+    hits: list[dict[str, str | int]] = []
+    examined: list[SourceFile] = []
+    for candidate in discover(context.root, [context.root]):
+        data = candidate.file.read_bytes()
+        if text.encode() not in data:
+            continue
+        name = candidate.path
+        examined.append(source_file(name, data))
+        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+            if text in line and len(hits) < _MOST_HITS:
+                hits.append({"path": name, "line": number, "text": line.strip()[:_LONGEST_LINE]})
+    first = f", first at {hits[0]['path']}:{hits[0]['line']}" if hits else ""
+    summary = f"{len(hits)} lines hold {text!r}{first}" if hits else f"no line holds {text!r}"
+    return ToolResult(summary, {"hits": hits}, examined=tuple(examined))

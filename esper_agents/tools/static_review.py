@@ -1,0 +1,67 @@
+"""Runs the review engine over files of the project."""
+
+from __future__ import annotations
+
+import asyncio
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.domain.finding import Category, counted
+from esper_agents.errors import UsageError
+from esper_agents.review.engine import Report, review
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+
+
+def _rerun(arguments: JsonObject) -> str:
+    wanted = "".join(f" --category {quote(str(each))}" for each in arguments.get("categories", ()))
+    return f"esper review{wanted} -- " + " ".join(quote(str(each)) for each in arguments["paths"])
+
+
+@tool("static-review", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+async def static_review(context: ToolContext, paths: list[str], categories: list[str] | None = None) -> ToolResult:
+    """Review Python files with the rules of the review engine, without running them.
+
+    Args:
+        context: The project.
+        paths: Files or folders, relative to the project.
+        categories: Only rules of these categories; all where left out.
+    """
+    report = await asyncio.to_thread(
+        review, context.root, [context.inside(path) for path in paths], categories=_known(categories)
+    )
+    return ToolResult(_summary(report), _output(report), claims=report.claims, examined=report.examined)
+
+
+def _known(categories: list[str] | None) -> list[Category] | None:
+    try:
+        return None if not categories else [Category(each) for each in categories]
+    except ValueError as error:
+        raise UsageError(str(error).lower(), remedy="use one of " + ", ".join(Category)) from error
+
+
+def _summary(report: Report) -> str:
+    found = counted(claim.severity for claim in report.claims)
+    unread = f", {_number(len(report.unreadable), 'file')} could not be read" if report.unreadable else ""
+    return f"found {found} in {_number(len(report.examined), 'file')}, {_number(report.lines, 'line')}{unread}"
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def _output(report: Report) -> JsonObject:
+    return {
+        "rules": list(report.rules),
+        "files": len(report.examined),
+        "torch_files": report.torch_files,
+        "lines": report.lines,
+        "suppressed": report.suppressed,
+        "unreadable": [
+            {"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in report.unreadable
+        ],
+        "claims": [claim.fingerprint for claim in report.claims],
+    }

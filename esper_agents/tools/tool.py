@@ -1,0 +1,156 @@
+"""What a tool is: a typed function with its risk, whether it is repeatable, and a schema made from its signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
+
+from esper_agents.domain.move import ToolUse
+from esper_agents.errors import EvidenceError, UsageError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.evidence import Artifact, Risk, SourceFile
+    from esper_agents.domain.finding import Claim
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may touch.
+
+    Attributes:
+        root: The project's folder.
+    """
+
+    root: Path
+
+    def inside(self, path: str) -> Path:
+        """Return the absolute path of something in the project.
+
+        Raises:
+            EvidenceError: It is not there, or it lies outside the project, symbolic links followed.
+        """
+        target = (self.root / PurePosixPath(path)).resolve()
+        if not target.is_relative_to(self.root.resolve()):
+            raise EvidenceError(f"{path!r} lies outside the project", remedy="name a path inside the project")
+        if not target.exists():
+            raise EvidenceError(f"there is no {path!r} in the project", remedy="name a path that exists")
+        return target
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool returns.
+
+    Attributes:
+        summary: What came out, in one line.
+        output: The result, as JSON.
+        claims: What it found wrong.
+        examined: The files it read.
+        artifacts: The files it made.
+    """
+
+    summary: str
+    output: JsonObject
+    claims: tuple[Claim, ...] = ()
+    examined: tuple[SourceFile, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+
+
+ToolFunction: TypeAlias = Callable[..., Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Something that an agent may call.
+
+    Attributes:
+        name: How it is called.
+        risk: How much can go wrong.
+        is_repeatable: Whether running it again changes nothing, so that an interrupted call may be run again.
+        function: Takes a `ToolContext` and the arguments.
+        rerun: Makes a command line that runs a call again outside esper-agents.
+        provider: Distribution and version it comes from.
+    """
+
+    name: str
+    risk: Risk
+    is_repeatable: bool
+    function: ToolFunction
+    rerun: Callable[[JsonObject], str]
+    provider: str = field(default="")
+
+    @cached_property
+    def _arguments(self) -> type[BaseModel]:
+        from pydantic import ConfigDict, Field, create_model
+
+        documented = _documented(self.function)
+        hints = get_type_hints(self.function)
+        fields: dict[str, Any] = {}
+        for parameter in list(inspect.signature(self.function).parameters.values())[1:]:
+            default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+            described = Field(default, description=documented.get(parameter.name))
+            fields[parameter.name] = (hints[parameter.name], described)
+        return create_model(self.name, __config__=ConfigDict(extra="forbid", strict=True), **fields)
+
+    @cached_property
+    def use(self) -> ToolUse:
+        """The tool as a reasoner sees it; its docstring and annotations are its schema."""
+        description = inspect.cleandoc(self.function.__doc__ or "").split("\nArgs:")[0].strip()
+        return ToolUse(self.name, description, self._arguments.model_json_schema(), self.risk, self.is_repeatable)
+
+    def validate(self, arguments: JsonObject) -> dict[str, Any]:
+        """Return the arguments as the function takes them, defaults filled in.
+
+        Raises:
+            UsageError: They do not fit the schema.
+        """
+        from pydantic import ValidationError
+
+        try:
+            return dict(self._arguments.model_validate(dict(arguments)))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(each) for each in first["loc"]) or "arguments"
+            raise UsageError(
+                f"{where} of tool {self.name!r}: {first['msg'].lower()}", remedy="call it as its schema says"
+            ) from error
+
+    async def run(self, context: ToolContext, arguments: JsonObject) -> ToolResult:
+        """Run the tool.
+
+        Raises:
+            UsageError: The arguments do not fit.
+            EvidenceError: It could not find out what it was asked.
+        """
+        return await self.function(context, **self.validate(arguments))
+
+
+def _documented(function: ToolFunction) -> dict[str, str]:
+    from docstring_parser import parse
+
+    return {each.arg_name: each.description or "" for each in parse(function.__doc__ or "").params}
+
+
+def tool(
+    name: str, *, risk: Risk, repeatable: bool, rerun: Callable[[JsonObject], str]
+) -> Callable[[ToolFunction], Tool]:
+    """Make a tool of an async function whose first parameter is a `ToolContext`.
+
+    Args:
+        name: How it is called, such as `static-review`.
+        risk: How much can go wrong.
+        repeatable: Whether running it again changes nothing.
+        rerun: Makes a command line that runs a call again, from its arguments.
+    """
+
+    def make(function: ToolFunction) -> Tool:
+        return Tool(name, risk, repeatable, function, rerun)
+
+    return make
