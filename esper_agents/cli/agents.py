@@ -1,0 +1,181 @@
+"""`esper agents`: list, show, check and export the agents that a task can be given to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.cli.terminal import echo, echo_json, one_line, report, table
+from esper_agents.errors import ExitCode, InputFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from esper_agents.agents.registry import Registry
+    from esper_agents.domain.agent import Agent, Oddity
+
+agents_app = typer.Typer(
+    name="agents", help="List, show, check and export agents.", no_args_is_help=True, rich_markup_mode=None
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_ProjectPath = Annotated[Path, typer.Option("--project", help="A path in the project whose own agents count.")]
+_HERE = Path()
+
+
+def register(app: typer.Typer) -> None:
+    """Add `esper agents` to the command line."""
+    app.add_typer(agents_app, name="agents")
+
+
+@agents_app.command("list", epilog="Example: esper agents list")
+def list_agents(*, project: _ProjectPath = _HERE, as_json: _Json = False) -> None:
+    """List all agents, and the files that cannot be used."""
+    registry = _registry(project)
+    if as_json:
+        echo_json({"agents": [_summary(agent) for agent in registry.agents.values()], "refused": _refused(registry)})
+        return
+    table(
+        ("agent", "domain", "what it is for"),
+        [(agent.name, agent.domain, _beginning(agent.description)) for agent in registry.agents.values()],
+    )
+    _report_refused(registry)
+
+
+@agents_app.command("show", epilog="Example: esper agents show pytorch-expert")
+def show(
+    name: Annotated[str, typer.Argument(help="The agent's name.")],
+    *,
+    project: _ProjectPath = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Show one agent: what it takes, what it declines, whom it hands off to, what it may use."""
+    agent = _registry(project).get(name)
+    if as_json:
+        echo_json(asdict(agent))
+        return
+    tools = "every tool it is permitted" if agent.tools is None else ", ".join(agent.tools) or "none"
+    echo(f"{one_line(agent.name)} ({one_line(agent.domain)})\n\n{agent.description}\n")
+    echo(f"model: {one_line(agent.model)}\ntools: {one_line(tools)}")
+    echo(f"file: {one_line(agent.path)}\nsha256: {agent.sha256}")
+    for title, items in (
+        ("handles", agent.handles),
+        ("declines", agent.declines),
+        ("hands off to", agent.hands_off_to),
+        ("skills", agent.skills),
+        ("examples for it", [each.text for each in agent.examples if each.is_for]),
+        ("examples for others", [_against(each.text, each.instead) for each in agent.examples if not each.is_for]),
+        ("odd", [f"{odd.path}:{odd.line}: {odd.problem}" for odd in agent.oddities]),
+    ):
+        if items:
+            echo("\n".join((f"\n{title}:", *(f"  - {one_line(item)}" for item in items))))
+
+
+@agents_app.command(
+    "lint",
+    epilog="Examples: esper agents lint; esper agents lint .claude/agents; esper agents lint --strict my-agent.md",
+)
+def lint(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Definitions or folders; all agents where none.")] = None,
+    *,
+    project: _ProjectPath = _HERE,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where there is a warning.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Check definitions; exits with 2 where one cannot be used."""
+    from esper_agents.agents.lint import lint_agent
+    from esper_agents.agents.registry import load_definitions
+    from esper_agents.tools.registry import load_tools
+
+    known = _registry(project)
+    checked = load_definitions(_existing(paths)) if paths else known
+    names, tools = {*known.agents, *checked.agents}, load_tools().tools
+    warnings = [odd for agent in checked.agents.values() for odd in lint_agent(agent, agents=names, tools=tools)]
+    if as_json:
+        echo_json({"warnings": [asdict(odd) for odd in warnings], "refused": _refused(checked)})
+    else:
+        _print_warnings(warnings, len(checked.agents))
+        _report_refused(checked)
+    if checked.refused:
+        raise typer.Exit(ExitCode.USAGE)
+    raise typer.Exit(ExitCode.AGAINST if strict and warnings else ExitCode.DONE)
+
+
+@agents_app.command("export", epilog="Example: esper agents export --output AGENTS.md")
+def export(
+    *,
+    output: Annotated[Path | None, typer.Option("--output", help="Write to this file.", dir_okay=False)] = None,
+    project: _ProjectPath = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Write all agents as one Markdown document, or as JSON."""
+    import json
+
+    from esper_agents.agents.export import render_registry
+
+    registry = _registry(project)
+    whole = {"agents": [asdict(agent) for agent in registry.agents.values()], "refused": _refused(registry)}
+    if output is None:
+        echo_json(whole) if as_json else echo(render_registry(registry))
+        return
+    text = json.dumps(whole, indent=2, sort_keys=True) + "\n" if as_json else render_registry(registry)
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        problem = (error.strerror or "cannot be written").lower()
+        raise InputFileError(str(output), problem, remedy="name a file that you may write with --output") from error
+    echo(f"wrote {len(registry.agents)} agents to {output}")
+
+
+def _registry(path: Path) -> Registry:
+    from esper_agents.agents.registry import load_registry
+    from esper_agents.tools.git import find_project
+
+    return load_registry(Path(find_project([path], Path.cwd()).root))
+
+
+def _existing(paths: Iterable[Path]) -> list[Path]:
+    found = list(paths)
+    for path in found:
+        if not path.exists():
+            raise InputFileError(str(path), "no such file or folder", remedy="correct the path")
+    return found
+
+
+def _summary(agent: Agent) -> dict[str, Any]:
+    return {
+        "name": agent.name,
+        "domain": agent.domain,
+        "description": agent.description,
+        "model": agent.model,
+        "path": agent.path,
+        "sha256": agent.sha256,
+        "oddities": len(agent.oddities),
+    }
+
+
+def _refused(registry: Registry) -> list[dict[str, Any]]:
+    return [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in registry.refused]
+
+
+def _report_refused(registry: Registry) -> None:
+    for error in registry.refused:
+        report(error)
+
+
+def _print_warnings(warnings: Sequence[Oddity], agents: int) -> None:
+    for odd in warnings:
+        echo(f"{one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}\n  fix: {one_line(odd.remedy)}")
+    echo(f"{agents} agents read, {len(warnings)} warnings")
+
+
+def _beginning(description: str, limit: int = 200) -> str:
+    line = one_line(description)
+    return line if len(line) <= limit else line[:limit].rsplit(" ", 1)[0] + " ..."
+
+
+def _against(text: str, instead: str) -> str:
+    return f"{text} -> {instead}" if instead else text

@@ -1,0 +1,165 @@
+"""Runs a session for a person: live view, questions at the terminal, Ctrl-C, and one screen at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.cli.live import Narrator, narrator, say
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
+from esper_agents.domain.finding import counted
+from esper_agents.domain.session import SessionState
+from esper_agents.domain.status import Status
+
+if TYPE_CHECKING:
+    from esper_agents.api import OpenProject, Outcome, Session
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.finding import Finding
+    from esper_agents.domain.ledger import Question
+
+_SHOWN = 3
+
+
+async def drive(project: OpenProject, session: Session, *, as_json: bool) -> int:
+    """Run a session until it ends or waits where nobody can be asked, and return the exit code."""
+    while True:
+        outcome = await _run(session, is_told=not as_json)
+        if as_json:
+            echo_json(as_data(outcome))
+        else:
+            await _end_screen(project, outcome)
+        if outcome.state is not SessionState.WAITING or as_json or not is_interactive():
+            return int(outcome.exit_code)
+        session = await _ask(project, outcome.questions[0])
+
+
+async def _run(session: Session, *, is_told: bool) -> Outcome:
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, session.stop)
+    try:
+        if not is_told:
+            return await session.run()
+        say("session", session.id)
+        with narrator() as teller:
+            telling = asyncio.create_task(_tell(session, teller))
+            try:
+                return await session.run()
+            finally:
+                await telling
+    finally:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+
+
+async def _tell(session: Session, teller: Narrator) -> None:
+    async for event in session.events():
+        teller.tell(event)
+
+
+async def _ask(project: OpenProject, question: Question) -> Session:
+    options = f" [{'/'.join(question.options)}]" if question.options else ""
+    echo(f"{one_line(question.text)}{options}")
+    said = (await asyncio.to_thread(input, "> ")).strip()
+    while question.options and said not in question.options:
+        said = (await asyncio.to_thread(input, f"one of {', '.join(question.options)}> ")).strip()
+    return await project.answer(question.id, said)
+
+
+async def _end_screen(project: OpenProject, outcome: Outcome) -> None:
+    echo()
+    match outcome.state:
+        case SessionState.DONE if outcome.certificate:
+            await _verdict_screen(project, outcome, await project.read(outcome.certificate.id))
+        case SessionState.WAITING:
+            say("waiting", "for a person")
+            for question in outcome.questions:
+                say("question", question.text)
+                say("next", _how_to_answer(question))
+        case SessionState.REFUSED:
+            say("refused", outcome.route.explanation if outcome.route else "nobody takes this")
+            say("next", "ask something about PyTorch code, or name who should take it with --agent")
+        case SessionState.CANCELLED:
+            say("cancelled", "without a verdict")
+        case SessionState.DONE | SessionState.OPEN:
+            say("next", f"esper resume {outcome.session}")
+
+
+def _how_to_answer(question: Question) -> str:
+    if question.tool:
+        return f"esper approve {question.id}, or esper deny {question.id}"
+    return f'esper answer {question.id} "..."'
+
+
+async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certificate) -> None:
+    verdict = issued.verdict
+    say("verdict", f"{verdict.status} for {issued.component}, by {issued.agent}")
+    for line in verdict.ceiling.lines[:1] or ():
+        say("because", line.because)
+    if verdict.below_ceiling:
+        say("because", verdict.below_ceiling)
+    for condition in verdict.conditions[:_SHOWN]:
+        say("condition", condition)
+    _findings_screen(issued.findings)
+    if issued.task.again:
+        _changes_screen(await project.read(issued.task.again), issued)
+    if outcome.view:
+        say("view", str(outcome.view))
+    say("next", _next_command(issued))
+
+
+def _findings_screen(findings: tuple[Finding, ...]) -> None:
+    say("findings", counted(each.claim.severity for each in findings))
+    for each in findings[:_SHOWN]:
+        say("", f"{each.claim.severity} {each.claim.rule} {each.claim.location} {each.claim.message}")
+    if len(findings) > _SHOWN:
+        say("", f"and {len(findings) - _SHOWN} more in the certificate")
+
+
+def _changes_screen(before: Certificate, after: Certificate) -> None:
+    old = {each.claim.fingerprint: each for each in before.findings}
+    new = {each.claim.fingerprint: each for each in after.findings}
+    looked_at = {file.path for file in after.examined}
+    unseen = {name for name, each in old.items() if each.claim.location.path not in looked_at}
+    say("again", f"{before.verdict.status} before ({before.id}), {after.verdict.status} now")
+    for label, names, source in (
+        ("gone", old.keys() - new.keys() - unseen, old),
+        ("new", new.keys() - old.keys(), new),
+        ("still", old.keys() & new.keys(), new),
+        ("not seen", unseen - new.keys(), old),
+    ):
+        places = sorted(f"{source[name].claim.rule} {source[name].claim.location}" for name in names)
+        say(label, ", ".join(places) or "nothing")
+
+
+def _next_command(issued: Certificate) -> str:
+    match issued.verdict.status:
+        case Status.NEEDS_FURTHER_REVIEW:
+            blocking = sorted(issued.gaps, key=lambda gap: not gap.blocks_approval)
+            return blocking[0].command if blocking else f"esper why {issued.id}"
+        case (
+            Status.REJECTED
+            | Status.REQUIRES_REMEDIATION
+            | Status.NO_GO
+            | Status.DO_NOT_RECOMMEND
+            | Status.EMERGENCY_STOP
+        ):
+            return f"mend the findings, then esper submit --again {issued.id}"
+        case Status.APPROVED | Status.CONDITIONALLY_APPROVED | Status.GO | Status.RECOMMEND | Status.ADVISORY_ONLY:
+            return f"esper why {issued.id}"
+
+
+def as_data(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as JSON."""
+    return {
+        "session": outcome.session,
+        "state": outcome.state,
+        "route": asdict(outcome.route) if outcome.route else None,
+        "certificate": asdict(outcome.certificate) if outcome.certificate else None,
+        "view": str(outcome.view) if outcome.view else None,
+        "findings": [asdict(each) for each in outcome.findings],
+        "questions": [asdict(each) for each in outcome.questions],
+        "exit_code": int(outcome.exit_code),
+    }

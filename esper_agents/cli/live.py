@@ -1,0 +1,147 @@
+"""What a person sees while a session runs: a line for each thing that happens, and what is going on now."""
+
+from __future__ import annotations
+
+import textwrap
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.cli.terminal import clean, echo, is_interactive, one_line, width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.session import Event
+
+_LABEL = 10
+_NARROW = 60
+
+
+def lines_of(event: Event, told: set[str]) -> list[tuple[str, str]]:
+    """Return what a row is worth saying, each as a label and a text; nothing for rows that only mark a beginning.
+
+    Args:
+        event: The row.
+        told: Fingerprints of the findings that were told before; those of this row are added.
+    """
+    if event.kind == "called":
+        lines = _called(event.body, told)
+    else:
+        tell = _TELL.get(event.kind)
+        lines = tell(event.body) if tell else []
+    return [(label, one_line(text)) for label, text in lines]
+
+
+def doing(event: Event) -> str:
+    """Return what goes on after a row, for a line that is overwritten; empty where nothing does."""
+    match event.kind:
+        case "calling":
+            return f"{event.body['tool']} is running"
+        case "deciding":
+            return "deciding"
+        case _:
+            return ""
+
+
+def _routed(body: JsonObject) -> list[tuple[str, str]]:
+    return [("route", f"{body['agent'] or 'nobody'}, {body['explanation']}")]
+
+
+def _called(body: JsonObject, told: set[str]) -> list[tuple[str, str]]:
+    evidence = body["evidence"]
+    findings = [each for each in body["findings"] if each["claim"]["fingerprint"] not in told]
+    told.update(each["claim"]["fingerprint"] for each in findings)
+    took_ms = evidence["duration_ns"] / 1_000_000
+    how = f"in {took_ms:.0f} ms" if evidence["outcome"] == "completed" else evidence["outcome"]
+    said = [("tool", f"{evidence['tool']} {how}: {evidence['summary']}")]
+    return said + [_finding(each["claim"]) for each in findings[:_MOST_FINDINGS]] + _more(findings)
+
+
+_MOST_FINDINGS = 12
+
+
+def _finding(claim: dict[str, Any]) -> tuple[str, str]:
+    place = claim["location"]
+    return claim["severity"], f"{claim['rule']} {place['path']}:{place['line']} {claim['message']}"
+
+
+def _more(findings: list[Any]) -> list[tuple[str, str]]:
+    rest = len(findings) - _MOST_FINDINGS
+    return [("", f"and {rest} more")] if rest > 0 else []
+
+
+def _opened(body: JsonObject) -> list[tuple[str, str]]:
+    remembered = len(body["notes"])
+    memory = f", remembers {remembered} things of this project" if remembered else ""
+    return [("agent", f"{body['agent']['name']} by {body['definition']['reasoner']}{memory}")]
+
+
+def _handed_off(body: JsonObject) -> list[tuple[str, str]]:
+    packet = body["handoff"]
+    sentence = (
+        f"This looks like a {packet['domain']} problem that {packet['receiver']} would handle better. "
+        f"Here's what I've found so far: {packet['context']}"
+    )
+    return [("handoff", sentence)]
+
+
+def _concluded(body: JsonObject) -> list[tuple[str, str]]:
+    return [("verdict", body["verdict"]["status"])] if body["verdict"] else []
+
+
+_TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
+    "routed": _routed,
+    "refused": _routed,
+    "opened": _opened,
+    "handed-off": _handed_off,
+    "asked": lambda body: [("question", f"{body['id']}: {body['text']}")],
+    "answered": lambda body: [("answer", f"{body['text']} by {body['by']}")],
+    "move-refused": lambda body: [("refused", reason) for reason in body["reasons"]],
+    "concluded": _concluded,
+    "certified": lambda body: [("certified", body["certificate"])],
+    "cancelled": lambda body: [("cancelled", f"by {body['by']}")],
+}
+
+
+def say(label: str, text: str) -> None:
+    """Print one labelled line, wrapped to the terminal."""
+    columns = width()
+    is_narrow = columns < _NARROW
+    start = f"{label}: " if is_narrow and label else "" if is_narrow else f"{label:<{_LABEL}}"
+    wrapped = textwrap.TextWrapper(
+        columns,
+        initial_indent=start,
+        subsequent_indent="" if is_narrow else " " * _LABEL,
+        # Paths and commands stay whole, so that they can be copied.
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    echo(wrapped.fill(clean(text)))
+
+
+class Narrator:
+    """Tells a person what happens, row by row."""
+
+    def __init__(self, update: Callable[[str], None]) -> None:
+        """Tell through `say`, and tell `update` what goes on now."""
+        self._update = update
+        self._told = set[str]()
+
+    def tell(self, event: Event) -> None:
+        """Tell one row."""
+        for label, text in lines_of(event, self._told):
+            say(label, text)
+        self._update(doing(event))
+
+
+@contextmanager
+def narrator() -> Iterator[Narrator]:
+    """Yield a narrator: with a moving line on a terminal, with plain lines only elsewhere."""
+    if not is_interactive():
+        yield Narrator(lambda _: None)
+        return
+    from rich.console import Console
+
+    with Console(markup=False, highlight=False).status("starting") as status:
+        yield Narrator(lambda text: status.update(text or "working"))

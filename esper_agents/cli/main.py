@@ -1,0 +1,65 @@
+"""The entry point: finds the command files beside it, runs the command, maps errors to two lines and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+import esper_agents.cli
+from esper_agents.cli.terminal import one_line, report
+from esper_agents.errors import EsperError, ExitCode
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_HELP = """Specialist agents for PyTorch whose every judgement is a certificate that rests on evidence.
+
+Start with: esper submit "review this training code" train.py
+"""
+
+
+def build() -> typer.Typer:
+    """Return the `esper` command with everything that the files beside this one register."""
+    app = typer.Typer(
+        name="esper", help=_HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    for found in pkgutil.iter_modules(esper_agents.cli.__path__):
+        module = importlib.import_module(f"esper_agents.cli.{found.name}")
+        if register := getattr(module, "register", None):
+            register(app)
+    return app
+
+
+def main() -> None:
+    """Run the command line and exit with the code of `errors.ExitCode` that fits."""
+    sys.excepthook = _last_words
+    try:
+        # Not the Typer object itself: calling that puts its own excepthook in place of ours.
+        typer.main.get_command(build())()
+    except EsperError as error:
+        report(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader went away, as `head` does: not our failure, and nothing may be written any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.DONE)
+
+
+def _last_words(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Say a defect of ours in two lines; the traceback only where it was asked for."""
+    if os.environ.get("ESPER_TRACEBACK"):
+        sys.__excepthook__(kind, error, trace)
+        return
+    sys.stderr.write(f"esper: internal error: {kind.__name__}: {one_line(str(error))}\n")
+    sys.stderr.write("  fix: run it again with ESPER_TRACEBACK=1 and report what it prints; nothing recorded is lost\n")
+
+
+if __name__ == "__main__":
+    main()

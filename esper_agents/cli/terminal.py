@@ -1,0 +1,88 @@
+"""What commands print with: plain text made safe, JSON, and tables that fit the terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from esper_agents.errors import EsperError
+
+_SHORT = 12
+_KEPT = frozenset("\n\t")
+# Control, format (bidi, zero width), surrogate and line-separator characters can all rewrite what a person sees.
+_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+
+
+def clean(text: str) -> str:
+    r"""Return text in which nothing can move the cursor, colour, hide or reorder what is read.
+
+    Line feeds and tabs stay; every other control or format character is shown as `\x1b` or `\u202e`.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        each if each in _KEPT or unicodedata.category(each) not in _HIDDEN else _shown(each) for each in text
+    )
+
+
+def _shown(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"  # noqa: PLR2004 - one byte
+
+
+def one_line(text: str) -> str:
+    """Return `clean` text on one line."""
+    return clean(" ".join(text.split()))
+
+
+def short(identifier: str) -> str:
+    """Return an identifier short enough for a table; every command takes it in place of the long one."""
+    prefix, _, rest = identifier.partition("_")
+    return f"{prefix}_{rest[-_SHORT:]}" if rest else identifier
+
+
+def width() -> int:
+    """Return how many columns there are to write on."""
+    return max(20, shutil.get_terminal_size((100, 24)).columns)
+
+
+def is_interactive() -> bool:
+    """Return whether a person sits at both ends of the terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def echo(text: str = "") -> None:
+    """Print text to standard output, made safe."""
+    sys.stdout.write(
+        clean(text).encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8")
+    )
+    sys.stdout.write("\n")
+
+
+def echo_json(value: Any) -> None:
+    """Print a JSON value to standard output, with sorted members."""
+    sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=True, default=str) + "\n")
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table that wraps its cells to the width of the terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(*headers, box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for row in rows:
+        drawn.add_row(*(Text(one_line(cell), overflow="fold") for cell in row))
+    Console(width=width(), markup=False, highlight=False).print(drawn)
+
+
+def report(error: EsperError) -> None:
+    """Print the two lines of an error to standard error."""
+    sys.stderr.write(f"esper: {one_line(error.problem)}\n  fix: {one_line(error.remedy)}\n")
