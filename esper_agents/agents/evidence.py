@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from esper_agents.agents.lexicon import Where, lexicon
@@ -13,7 +15,7 @@ from esper_agents.agents.spelling import Spelling
 from esper_agents.agents.words import Word, forms, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from esper_agents.agents.likeness import Resemblance
     from esper_agents.domain.agent import Agent
@@ -32,6 +34,7 @@ _WORD, _WORD_ALONE = 600, 4000
 _REFUSED_WORD = -600
 _EXAMPLE, _EXAMPLE_ALONE = 5000, 9000
 _COUNTEREXAMPLE = -4000
+_NO_HINTS: Mapping[str, int] = MappingProxyType({})
 _STOP = re.compile(r"[.,;:!?()\n。、，！？]")
 
 
@@ -89,7 +92,7 @@ class Witness:
         targets = self._lexicon.cues[Where.TEXT].vocabulary()
         self._spelling = Spelling({*targets, *self._likeness.vocabulary})
         stems = (forms(word)[0] for word in targets)
-        self._known_stems = frozenset((*stems, *self._likeness.vocabulary, *self._lexicon.idle, *self._lexicon.plain))
+        self._known_stems = frozenset((*stems, *self._lexicon.hints, *self._likeness.vocabulary, *self._lexicon.idle, *self._lexicon.plain))
 
     def evidence(self, request: str, code: str, paths: Sequence[str]) -> list[Evidence]:
         """Return everything that speaks for or against anybody."""
@@ -187,9 +190,11 @@ class Witness:
 
     def _words_in(self, stretch: _Stretch, turned: frozenset[int]) -> Iterator[Evidence]:
         for at, word in enumerate(stretch.words[:200]):
-            if at in turned:
+            if at in turned or word.stem.startswith("#"):
                 continue
             cited = stretch.cited((at,))
+            for agent, weight in self._lexicon.hints.get(word.stem, _NO_HINTS).items():
+                yield Evidence(agent, f"word {word.stem}", weight, cited)
             for agent, rarity in self._likeness.said_by(word).items():
                 is_known = agent in self._lexicon.agents
                 weight = rarity * (_WORD if is_known else _WORD_ALONE) // 1000

@@ -54,6 +54,7 @@ class Lexicon:
         reporting: Stems after an agent's name that speak of its work, not to it.
         idle: Stems that carry nothing.
         plain: Stems that are no typing error, however near to another word.
+        hints: By stem, whom a single word hints at and how far, in thousandths.
         agents: Every agent that some cue speaks for.
     """
 
@@ -65,9 +66,12 @@ class Lexicon:
     reporting: frozenset[str]
     idle: frozenset[str]
     plain: frozenset[str]
+    hints: Mapping[str, Mapping[str, int]]
     agents: frozenset[str]
 
 
+# What a word of the hints is worth when one agent alone lays claim to it.
+_HINT = 2000
 _NOT_PHRASES = frozenset(("name", "votes", "where", "bare"))
 
 
@@ -89,8 +93,13 @@ def read_lexicon(folder: Path) -> Lexicon:
     """
     phrases: dict[Where, list[tuple[str, Cue]]] = {where: [] for where in Where}
     agents: set[str] = set()
+    hinted: dict[str, set[str]] = {}
     for path in sorted(folder.glob("*.toml")):
-        for entry in _load(path).get("cue", ()):
+        content = _load(path)
+        for agent, text in content.get("hints", {}).items():
+            for each in _stems(text):
+                hinted.setdefault(each, set()).add(agent)
+        for entry in content.get("cue", ()):
             cue = _cue(entry, path)
             agents.update(cue.votes)
             listed = (each for key, each in entry.items() if key not in _NOT_PHRASES)
@@ -101,6 +110,11 @@ def read_lexicon(folder: Path) -> Lexicon:
             cues={where: PhraseIndex(listed) for where, listed in phrases.items()},
             negators=PhraseIndex((phrase, None) for phrase in reading["negators"]),
             dismissals=PhraseIndex((phrase, None) for phrase in reading["dismissals"]),
+            hints={
+                each: dict.fromkeys(sorted(names), _HINT // len(names))
+                for each, names in hinted.items()
+                if each not in _stems(reading["idle"])
+            },
             agents=frozenset(agents),
             **{name: _stems(reading[name]) for name in ("closers", "addressing", "reporting", "idle", "plain")},
         )

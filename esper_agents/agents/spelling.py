@@ -30,15 +30,13 @@ class Spelling:
     def corrected(self, word: str) -> str | None:
         """Return the known word that is meant, or None where the word is known, too short, or like none.
 
-        Of several, the one that begins alike and is nearest in length, then the first by the alphabet.
+        Of several, the one that is nearest in length, then the first by the alphabet.
         """
         if len(word) < _SHORTEST_SWAPPED or word in self._targets or not (word.isascii() and word.isalpha()):
             return None
         near = {other for remainder in _remainders(word) for other in self._by_remainder.get(remainder, ())}
-        alike = sorted(
-            (other[0] != word[0], abs(len(other) - len(word)), other) for other in near if _is_one_slip(word, other)
-        )
-        return alike[0][2] if alike else None
+        alike = sorted((abs(len(other) - len(word)), other) for other in near if _is_one_slip(word, other))
+        return alike[0][1] if alike else None
 
 
 def _remainders(word: str) -> Iterator[str]:
@@ -48,8 +46,11 @@ def _remainders(word: str) -> Iterator[str]:
 
 
 def _is_one_slip(word: str, other: str) -> bool:
+    """Tell one slip from two; the first letter is seldom mistaken, and a short word only swaps."""
     if len(word) != len(other):
-        return min(len(word), len(other)) >= _SHORTEST and abs(len(word) - len(other)) == 1
+        return word[0] == other[0] and min(len(word), len(other)) >= _SHORTEST
     at = next(index for index, pair in enumerate(zip(word, other, strict=True)) if pair[0] != pair[1])
     swapped = word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :]
-    return swapped == other or (word[at + 1 :] == other[at + 1 :] and len(word) >= _SHORTEST)
+    if len(word) < _SHORTEST:
+        return swapped == other and at > 0
+    return swapped == other or (at > 0 and word[at + 1 :] == other[at + 1 :])

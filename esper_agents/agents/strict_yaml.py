@@ -193,7 +193,7 @@ class _Reader:
         return self._text(event)
 
     def _text(self, event: yaml.ScalarEvent) -> str:
-        # Escapes such as `\\e` bring back what was removed from the text of the file.
+        # Escapes such as `\e` bring back what was removed from the text of the file.
         text = remove_unsafe(event.value)
         if text != event.value:
             self._remark(self._line(event), "control or invisible characters were removed", "delete their escapes")

@@ -14,14 +14,31 @@ from __future__ import annotations
 from esper_agents.api.project import OpenProject, Plan, open_project
 from esper_agents.api.session import Outcome, Session
 from esper_agents.api.sync import SyncProject, SyncSession, open_project_sync
+from esper_agents.domain.evidence import Risk, source_file
+from esper_agents.domain.frame import Brief
+from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, ToolCall, UseTools
+from esper_agents.tools.tool import Tool, ToolContext, ToolResult, tool
 
 __all__ = [
+    "Ask",
+    "Brief",
+    "Conclude",
+    "Consult",
+    "HandOff",
     "OpenProject",
     "Outcome",
     "Plan",
+    "Risk",
     "Session",
     "SyncProject",
     "SyncSession",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolResult",
+    "UseTools",
     "open_project",
     "open_project_sync",
+    "source_file",
+    "tool",
 ]

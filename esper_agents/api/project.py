@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.agents.registry import load_registry
 from esper_agents.api.session import Session, cancel_held, event_of
 from esper_agents.certificates import archive
 from esper_agents.certificates.question_kind import kind_of
 from esper_agents.certificates.render import render_markdown
 from esper_agents.certificates.statement import parse
+from esper_agents.domain.memory import NoteState
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.task import Task
 from esper_agents.errors import BusyError, InputFileError, NotFoundError, UsageError
@@ -24,19 +24,17 @@ from esper_agents.orchestration.history import History
 from esper_agents.orchestration.publish import publish, view_path
 from esper_agents.orchestration.routing import route_of
 from esper_agents.orchestration.run import running
-from esper_agents.orchestration.workshop import Workshop
+from esper_agents.orchestration.workshop import Additions, Workshop
 from esper_agents.paths import project_home
-from esper_agents.reasoning.playbook import Play, load_playbooks
 from esper_agents.review.discover import discover
 from esper_agents.review.source import Source, read
 from esper_agents.storage import lease, ledger, sessions
 from esper_agents.storage.engine import database_url
 from esper_agents.storage.store import AsyncStore, Store
 from esper_agents.tools.git import find_project, revision
-from esper_agents.tools.registry import load_tools
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 
     from esper_agents.certificates.archive import Entry
     from esper_agents.domain.certificate import Certificate
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.route import Route
     from esper_agents.domain.session import Event, SessionSummary
     from esper_agents.orchestration.graph import Graph
+    from esper_agents.reasoning.playbook import Play
     from esper_agents.storage.lease import Lease
     from esper_agents.tools.tool import Tool
 
@@ -96,9 +95,8 @@ async def open_project(
     home = project_home(found.key)
     store = AsyncStore(Store(database_url(home / "esper.db")))
     try:
-        registry = load_registry(Path(found.root), extra=agents)
-        workshop = Workshop(found, home, store, load_tools(tools), registry, load_playbooks(playbooks), publish)
-        yield OpenProject(workshop)
+        additions = Additions(tuple(tools), dict(playbooks or {}), tuple(agents))
+        yield OpenProject(Workshop(found, home, store, publish, additions))
     finally:
         store.close()
 
@@ -203,7 +201,7 @@ class OpenProject:
         """Answer a question, and hold its session so that it can go on.
 
         Args:
-            question_id: `qst_` identifier, or the identifier of a session that asks just one.
+            question_id: `qst_` identifier or the end of one, or the identifier of a session that asks just one.
             text: `approve` or `deny` for an approval, else the answer.
 
         Raises:
@@ -228,9 +226,11 @@ class OpenProject:
         known: list[str] = []
         for each in await self.sessions(limit=1000):
             rows = await self._store.run(_rows, each.id)
-            known.extend(event.body["id"] for event in map(event_of, rows) if event.kind == "asked")
-            if wanted in known:
-                return each.id, wanted
+            asked_here = [event.body["id"] for event in map(event_of, rows) if event.kind == "asked"]
+            known.extend(asked_here)
+            matches = [name for name in asked_here if name.endswith(wanted.removeprefix("qst_"))]
+            if len(matches) == 1:
+                return each.id, matches[0]
         raise NotFoundError("question", wanted, known, listing="esper sessions list")
 
     async def questions(self) -> tuple[tuple[str, Question], ...]:
@@ -312,9 +312,16 @@ class OpenProject:
             await self._store.run(publish, self.workshop, entry.id, [entry.agent])
         return target
 
-    async def memory(self, *, agent: str = "", kind: NoteKind | None = None, limit: int = 500) -> tuple[Note, ...]:
-        """Return what agents remember of the project, newest first."""
-        return await self._store.run(notes.listing, self._key, agent=agent, kind=kind, limit=limit)
+    async def memory(
+        self,
+        *,
+        agent: str = "",
+        kind: NoteKind | None = None,
+        states: Collection[NoteState] = tuple(NoteState),
+        limit: int = 500,
+    ) -> tuple[Note, ...]:
+        """Return what agents remember of the project, newest first, in the states that are named."""
+        return await self._store.run(notes.listing, self._key, agent=agent, kind=kind, states=states, limit=limit)
 
 
 def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ LONGEST_CODE = 500
 MOST_LINES = 40
 _FENCE_WIDTH = 3
 _EMPTY = "(empty)"
+_BROKEN_BAR = "\u00a6"
 
 # Every control character; what is zero-width, bidirectional, a filler or a variation; other line ends; surrogates,
 # private use and non-characters.
@@ -24,8 +25,10 @@ _INVISIBLE = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
 )
 _SPACES = re.compile("[ \t\n\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+# In source these look like a space and are none.
+_ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 # GitHub makes links, mentions and emoji of these wherever a backslash stands.
-_LIVELY = re.compile(r"@|://|www\.|mailto:|xmpp:|(?<![0-9]):[a-z+-][a-z0-9_+-]*:", re.IGNORECASE)
+_LIVELY = re.compile(r"@|://|www\.|mailto:|xmpp:|:(?:[a-z+-][a-z0-9_+-]*|100|1234|8ball):", re.IGNORECASE)
 _MARKUP = re.compile(r"[\\`*\[\]<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _BLOCK_START = re.compile(r"[#+=-]|[0-9]+[.)](?= |$)")
 _QUOTED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -55,6 +58,10 @@ class Ink(Protocol):
         """Return a path, a command or a name as part of a line."""
         ...
 
+    def cell(self, text: str) -> Inked:
+        """Return text as a cell of a table."""
+        ...
+
     def fence(self, text: str, first: int = 1, indent: int = 0) -> Inked:
         """Return text as a block of numbered lines, the first line's indent left to the template."""
         ...
@@ -80,7 +87,7 @@ class MarkdownInk:
         """
         # Odd parts are what stood in backticks.
         parts = _QUOTED.split(shortened(visible(text), LONGEST_PROSE))
-        line = "".join(_span(part) if at % 2 else _unmarked(part) for at, part in enumerate(parts))
+        line = _joined([_span(part) if at % 2 else _unmarked(part) for at, part in enumerate(parts)])
         start = _BLOCK_START.match(line)
         if start:
             line = f"{line[: start.end() - 1]}\\{line[start.end() - 1 :]}"
@@ -90,6 +97,10 @@ class MarkdownInk:
         """Return text as a code span."""
         line = shortened(visible(text), LONGEST_CODE)
         return Inked(_span(line) if line else _EMPTY)
+
+    def cell(self, text: str) -> Inked:
+        """Return text without a `|`: readers disagree on which of them end a cell, in code above all."""
+        return self.prose(text.replace("|", _BROKEN_BAR))
 
     def fence(self, text: str, first: int = 1, indent: int = 0) -> Inked:
         """Return text as a fenced block; a line number stands before each line, so none can start with markup."""
@@ -111,9 +122,21 @@ class TerminalInk:
         """Return text as it is, on one line."""
         return Inked(shortened(visible(text), LONGEST_CODE) or _EMPTY)
 
+    def cell(self, text: str) -> Inked:
+        """Return text as it is, on one line."""
+        return self.prose(text)
+
     def fence(self, text: str, first: int = 1, indent: int = 0) -> Inked:
         """Return numbered lines."""
         return Inked(f"\n{' ' * indent}".join(_numbered(text, first)))
+
+
+def _joined(pieces: list[str]) -> str:
+    line = ""
+    for piece in pieces:
+        # Two code spans side by side would read as one.
+        line += f" {piece}" if line.endswith("`") and piece.startswith("`") else piece
+    return line
 
 
 def _unmarked(text: str) -> str:
@@ -129,7 +152,7 @@ def _span(line: str) -> str:
 
 def _numbered(text: str, first: int) -> list[str]:
     lines = text.split("\n")
-    shown = [_INVISIBLE.sub(_escape, line.expandtabs(4)) for line in lines[:MOST_LINES]]
+    shown = [_ODD_SPACE.sub(_escape, _INVISIBLE.sub(_escape, line.expandtabs(4))) for line in lines[:MOST_LINES]]
     numbered = [f"{first + at} | {shortened(line, LONGEST_CODE)}".rstrip() for at, line in enumerate(shown)]
     left = len(lines) - len(shown)
     return [*numbered, f"and {left} more lines in the record"] if left else numbered

@@ -90,7 +90,13 @@ def _environment(make_ink: type[Ink]) -> Environment:
         shown = some(names)
         return Inked(", ".join(ink.code(name).text for name in shown.shown) + _more_of(shown))
 
-    environment.filters |= {"code": ink.code, "listed": listed, "fence": ink.fence, "ms": _milliseconds}
+    environment.filters |= {
+        "code": ink.code,
+        "cell": ink.cell,
+        "listed": listed,
+        "fence": ink.fence,
+        "ms": _milliseconds,
+    }
     environment.globals |= {"some": some}
     return environment
 

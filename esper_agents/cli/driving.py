@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.cli.live import Narrator, narrator, say
-from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, short
 from esper_agents.domain.finding import counted
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Status
@@ -76,8 +76,7 @@ async def _end_screen(project: OpenProject, outcome: Outcome) -> None:
         case SessionState.WAITING:
             say("waiting", "for a person")
             for question in outcome.questions:
-                say("question", question.text)
-                say("next", _how_to_answer(question))
+                _question_screen(question)
         case SessionState.REFUSED:
             say("refused", outcome.route.explanation if outcome.route else "nobody takes this")
             say("next", "ask something about PyTorch code, or name who should take it with --agent")
@@ -87,10 +86,13 @@ async def _end_screen(project: OpenProject, outcome: Outcome) -> None:
             say("next", f"esper resume {outcome.session}")
 
 
-def _how_to_answer(question: Question) -> str:
+def _question_screen(question: Question) -> None:
+    say("question", question.text)
     if question.tool:
-        return f"esper approve {question.id}, or esper deny {question.id}"
-    return f'esper answer {question.id} "..."'
+        say("next", f"esper approve {short(question.id)}")
+        say("or", f"esper deny {short(question.id)}")
+    else:
+        say("next", f'esper answer {short(question.id)} "..."')
 
 
 async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certificate) -> None:

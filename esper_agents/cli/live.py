@@ -95,7 +95,7 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
     "refused": _routed,
     "opened": _opened,
     "handed-off": _handed_off,
-    "asked": lambda body: [("question", f"{body['id']}: {body['text']}")],
+    "asked": lambda body: [("question", body["text"])],
     "answered": lambda body: [("answer", f"{body['text']} by {body['by']}")],
     "move-refused": lambda body: [("refused", reason) for reason in body["reasons"]],
     "concluded": _concluded,

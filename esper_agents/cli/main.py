@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 
 import esper_agents.cli
-from esper_agents.cli.terminal import one_line, report
-from esper_agents.errors import EsperError, ExitCode
+from esper_agents.cli.terminal import echo, one_line, report
+from esper_agents.errors import EsperError, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,16 +40,48 @@ def main() -> None:
     sys.excepthook = _last_words
     try:
         # Not the Typer object itself: calling that puts its own excepthook in place of ours.
-        typer.main.get_command(build())()
+        command = typer.main.get_command(build())
+        _keep_examples(command)
+        sys.exit(command(standalone_mode=False))
     except EsperError as error:
         report(error)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except typer.TyperException as error:
+        _explain(error)
+        sys.exit(ExitCode.USAGE)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader went away, as `head` does: not our failure, and nothing may be written any more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.DONE)
+
+
+def _keep_examples(command: object) -> None:
+    """Keep the lines of examples in help texts as they are; without the mark they would be filled to one."""
+    if text := getattr(command, "help", None):
+        setattr(command, "help", text.replace("\nExamples:\n", "\n\b\nExamples:\n"))  # noqa: B010 - any command
+    for each in getattr(command, "commands", {}).values():
+        _keep_examples(each)
+
+
+def _explain(error: typer.TyperException) -> None:
+    """Say what was wrong with the command line; a command that was given nothing gets its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        echo(str(error))
+    else:
+        report(UsageError(_said(error), remedy=_help_of(error)))
+
+
+def _said(error: typer.TyperException) -> str:
+    """Return what was wrong with the command line, lower case and without a full stop."""
+    text = str(getattr(error, "format_message", lambda: error)()).strip().rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _help_of(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"run `{context.command_path if context else 'esper'} --help`"
 
 
 def _last_words(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -68,8 +68,12 @@ def show(session: _Session = "latest", project: _Project = _HERE, as_json: _Json
     for event in events:
         for label, text in lines_of(event, told):
             say(label, text)
-    if found.state in {SessionState.OPEN, SessionState.WAITING}:
-        say("next", f"esper resume {found.id}" if found.state is SessionState.OPEN else f"esper approve {found.id}")
+    answered = {event.body["question"] for event in events if event.kind == "answered"}
+    for event in events:
+        if event.kind == "asked" and event.body["id"] not in answered:
+            say("next", f"esper {'approve or deny' if event.body['tool'] else 'answer'} {short(event.body['id'])}")
+    if found.state is SessionState.OPEN:
+        say("next", f"esper resume {short(found.id)}")
 
 
 @sessions_app.command()

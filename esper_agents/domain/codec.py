@@ -31,7 +31,7 @@ def encode(thing: object, shape: Any = None) -> str:
         thing: A domain value.
         shape: Its annotation, where its own class does not say it (unions).
     """
-    return str(_adapter(type(thing) if shape is None else shape).dump_json(thing).decode())
+    return str(_adapter(type(thing) if shape is None else shape).dump_json(thing, warnings=False).decode())
 
 
 def decode(shape: type[T], text: str | bytes) -> T:
@@ -44,9 +44,23 @@ def decode(shape: type[T], text: str | bytes) -> T:
     return value
 
 
+def checked(shape: type[T], thing: T) -> T:
+    """Return a value as it will be read back from JSON.
+
+    Raises:
+        ValueError: It cannot be written as JSON, or would not be read back as a `shape`.
+    """
+    return decode(shape, encode(thing, shape))
+
+
 def canonical(value: JsonObject | Sequence[Any]) -> bytes:
-    """Return JSON bytes that equal values share: sorted members, no spaces, UTF-8."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    """Return JSON bytes that equal values share: sorted members, no spaces, UTF-8.
+
+    Raises:
+        ValueError: A number is NaN or infinite.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def digest(value: JsonObject | Sequence[Any]) -> str:

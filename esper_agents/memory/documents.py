@@ -37,12 +37,29 @@ def document(agent: str, kind: NoteKind, notes: Sequence[Note]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["code"] = _code
     current = [each for each in notes if each.state is NoteState.CURRENT]
     past = [each for each in notes if each.state is not NoteState.CURRENT]
     return environment.get_template(f"{kind}.md.j2").render(agent=agent, current=current, past=past)
 
 
+class _Code(str):
+    """Text that stands between backticks already."""
+
+    __slots__ = ()
+
+
+def _code(text: str) -> _Code:
+    """Return text between more backticks than it holds in a row, so that it can be copied as it is."""
+    line = _one_line(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    return _Code(f"{fence} {line} {fence}" if len(fence) > 1 else f"{fence}{line}{fence}")
+
+
 def _shown(value: object) -> str:
     """Return text that is one line and no markup, whatever it holds."""
-    text = "".join(each if unicodedata.category(each) not in _HIDDEN else " " for each in str(value))
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return value if isinstance(value, _Code) else _SPECIAL.sub(r"\\\1", _one_line(str(value)))
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(each if unicodedata.category(each) not in _HIDDEN else " " for each in text).split())

@@ -61,7 +61,7 @@ def _drafts(certificate: Certificate) -> Iterator[_Draft]:
 
 def _action(certificate: Certificate, finding: Finding) -> _Draft:
     claim = finding.claim
-    text = f"{claim.severity} {claim.rule} {claim.name} at {claim.location}: {claim.message} {claim.remedy}"
+    text = f"{claim.severity} {claim.rule} {claim.name} at {claim.location}: {claim.message}. Remedy: {claim.remedy}"
     again = f"esper submit --again {certificate.id}"
     return finding.agent, NoteKind.ACTION, claim.fingerprint, text, again, (claim.location.path,)
 

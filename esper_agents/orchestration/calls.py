@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.codec import digest
+from esper_agents.domain.codec import checked, digest
 from esper_agents.domain.evidence import CallOutcome, Evidence
 from esper_agents.domain.finding import Finding
 from esper_agents.domain.identifier import Prefix, new_id
@@ -58,7 +58,7 @@ async def _run_tool(run: Run, frame: Frame, tool: Tool, call: ToolCall, evidence
     began_at, began = timestamp(time.time_ns() // 1_000_000), time.perf_counter_ns()
     outcome = CallOutcome.COMPLETED
     try:
-        result = await tool.run(run.workshop.context, call.arguments)
+        result = checked(ToolResult, await tool.run(run.workshop.context, call.arguments))
     except EsperError as error:
         outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed

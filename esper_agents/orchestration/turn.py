@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.codec import checked
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Moved, Question, Refusal, RowKey, RowKind
 from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, UseTools
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance
+from esper_agents.errors import ReasonerError
 from esper_agents.orchestration.calls import make_call
 from esper_agents.orchestration.checks import refusals
 from esper_agents.orchestration.ending import conclude, hand_off
@@ -50,9 +52,20 @@ async def _decide(run: Run, frame: Frame, reasoner: Reasoner) -> None:
     if stuck := _stuck(frame):
         moved = Moved(stuck, {})
     else:
-        decision = await reasoner.next_move(frame.settled, run.say)
-        moved = Moved(decision.move, decision.record)
+        moved = await _moved(frame, reasoner, run)
     await run.record((RowKey(frame.number, step, 0, RowKind.MOVED), moved))
+
+
+async def _moved(frame: Frame, reasoner: Reasoner, run: Run) -> Moved:
+    decision = await reasoner.next_move(frame.settled, run.say)
+    try:
+        return checked(Moved, Moved(decision.move, decision.record))
+    except ValueError as error:
+        name = frame.opened.agent.name
+        raise ReasonerError(
+            f"{name} made a move that is none of those there are: {str(error).splitlines()[0]}",
+            remedy="make its playbook yield what `esper_agents.api` names: UseTools, Consult, Ask, HandOff or Conclude",
+        ) from error
 
 
 def _stuck(frame: Frame) -> Conclude | None:

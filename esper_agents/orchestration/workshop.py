@@ -1,14 +1,12 @@
-"""What the sessions of one project work with: store, tools, agents, playbooks, policy."""
+"""What the sessions of one project work with: store, tools, agents, playbooks, policy; each found when it is needed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.policy import Policy, load_policy
-from esper_agents.reasoning.playbook import without_playbook
 from esper_agents.tools.tool import ToolContext
 
 if TYPE_CHECKING:
@@ -16,10 +14,28 @@ if TYPE_CHECKING:
 
     from esper_agents.agents.registry import Registry
     from esper_agents.agents.router import Router
+    from esper_agents.certificates.policy import Policy
     from esper_agents.domain.project import Project
+    from esper_agents.reasoning.playbook import Play
     from esper_agents.reasoning.reasoner import ReasonerSource
     from esper_agents.storage.store import AsyncStore
     from esper_agents.tools.registry import ToolRegistry
+    from esper_agents.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a program brings along beside what is installed.
+
+    Attributes:
+        tools: Further tools.
+        playbooks: Further playbooks, by the name of their agent.
+        agents: Further agent files, or folders of them.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    playbooks: Mapping[str, Play] = field(default_factory=dict)
+    agents: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -30,23 +46,42 @@ class Workshop:
         project: Whose sessions.
         home: The folder the program keeps the project's things in.
         store: Where the rows live.
-        tools: What may be called.
-        agents: Who may be given a task.
-        playbooks: What decides without a model, by agent.
         publish: Whether views may be written into the project.
+        additions: What the program brings along.
     """
 
     project: Project
     home: Path
     store: AsyncStore
-    tools: ToolRegistry
-    agents: Registry
-    playbooks: Mapping[str, ReasonerSource]
     publish: bool
+    additions: Additions
+
+    @cached_property
+    def tools(self) -> ToolRegistry:
+        """What may be called."""
+        from esper_agents.tools.registry import load_tools
+
+        return load_tools(self.additions.tools)
+
+    @cached_property
+    def agents(self) -> Registry:
+        """Who may be given a task."""
+        from esper_agents.agents.registry import load_registry
+
+        return load_registry(Path(self.project.root), extra=self.additions.agents)
+
+    @cached_property
+    def playbooks(self) -> Mapping[str, ReasonerSource]:
+        """What decides without a model, by agent."""
+        from esper_agents.reasoning.playbook import load_playbooks
+
+        return load_playbooks(self.additions.playbooks)
 
     @cached_property
     def policy(self) -> Policy:
         """What sets the ceiling of every verdict."""
+        from esper_agents.certificates.policy import load_policy
+
         return load_policy()
 
     @cached_property
@@ -63,4 +98,6 @@ class Workshop:
 
     def reasoner(self, agent: str) -> ReasonerSource:
         """Return what decides an agent's moves."""
+        from esper_agents.reasoning.playbook import without_playbook
+
         return self.playbooks.get(agent) or without_playbook()

@@ -48,7 +48,7 @@ def work(brief: Brief, specialism: Specialism) -> Generator[Move, Any, Conclude]
     looked: tuple[ToolReport, ...] = yield UseTools(
         (
             ToolCall("static-review", {"paths": paths, "categories": [str(each) for each in specialism.categories]}),
-            *(ToolCall("search-code", {"text": text}) for text in specialism.searches),
+            *(ToolCall("search-code", {"text": text, "paths": paths}) for text in specialism.searches),
         )
     )
     mine = my_part(brief) or tuple(

@@ -153,7 +153,7 @@ class ProjectIndex(Definitions):
         return self._callees[call]
 
     def _surely_called(self, call: Call) -> Iterator[Function]:
-        local = self._local(call)
+        local = None if call.receiver else self.local_function(call.path, call.function)
         found = local or (self.function(call.name, call.function.file) if "(" not in call.name else None)
         if found is not None:
             yield found
@@ -182,13 +182,11 @@ class ProjectIndex(Definitions):
         assert isinstance(call.node.func, ast.Attribute)  # noqa: S101 - a call has a receiver only through an attribute
         return self.class_made_by(call.node.func.value, call.function, call.line)
 
-    def _local(self, call: Call) -> Function | None:
-        """Return the function that a plain name means where it is called."""
-        if call.receiver or not call.path.isidentifier():
-            return None
-        current: Function | None = call.function
+    def local_function(self, name: str, function: Function) -> Function | None:
+        """Return the function that a plain name means: defined in the function itself, around it, or in its module."""
+        current: Function | None = function if name.isidentifier() else None
         while current is not None:
-            found = next((each for each in current.inner if each.name == call.tail and each.owner is None), None)
+            found = next((each for each in current.inner if each.name == name and each.owner is None), None)
             if found is not None:
                 return found
             current = current.outer.function if current.outer else None

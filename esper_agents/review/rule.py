@@ -109,6 +109,22 @@ class Rule(ABC):
         return Hit(line, column, last, message, remedy, confidence, basis, severity)
 
 
+class FileRule(Rule):
+    """A rule that needs one file at a time and asks nothing of the others."""
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:  # noqa: ARG002 - what it does without
+        """Yield where the pattern stands in a file."""
+        return self.look(file)
+
+    @abstractmethod
+    def look(self, file: FileTables) -> Iterator[Hit]:
+        """Yield where the pattern stands in a file.
+
+        Args:
+            file: The tables of the file.
+        """
+
+
 def as_files(example: Example) -> Mapping[str, str]:
     """Return an example as sources by path; a single one is called `train.py`."""
     return {"train.py": example} if isinstance(example, str) else example

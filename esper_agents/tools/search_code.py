@@ -20,18 +20,21 @@ _LONGEST_LINE = 300
     "search-code",
     risk=Risk.LOW,
     repeatable=True,
-    rerun=lambda arguments: f"grep -rnF --include='*.py' -e {quote(str(arguments['text']))} .",
+    rerun=lambda arguments: " ".join(
+        ("grep -rnF --include='*.py' -e", *(quote(str(each)) for each in (arguments["text"], *arguments["paths"])))
+    ),
 )
-async def search_code(context: ToolContext, text: str) -> ToolResult:
-    """Find every line of the project's Python files that holds a string, at most 200.
+async def search_code(context: ToolContext, text: str, paths: list[str]) -> ToolResult:
+    """Find every line of Python files that holds a string, at most 200.
 
     Args:
         context: The project.
         text: What to look for, as it stands; no pattern.
+        paths: Files or folders, relative to the project.
     """
     hits: list[dict[str, str | int]] = []
     examined: list[SourceFile] = []
-    for candidate in discover(context.root, [context.root]):
+    for candidate in discover(context.root, [context.inside(path) for path in paths]):
         data = candidate.file.read_bytes()
         if text.encode() not in data:
             continue

@@ -9,15 +9,16 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
+from esper_agents.domain.codec import JsonObject  # noqa: TC001 - a result is checked by its annotations at run time
+from esper_agents.domain.evidence import Artifact, SourceFile  # noqa: TC001
+from esper_agents.domain.finding import Claim  # noqa: TC001
 from esper_agents.domain.move import ToolUse
 from esper_agents.errors import EvidenceError, UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.evidence import Artifact, Risk, SourceFile
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.evidence import Risk
 
 
 @dataclass(frozen=True, slots=True)

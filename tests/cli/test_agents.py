@@ -59,9 +59,9 @@ def test_show_prints_no_escape_sequence_of_a_definition(esper, heron) -> None:
 
 
 def test_show_of_an_unknown_name_offers_the_nearest_and_exits_with_2(esper) -> None:
-    done = esper("show", "nan-debuger")
+    done = esper("show", "nan-debug")
     assert done.returncode == 2
-    assert done.stderr == "esper: no agent named 'nan-debuger'\n  fix: did you mean 'nan-debugger'?\n"
+    assert done.stderr == "esper: no agent named 'nan-debug'\n  fix: did you mean 'nan-debugger'?\n"
 
 
 def test_lint_exits_with_0_for_warnings_3_when_strict_and_2_for_a_file_that_cannot_be_used(esper, heron) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
@@ -45,7 +47,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         return _nothing_attached()
     calls = [ToolCall("git-state", {}), ToolCall("static-review", {"paths": paths})]
     if _ASKS_FOR_TESTS.search(brief.task.request):
-        calls += [ToolCall("run-tests", {"path": path}) for path in paths]
+        calls.append(ToolCall("run-tests", {"paths": _with_tests(paths)}))
     reports: tuple[ToolReport, ...] = yield UseTools(tuple(calls))
     findings = tuple(found for report in reports for found in report.findings)
     assumptions = _assumptions(reports[1])
@@ -76,6 +78,12 @@ def _conclusion(
         next_steps=_next_steps(findings),
         risks=_risks(findings),
     )
+
+
+def _with_tests(paths: Sequence[str]) -> list[str]:
+    """Return the paths that can hold tests: folders and test files; the whole project where there are none."""
+    names = {path: PurePosixPath(path).name for path in paths}
+    return [path for path, name in names.items() if not name.endswith(".py") or "test" in name] or ["."]
 
 
 def _verdict_on_the_whole(brief: Brief) -> Conclude:
@@ -145,7 +153,7 @@ def _gaps(reports: Sequence[ToolReport], paths: list[str]) -> tuple[InformationG
     behaviour = InformationGap(
         "whether the code does at run time what it says",
         "shapes, devices and values are known only when it runs",
-        f"python -m pytest -q {' '.join(paths)}",
+        f"python -m pytest -q {' '.join(quote(path) for path in _with_tests(paths))}",
     )
     ran_tests = any(each.evidence.tool == "run-tests" for each in reports) and not failures(reports)
     return (*unread, *not_run, *(() if ran_tests else (behaviour,)))

@@ -62,7 +62,7 @@ class GradientsNotCleared(Rule):
         seen: set[Block] = set()
         for backward in backward_calls(file):
             step = _step_after(backward, index)
-            if step is None or clears_gradients_itself(step):
+            if step is None or clears_gradients_itself(step) or _is_made_anew(step):
                 continue
             where = step.block.loop or backward.function.block
             if where in seen:
@@ -109,6 +109,13 @@ def _step_after(backward: Call, index: ProjectIndex) -> Call | None:
         return next((call for call in steps if call.block.loop is None), None)
     shared = [call for call in steps if call.block.loop is not None and backward.block.within(call.block.loop)]
     return max(shared, key=lambda call: call.line, default=None)
+
+
+def _is_made_anew(step: Call) -> bool:
+    """Return whether the loop makes its optimizer in every round: that is a trial, not a training."""
+    loop = step.block.loop
+    made = step.function.assignments.get(step.receiver, ())
+    return loop is not None and any(each.block.within(loop) for each in made)
 
 
 def _is_cleared(around: Block, index: ProjectIndex) -> bool:

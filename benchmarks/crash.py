@@ -1,0 +1,219 @@
+"""Kills sessions with SIGKILL, at every durable step and at random moments, resumes them and checks what must hold.
+
+Workers are forked from this process, which imports everything and opens nothing, so that a trial costs little.
+Run it with `python benchmarks/crash.py [--random 100] [--json]`; it exits with 1 on any violation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from crash_checks import Seen, look, violations
+from crash_session import SOURCE, Place, Points, be_worker, work, write_agents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_MOST_KILLS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How one session is to be killed.
+
+    Attributes:
+        number: Names its folder.
+        point: The point to die at, from 1; None for random moments.
+        delays_s: Random moments, each after the start of a worker; empty for a point.
+    """
+
+    number: int
+    point: int | None = None
+    delays_s: tuple[float, ...] = ()
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of one session.
+
+    Attributes:
+        died_at: The point's name, or how many random kills took effect.
+        kills: How many workers were killed.
+        resume_ms: How long the last worker took, from opening the project to the certificate.
+        violations: What does not hold.
+    """
+
+    died_at: str
+    kills: int
+    resume_ms: float
+    violations: list[str] = field(default_factory=list)
+
+
+def warm_up(template: Path, folder: Path) -> None:
+    """Run one session here, so that workers find everything imported and built; its threads end with it."""
+    place = _prepared(folder, template)
+    with patch.dict(os.environ, {"ESPER_HOME": str(place.home)}):
+        os.environ.pop("ESPER_DATABASE_URL", None)
+        asyncio.run(work(place, Points(place, 0)))
+    if threading.active_count() != 1:
+        raise AssertionError("a worker must be forked from a process with one thread")
+
+
+def _fork(work: Callable[[], Any]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+    finally:
+        os._exit(0)
+
+
+def _prepared(folder: Path, template: Path) -> Place:
+    place = Place(folder)
+    shutil.copytree(template, folder)
+    return place
+
+
+def make_template(folder: Path) -> None:
+    """Make the project and the agents that every trial starts from."""
+    place = Place(folder)
+    place.project.mkdir(parents=True)
+    (place.project / "train.py").write_text(SOURCE)
+    write_agents(place.agents)
+    author = ("-c", "user.name=Crash", "-c", "user.email=crash@example.org")
+    for arguments in (("init", "-q", "--template="), ("add", "-A"), (*author, "commit", "-q", "-m", "first")):
+        subprocess.run(["git", "-C", str(place.project), *arguments], check=True)
+
+
+def run_trial(trial: Trial, place: Place, expected: Sequence[tuple[int, int, int, str]]) -> Result:
+    """Kill one session as asked, resume it to its end, and check everything."""
+    kills: list[Seen] = []
+    if trial.point is not None:
+        child = _fork(lambda: be_worker(place, trial.point))
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            kills.append(look(place))
+    for delay_s in trial.delays_s:
+        child = _fork(lambda: be_worker(place, 0))
+        time.sleep(delay_s)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            break
+        kills.append(look(place))
+    os.waitpid(_fork(lambda: be_worker(place, 0)), 0)
+    died = (place.lines("died") or [f"{len(kills)} random"])[0]
+    took = [float(each) for each in place.lines("took_ms")]
+    return Result(died, len(kills), took[-1] if took else float("nan"), violations(place, kills, expected))
+
+
+def in_parallel(trials: Sequence[Trial], root: Path, expected: Sequence[tuple[int, int, int, str]]) -> list[Result]:
+    """Run every trial in a process of its own, as many at once as there are cores."""
+    waiting, results = list(reversed(trials)), list[Result]()
+    running: dict[int, Trial] = {}
+    while waiting or running:
+        while waiting and len(running) < (os.cpu_count() or 1):
+            trial = waiting.pop()
+            running[_fork(partial(_write_result, trial, root, expected))] = trial
+        child, _ = os.wait()
+        place = Place(root / str(running.pop(child).number))
+        said = place.lines("result")
+        results.append(Result(**json.loads(said[0])) if said else Result("?", 0, 0, ["the trial itself broke"]))
+        if not results[-1].violations:
+            shutil.rmtree(place.folder)
+    return results
+
+
+def _write_result(trial: Trial, root: Path, expected: Sequence[tuple[int, int, int, str]]) -> None:
+    place = _prepared(root / str(trial.number), root / "template")
+    result = run_trial(trial, place, expected)
+    named = {"died_at": result.died_at, "kills": result.kills, "resume_ms": result.resume_ms}
+    place.note("result", json.dumps({**named, "violations": result.violations}))
+
+
+def _delays(source: random.Random, longest_s: float) -> tuple[float, ...]:
+    return tuple(source.uniform(0, longest_s) for _ in range(source.randint(1, _MOST_KILLS)))
+
+
+def measure(given: argparse.Namespace, root: Path) -> dict[str, Any]:
+    """Run all trials and return what was counted and measured."""
+    began = time.perf_counter()
+    make_template(root / "template")
+    warm_up(root / "template", root / "warm")
+    calm = _prepared(root / "calm", root / "template")
+    os.waitpid(_fork(lambda: be_worker(calm, None)), 0)
+    points, expected = calm.lines("points"), look(calm).keys
+    calm_ms = float((calm.lines("took_ms") or ["nan"])[0])
+    calm_violations = violations(calm, [], expected)
+    source = random.Random(given.seed)  # noqa: S311 - moments, no secrets
+    boundaries = [Trial(number, point=number) for number in range(1, len(points) + 1, given.every)]
+    moments = [Trial(-number, delays_s=_delays(source, calm_ms / 1000)) for number in range(1, given.random + 1)]
+    at_points = in_parallel(boundaries, root, expected)
+    at_random = in_parallel(moments, root, expected)
+    results = [*at_points, *at_random]
+    found = [*calm_violations, *(f"{each.died_at}: {what}" for each in results for what in each.violations)]
+    resumed = sorted(each.resume_ms for each in results if each.kills)
+    return {
+        "points": len(points),
+        "points_by_name": dict(Counter(points)),
+        "killed_at_points": sum(each.kills for each in at_points),
+        "random_sessions": len(at_random),
+        "killed_at_random": sum(each.kills for each in at_random),
+        "seed": given.seed,
+        "rows_per_session": len(expected),
+        "uninterrupted_ms": calm_ms,
+        "resume_p50_ms": round(statistics.median(resumed), 1),
+        "resume_p95_ms": round(statistics.quantiles(resumed, n=20)[-1], 1),
+        "elapsed_s": round(time.perf_counter() - began, 1),
+        "violations": found,
+    }
+
+
+def main() -> None:
+    """Read the command line, measure, print, and exit with 1 on any violation."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--random", type=int, default=100, metavar="N", help="sessions killed at random moments")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="try only every N-th of the named points")
+    parser.add_argument("--seed", type=int, default=0, help="of the random moments")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--keep", action="store_true", help="keep the folders of trials that broke something")
+    given = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="esper-crash-"))
+    try:
+        measured = measure(given, root)
+    finally:
+        if not given.keep:
+            shutil.rmtree(root, ignore_errors=True)
+    if given.json:
+        print(json.dumps(measured))
+    else:
+        print("\n".join(f"{name:18} {what}" for name, what in measured.items() if name != "violations"))
+        print("\n".join(f"VIOLATION {each}" for each in measured["violations"]) or "no violation")
+        if given.keep:
+            print(f"kept in {root}")
+    sys.exit(1 if measured["violations"] else 0)
+
+
+if __name__ == "__main__":
+    main()

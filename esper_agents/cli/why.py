@@ -1,0 +1,61 @@
+"""`esper why`: from a certificate's status down to the evidence."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.terminal import echo_json
+
+_HERE = Path()
+_INDENT = 2
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(why)
+
+
+def why(
+    certificate: Annotated[
+        str, typer.Argument(metavar="CERT", help="Its identifier, the end of it, or `latest`.")
+    ] = "latest",
+    project: Annotated[
+        Path, typer.Option("--project", help="The project; the working folder's where left out.")
+    ] = _HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show why a certificate says what it says: its status, the lines of the policy, the findings, the evidence.
+
+    Examples:
+      esper why
+      esper why 12faba12a09f
+    """
+    from esper_agents.certificates import why as reasons
+
+    tree = reasons.why(asyncio.run(_record(project, certificate)))
+    if as_json:
+        echo_json(asdict(tree))
+        return
+    for line in reasons.lines(tree):
+        _show(line.lstrip(), (len(line) - len(line.lstrip())) // _INDENT)
+
+
+def _show(text: str, depth: int) -> None:
+    label, _, command = text.partition(": ")
+    if label == "again":
+        outline_command(label, command, depth)
+    else:
+        outline(text, depth)
+
+
+async def _record(where: Path, certificate: str) -> bytes:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.record(certificate)

@@ -1,0 +1,138 @@
+"""Which functions of the reviewed files run under `torch.compile`, and where that was asked for."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.review.index import resolve
+from esper_agents.review.names import dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import Call, FileTables, Function
+
+_COMPILERS = frozenset({"torch.compile", "torch.compile()", "torch._dynamo.optimize()"})
+# What leaves the graph on purpose; nothing inside it is compiled.
+_OUTSIDE = frozenset(
+    {
+        "torch.compiler.disable",
+        "torch._dynamo.disable",
+        "torch.jit.ignore",
+        "torch.jit.unused",
+        "torch.compiler.assume_constant_result",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledBy:
+    """Where it was asked to compile a function.
+
+    Attributes:
+        path: The file.
+        line: The line.
+        is_direct: Whether the function itself was named there, and was not reached through calls.
+        is_whole: Whether `fullgraph=True` was asked for, which turns a graph break into an error.
+    """
+
+    path: str
+    line: int
+    is_direct: bool
+    is_whole: bool
+
+
+def compiled_functions(index: ProjectIndex) -> dict[Function, CompiledBy]:
+    """Return the functions that run compiled, those named to `torch.compile` and those they call, nearest first."""
+    return index.once("compiled functions", lambda: _compiled(index))
+
+
+def _compiled(index: ProjectIndex) -> dict[Function, CompiledBy]:
+    found: dict[Function, CompiledBy] = {}
+    for file in index.files.values():
+        for function, by in _asked_for(file, index):
+            found.setdefault(function, by)
+    queue = list(found)
+    for function in queue:
+        by = found[function]
+        for called in _called_in(function, index):
+            if called not in found and not _is_outside(called):
+                found[called] = CompiledBy(by.path, by.line, is_direct=False, is_whole=by.is_whole)
+                queue.append(called)
+    return found
+
+
+def _asked_for(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Function, CompiledBy]]:
+    for function in file.functions:
+        for path, node in zip(function.decorators, _decorators(function), strict=False):
+            if path in _COMPILERS:
+                yield function, CompiledBy(file.path, node.lineno, is_direct=True, is_whole=_is_whole(node))
+    for call in file.calls_ending("compile"):
+        for function in _functions_compiled(call, index):
+            yield function, CompiledBy(file.path, call.line, is_direct=True, is_whole=_is_whole(call.node))
+
+
+def _decorators(function: Function) -> list[ast.expr]:
+    return [] if isinstance(function.node, ast.Module) else function.node.decorator_list
+
+
+def _functions_compiled(call: Call, index: ProjectIndex) -> Iterator[Function]:
+    """Yield what `torch.compile(it)`, or a module's own `it.compile()`, compiles."""
+    if call.name == "torch.compile" and call.node.args:
+        yield from _behind(call.node.args[0], call, index)
+    elif call.receiver and isinstance(call.node.func, ast.Attribute) and not call.name.startswith("torch."):
+        owner = index.class_made_by(call.node.func.value, call.function, call.line)
+        forward = index.method(owner, "forward") if owner is not None and index.is_module(owner) else None
+        if forward is not None:
+            yield forward
+
+
+def _behind(value: ast.expr, call: Call, index: ProjectIndex) -> Iterator[Function]:
+    """Yield the function that an expression names, or the `forward` of the module it holds."""
+    for origin in index.origins(value, call.function, call.line):
+        owner = index.class_made_by(origin.value, origin.function, origin.line)
+        path = dotted(origin.value)
+        method = _method(origin.value, origin.function, origin.line, index)
+        found = (
+            method
+            or index.local_function(path, origin.function)
+            or index.function(resolve(path, origin.function), origin.function.file)
+        )
+        if owner is not None:
+            found = index.method(owner, "forward") or found
+        if found is not None and not _is_outside(found):
+            yield found
+
+
+def _method(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> Function | None:
+    if not isinstance(value, ast.Attribute):
+        return None
+    owner = index.class_made_by(value.value, function, line)
+    return index.method(owner, value.attr) if owner is not None else None
+
+
+def _called_in(function: Function, index: ProjectIndex) -> Iterator[Function]:
+    """Yield what a compiled function runs: what it calls, and the `forward` of the modules its class is built of."""
+    for call in function.calls:
+        yield from index.callees(call)
+    owner = function.owner
+    init = owner.methods.get("__init__") if owner is not None and function.name == "forward" else None
+    for call in init.calls if init is not None else ():
+        part = index.class_named(call.name, function.file)
+        forward = index.method(part, "forward") if part is not None and index.is_module(part) else None
+        if forward is not None:
+            yield forward
+
+
+def _is_outside(function: Function) -> bool:
+    return any(path.removesuffix("()") in _OUTSIDE for path in function.decorators)
+
+
+def _is_whole(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and any(
+        each.arg == "fullgraph" and isinstance(each.value, ast.Constant) and each.value.value is True
+        for each in node.keywords
+    )

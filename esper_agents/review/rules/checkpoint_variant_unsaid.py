@@ -1,0 +1,47 @@
+"""ESP505: activation checkpointing that does not say which variant it wants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Severity
+from esper_agents.review.rule import FileRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.tables import FileTables
+
+_NAMES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
+
+
+class CheckpointVariantUnsaid(FileRule):
+    """A call of `torch.utils.checkpoint` without `use_reentrant`.
+
+    ## Why it costs
+    torch warns, and takes the old variant: it loses gradients where no input requires one, cannot be combined with
+    `torch.autograd.grad`, and takes no keyword arguments. Later versions refuse the call.
+
+    ## When it is right
+    Arguments come in a `**` that may hold it: not reported.
+
+    ## Sources
+    PyTorch documentation of `torch.utils.checkpoint`: the parameter `use_reentrant`, to be passed explicitly.
+    """
+
+    code, name = "ESP505", "checkpoint-variant-unsaid"
+    severity, category = Severity.WARNING, Category.COMPILE
+    bad = "from torch.utils.checkpoint import checkpoint\n\ny = checkpoint(block, x)\n"
+    good = "from torch.utils.checkpoint import checkpoint\n\ny = checkpoint(block, x, use_reentrant=False)\n"
+
+    def look(self, file: FileTables) -> Iterator[Hit]:
+        """Yield the calls that leave the variant open."""
+        for call in file.calls_to(*_NAMES):
+            said = {each.arg for each in call.node.keywords}
+            if call.node.args and not said & {"use_reentrant", None}:
+                yield self.hit(
+                    call.node,
+                    f"`{call.tail}` does not say which variant it wants, and gets the old one with a warning",
+                    remedy="write `use_reentrant=False`",
+                )

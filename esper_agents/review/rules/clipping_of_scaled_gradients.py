@@ -1,0 +1,83 @@
+"""ESP503: gradients are clipped while they are still multiplied by the loss scale."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.tables import Call, FileTables
+
+_CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
+
+
+class ClippingOfScaledGradients(Rule):
+    """Gradient clipping between `scaler.scale(loss).backward()` and `scaler.step(...)` without `scaler.unscale_(...)`.
+
+    ## Why it costs The gradients still carry the loss scale, 65536 to begin with, so their norm is that much larger.
+    Clipped to 1.0 and unscaled afterwards, they are up to 65536 times too small: training all but stops, and the
+    harder the scale works, the more.
+
+    ## When it is right
+    Never on purpose. Where `unscale_` is called in a helper, the helper is looked into.
+
+    ## Sources
+    PyTorch notes, "Automatic mixed precision examples": working with unscaled gradients, gradient clipping.
+    """
+
+    code, name = "ESP503", "clipping-of-scaled-gradients"
+    severity, category = Severity.CRITICAL, Category.COMPILE
+    bad = (
+        "from torch.nn.utils import clip_grad_norm_\n"
+        "\n"
+        "\n"
+        "def step(model, x, optimizer, scaler):\n"
+        "    optimizer.zero_grad()\n"
+        "    scaler.scale(model(x)).backward()\n"
+        "    clip_grad_norm_(model.parameters(), 1.0)\n"
+        "    scaler.step(optimizer)\n"
+        "    scaler.update()\n"
+    )
+    good = bad.replace("    clip_grad", "    scaler.unscale_(optimizer)\n    clip_grad")
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the clippings of scaled gradients."""
+        for backward in file.calls_ending("backward"):
+            if not backward.receiver.endswith(".scale()"):
+                continue
+            scaler = backward.receiver.removesuffix(".scale()")
+            for call in backward.function.calls:
+                if call.line > backward.line and _clips(call, index) and not _is_unscaled(call, scaler, index):
+                    yield self._found(call, scaler)
+
+    def _found(self, call: Call, scaler: str) -> Hit:
+        itself = call.tail in _CLIPPING
+        return self.hit(
+            call.node,
+            "gradients are clipped while they are still multiplied by the loss scale",
+            remedy=f"call `{scaler}.unscale_(optimizer)` before it",
+            confidence=Confidence.HIGH if itself else Confidence.MODERATE,
+            basis=SEEN if itself else FOLLOWED,
+        )
+
+
+def _clips(call: Call, index: ProjectIndex) -> bool:
+    if call.tail in _CLIPPING:
+        return True
+    return any(set(_CLIPPING) & index.reached(each) for each in index.callees(call))
+
+
+def _is_unscaled(call: Call, scaler: str, index: ProjectIndex) -> bool:
+    """Return whether gradients may be unscaled before the clipping, or whether nothing scales them after all."""
+    before = [each for each in call.function.calls if each.line <= call.line]
+    if any(each.tail == "unscale_" for each in before):
+        return True
+    if not any(each.tail == "step" and each.receiver == scaler for each in call.function.calls):
+        return True
+    return any("unscale_" in index.reached(each) for other in before for each in index.possible_callees(other))

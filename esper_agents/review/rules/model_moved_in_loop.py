@@ -1,0 +1,102 @@
+"""ESP402: a model is moved to its device in every step."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.conditions import is_now_and_then
+from esper_agents.review.definitions import owner_of
+from esper_agents.review.models import is_model
+from esper_agents.review.names import dotted, root_of
+from esper_agents.review.rule import INFERRED, Rule
+from esper_agents.review.training import backward_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.tables import Block, Call, FileTables
+
+
+class ModelMovedInLoop(Rule):
+    """A `model.to(device)` or `model.cuda()` inside the loop over the batches.
+
+    ## Why it costs Each call walks every parameter and buffer. If one of them is on another device, because a
+    checkpoint or a metric put it there, it is copied again in every step; an optimizer made before still holds the
+    old tensors.
+
+    ## When it is right Models take turns on the device, or the loop is over models. A receiver that the loop itself
+    binds, a loop that moves the model away as well, and moves under an `if` for now and then are not reported.
+
+    ## Sources
+    PyTorch documentation of `torch.nn.Module.to` and of `torch.optim`: move a model before making its optimizer.
+    """
+
+    code, name = "ESP402", "model-moved-in-loop"
+    severity, category = Severity.WARNING, Category.PERFORMANCE
+    bad = (
+        "def fit(model, loader, optimizer, device):\n"
+        "    for x, y in loader:\n"
+        "        model.to(device)\n"
+        "        optimizer.zero_grad()\n"
+        "        criterion(model(x.to(device)), y).backward()\n"
+        "        optimizer.step()\n"
+    )
+    good = (
+        "def fit(model, loader, optimizer, device):\n"
+        "    model.to(device)\n"
+        "    for x, y in loader:\n"
+        "        optimizer.zero_grad()\n"
+        "        criterion(model(x.to(device)), y).backward()\n"
+        "        optimizer.step()\n"
+    )
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the moves of a model in loops that run it as well."""
+        for call in file.calls_ending("to", "cuda"):
+            loop = call.block.loop
+            if loop is None or not call.receiver or not _is_move(call) or not is_model(call.receiver, call, index):
+                continue
+            if _runs(loop, call.receiver) and not _is_excused(call, loop):
+                trains = any(each.block.within(loop) for each in backward_calls(file))
+                yield self.hit(
+                    call.node,
+                    f"{call.receiver!r} is moved to its device in every round of the loop",
+                    remedy="move it once, before the loop and before the optimizer is made",
+                    confidence=Confidence.HIGH if trains else Confidence.MODERATE,
+                    basis="seen in one function" if trains else f"{INFERRED}: the loop runs over batches",
+                )
+
+
+def _is_move(call: Call) -> bool:
+    """Return whether a `.to` names a device rather than a type."""
+    if call.tail == "cuda":
+        return True
+    text = " ".join(ast.unparse(each) for each in (*call.node.args, *(each.value for each in call.node.keywords)))
+    return "device" in text or "cuda" in text or "rank" in text
+
+
+def _runs(loop: Block, path: str) -> bool:
+    return any(call.path == path and call.block.within(loop) for call in loop.function.calls)
+
+
+def _is_excused(call: Call, loop: Block) -> bool:
+    """Return whether the loop makes the model, moves it away again, or moves it only now and then."""
+    function, root = call.function, root_of(call.receiver)
+    bound_here = root in loop.targets or any(
+        each.block.within(loop) and call.receiver not in ast.unparse(each.value)
+        for each in function.assignments.get(call.receiver, ())
+    )
+    moves_away = any(
+        each.receiver == call.receiver and each.block.within(loop) and (each.tail == "cpu" or '"cpu"' in _text(each))
+        for each in function.calls
+    )
+    is_framework = owner_of(function) is not None and dotted(call.node.func) == "self.to"
+    return bound_here or moves_away or is_framework or is_now_and_then(call.block, loop)
+
+
+def _text(call: Call) -> str:
+    return ast.unparse(call.node).replace("'", '"')

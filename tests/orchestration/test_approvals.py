@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from toys import calling, calls
+
+from esper_agents.domain.codec import digest
+from esper_agents.domain.evidence import CallOutcome, Risk
+from esper_agents.domain.ledger import RowKind
+from esper_agents.domain.move import Ask, Conclude
+from esper_agents.domain.session import SessionState
+from esper_agents.domain.status import Status
+from esper_agents.errors import BusyError, ExitCode, NotFoundError, UsageError
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def careful(toybox):
+    """Return a toybox whose agent calls one tool that a person must agree to."""
+    toybox.tool("write", risk=Risk.MEDIUM, repeatable=False)
+    toybox.agent("writer", calling("write"))
+    return toybox
+
+
+async def waiting(toybox, opened, agent="writer"):
+    outcome = await (await toybox.submit(opened, agent)).run()
+    assert outcome.state is SessionState.WAITING
+    return outcome
+
+
+@pytest.mark.parametrize("risk", [Risk.MEDIUM, Risk.HIGH])
+async def test_a_risky_tool_waits_for_a_person(toybox, risk):
+    toybox.tool("write", risk=risk)
+    toybox.agent("writer", calling("write"))
+    async with toybox.open() as opened:
+        outcome = await waiting(toybox, opened)
+        assert outcome.exit_code is ExitCode.WAITING
+        assert outcome.certificate is None
+        assert [each.tool for each in outcome.questions] == ["write"]
+        assert outcome.questions[0].options == ("approve", "deny")
+        assert await opened.questions() == ((outcome.session, outcome.questions[0]),)
+    assert toybox.effects() == []
+
+
+async def test_an_approved_call_runs_once(careful):
+    async with careful.open() as opened:
+        outcome = await waiting(careful, opened)
+        outcome = await (await opened.answer(outcome.questions[0].id, "approve")).run()
+        assert outcome.state is SessionState.DONE
+        again = await (await opened.resume(outcome.session)).run()
+        assert again.certificate == outcome.certificate
+    assert careful.effects() == ["write"]
+
+
+async def test_a_denied_call_never_runs_and_its_denial_is_evidence(careful):
+    async with careful.open() as opened:
+        outcome = await waiting(careful, opened)
+        outcome = await (await opened.answer(outcome.questions[0].id, "deny")).run()
+        certificate = await opened.read(outcome.certificate.id)
+    assert careful.effects() == []
+    assert [each.outcome for each in certificate.evidence] == [CallOutcome.DENIED]
+    assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+
+
+async def two_asked(toybox):
+    for name in ("first", "second"):
+        toybox.tool(name, risk=Risk.MEDIUM, repeatable=False)
+    toybox.agent("writer", calling("first", "second"))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_of_two_questions_in_one_turn_the_approved_tool_runs_and_the_denied_one_never(toybox, order):
+    await two_asked(toybox)
+    said = {"first": "approve", "second": "deny"}
+    async with toybox.open() as opened:
+        outcome = await waiting(toybox, opened)
+        asked = outcome.questions
+        assert [each.tool for each in asked] == ["first", "second"]
+        for number in order:
+            outcome = await (await opened.answer(asked[number].id, said[asked[number].tool])).run()
+        certificate = await opened.read(outcome.certificate.id)
+    assert toybox.effects() == ["first"]
+    assert [(each.tool, each.outcome) for each in certificate.evidence] == [
+        ("first", CallOutcome.COMPLETED),
+        ("second", CallOutcome.DENIED),
+    ]
+
+
+async def test_of_two_questions_in_one_turn_denying_the_first_and_approving_the_second_runs_only_the_second(toybox):
+    await two_asked(toybox)
+    async with toybox.open() as opened:
+        asked = (await waiting(toybox, opened)).questions
+        # Both answers before anything goes on, as two people would give them.
+        for question, text in zip(asked, ("deny", "approve"), strict=True):
+            held = await opened.answer(question.id, text)
+            held.stop()
+            if text == "deny":
+                await stopped(held)
+        await stopped(held)
+        outcome = await (await opened.resume(held.id)).run()
+        assert outcome.state is SessionState.DONE
+    assert toybox.effects() == ["second"]
+
+
+async def stopped(session):
+    from esper_agents.orchestration.run import StoppedError
+
+    with pytest.raises(StoppedError):
+        await session.run()
+
+
+async def test_one_answer_of_two_lets_its_tool_run_and_the_other_still_waits(toybox):
+    await two_asked(toybox)
+    async with toybox.open() as opened:
+        asked = (await waiting(toybox, opened)).questions
+        outcome = await (await opened.answer(asked[0].id, "approve")).run()
+        assert outcome.state is SessionState.WAITING
+        assert outcome.questions == asked[1:]
+    assert toybox.effects() == ["first"]
+
+
+async def test_equal_calls_in_one_turn_are_two_questions_with_an_answer_each(toybox):
+    toybox.tool("write", risk=Risk.MEDIUM, repeatable=False)
+    toybox.agent("writer", calling("write", "write"))
+    async with toybox.open() as opened:
+        asked = (await waiting(toybox, opened)).questions
+        assert asked[0].arguments_sha256 == asked[1].arguments_sha256
+        await (await opened.answer(asked[1].id, "approve")).run()
+        outcome = await (await opened.answer(asked[0].id, "deny")).run()
+        certificate = await opened.read(outcome.certificate.id)
+    assert [each.outcome for each in certificate.evidence] == [CallOutcome.DENIED, CallOutcome.COMPLETED]
+    assert toybox.effects() == ["write"]
+
+
+async def test_a_call_that_nobody_must_agree_to_runs_while_the_other_waits(toybox):
+    toybox.tool("write", risk=Risk.MEDIUM)
+    toybox.tool("look")
+    toybox.agent("writer", calling("write", "look"))
+    async with toybox.open() as opened:
+        outcome = await waiting(toybox, opened)
+        assert toybox.effects() == ["look"]
+        await (await opened.answer(outcome.questions[0].id, "approve")).run()
+    assert toybox.effects() == ["look", "write"]
+
+
+async def test_a_second_answer_is_refused_and_the_first_stands(careful):
+    async with careful.open() as opened:
+        asked = (await waiting(careful, opened)).questions[0]
+        held = await opened.answer(asked.id, "deny")
+        held.stop()
+        await stopped(held)
+        with pytest.raises(UsageError, match="answered before, with 'deny'"):
+            await opened.answer(asked.id, "approve")
+        outcome = await (await opened.resume(held.id)).run()
+        with pytest.raises(UsageError, match="answered before, with 'deny'"):
+            await opened.answer(asked.id, "approve")
+        assert outcome.state is SessionState.DONE
+    assert careful.effects() == []
+
+
+async def test_an_answer_that_is_not_offered_is_refused_and_the_question_stays_open(careful):
+    async with careful.open() as opened:
+        outcome = await waiting(careful, opened)
+        with pytest.raises(UsageError, match="'yes' is no answer") as refused:
+            await opened.answer(outcome.questions[0].id, "yes")
+        assert refused.value.remedy == "answer one of approve, deny"
+        assert [each for _, each in await opened.questions()] == list(outcome.questions)
+        assert (await opened.session(outcome.session)).state is SessionState.WAITING
+
+
+async def test_a_question_that_nobody_asked_is_refused(careful):
+    async with careful.open() as opened:
+        await waiting(careful, opened)
+        with pytest.raises(NotFoundError, match="no question named 'qst_"):
+            await opened.answer("qst_" + "0" * 32, "approve")
+
+
+async def test_a_question_of_a_cancelled_session_can_not_be_answered_any_more(careful):
+    async with careful.open() as opened:
+        outcome = await waiting(careful, opened)
+        await opened.cancel(outcome.session)
+        assert await opened.questions() == ()
+        with pytest.raises(UsageError, match="is cancelled; nothing can be answered"):
+            await opened.answer(outcome.questions[0].id, "approve")
+    assert careful.effects() == []
+
+
+async def test_a_session_that_asks_one_thing_can_be_answered_by_its_own_name(careful):
+    async with careful.open() as opened:
+        outcome = await waiting(careful, opened)
+        assert (await (await opened.answer(outcome.session, "approve")).run()).state is SessionState.DONE
+
+
+async def test_a_session_that_asks_two_things_must_be_answered_by_the_question(toybox):
+    await two_asked(toybox)
+    async with toybox.open() as opened:
+        outcome = await waiting(toybox, opened)
+        with pytest.raises(UsageError, match="asks 2 questions"):
+            await opened.answer(outcome.session, "approve")
+    assert toybox.effects() == []
+
+
+async def test_while_a_session_is_being_worked_on_its_answer_is_busy(careful):
+    async with careful.open() as opened:
+        outcome = await waiting(careful, opened)
+        held = await opened.resume(outcome.session)
+        with pytest.raises(BusyError):
+            await opened.answer(outcome.questions[0].id, "approve")
+        assert (await held.run()).state is SessionState.WAITING
+        await (await opened.answer(outcome.questions[0].id, "approve")).run()
+    assert careful.effects() == ["write"]
+
+
+ANSWER = """
+import asyncio, sys
+from esper_agents.api import open_project
+
+async def main():
+    async with open_project(sys.argv[1]) as project:
+        await project.answer(sys.argv[2], "approve")
+
+asyncio.run(main())
+"""
+
+
+async def test_an_answer_may_come_from_another_process(careful):
+    async with careful.open() as opened:
+        outcome = await waiting(careful, opened)
+        command = [sys.executable, "-c", ANSWER, str(careful.project), outcome.questions[0].id]
+        await asyncio.to_thread(subprocess.run, command, check=True)
+        # That process has died with the session in its hands.
+        assert (await (await opened.resume(outcome.session)).run()).state is SessionState.DONE
+    assert careful.effects() == ["write"]
+
+
+async def test_an_approval_is_bound_to_the_tool_and_the_arguments_it_was_asked_for(careful):
+    from sqlalchemy import select, update
+
+    from esper_agents.domain.codec import decode, encode
+    from esper_agents.domain.ledger import Moved
+    from esper_agents.storage.tables import ledger
+
+    async with careful.open() as opened:
+        outcome = await waiting(careful, opened)
+        await stopped_after_answer(opened, outcome.questions[0].id)
+        with opened.workshop.store.store.writing() as transaction:
+            where = ledger.c.session_id == outcome.session, ledger.c.kind == RowKind.MOVED
+            moved = decode(Moved, transaction.connection.scalar(select(ledger.c.body).where(*where)))
+            other = Moved(calls("write", text="something else"), moved.record)
+            assert digest({"text": "something else"}) != outcome.questions[0].arguments_sha256
+            transaction.connection.execute(update(ledger).where(*where).values(body=encode(other)))
+        careful.playbooks["writer"] = calling_with_text
+    async with careful.open() as opened:
+        await (await opened.resume(outcome.session)).run()
+    assert careful.effects() == []
+
+
+async def stopped_after_answer(opened, question):
+    held = await opened.answer(question, "approve")
+    held.stop()
+    await stopped(held)
+
+
+def calling_with_text(_brief):
+    yield calls("write", text="something else")
+    return Conclude("done")
+
+
+def asking(_brief):
+    answer = yield Ask("which device?", ("cpu", "cuda"))
+    free = yield Ask("why?")
+    return Conclude(f"{answer.text} because {free.text}")
+
+
+async def test_a_person_answers_what_an_agent_asks(toybox):
+    toybox.agent("asker", asking)
+    async with toybox.open() as opened:
+        outcome = await waiting(toybox, opened, "asker")
+        with pytest.raises(UsageError, match="'tpu' is no answer"):
+            await opened.answer(outcome.questions[0].id, "tpu")
+        outcome = await (await opened.answer(outcome.questions[0].id, "cuda")).run()
+        assert outcome.state is SessionState.WAITING
+        assert [each.text for each in outcome.questions] == ["why?"]
+        outcome = await (await opened.answer("latest", "it is there")).run()
+        assert (await opened.read(outcome.certificate.id)).summary == "cuda because it is there"
