@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from esper_agents.agents.leaning import Leaning
 from esper_agents.agents.lexicon import Where, lexicon
 from esper_agents.agents.likeness import Likeness
 from esper_agents.agents.passages import Kind, Passage, bounded, passages
@@ -15,7 +14,7 @@ from esper_agents.agents.spelling import Spelling
 from esper_agents.agents.words import Word, forms, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from esper_agents.agents.likeness import Resemblance
     from esper_agents.domain.agent import Agent
@@ -30,11 +29,10 @@ _MOST_PATHS = 20
 # How far a cue counts by what it stands in: code mentions much that the question is not about.
 _BY_KIND = {Kind.PROSE: 1000, Kind.EXCEPTION: 1000, Kind.FRAME: 250, Kind.CODE: 200, Kind.PATH: 1000}
 # An agent that no cue speaks for has its own words alone, so they say more.
-_WORD, _WORD_ALONE = 600, 4000
-_REFUSED_WORD = -600
+_DECLINED = -600
+_MOST_DECLINED = 200
 _EXAMPLE, _EXAMPLE_ALONE = 5000, 9000
 _COUNTEREXAMPLE = -4000
-_NO_HINTS: Mapping[str, int] = MappingProxyType({})
 _STOP = re.compile(r"[.,;:!?()\n。、，！？]")
 
 
@@ -48,6 +46,7 @@ class Evidence(NamedTuple):
         cited: The words of the request that it rests on, as they stand there.
         note: What else there is to say.
         is_bare: Whether it names no subject of its own.
+        is_word: Whether it is the leaning of a single word.
     """
 
     agent: str
@@ -56,6 +55,7 @@ class Evidence(NamedTuple):
     cited: str
     note: str = ""
     is_bare: bool = True
+    is_word: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,14 @@ class Witness:
         """
         self._lexicon = lexicon()
         self._likeness = Likeness(agents, self._lexicon.idle)
+        self._leaning = Leaning(agents, self._lexicon.hints, self._lexicon.idle)
         self._agents = frozenset(agent.name for agent in agents)
         self._names = {tuple(word.folded for word in words(name.split(":")[-1])): name for name in sorted(self._agents)}
         self._longest_name = max(map(len, self._names), default=0)
         targets = self._lexicon.cues[Where.TEXT].vocabulary()
-        self._spelling = Spelling({*targets, *self._likeness.vocabulary})
+        self._spelling = Spelling({*targets, *self._leaning.vocabulary})
         stems = (forms(word)[0] for word in targets)
-        self._known_stems = frozenset((*stems, *self._lexicon.hints, *self._likeness.vocabulary, *self._lexicon.idle, *self._lexicon.plain))
+        self._known_stems = frozenset((*stems, *self._leaning.vocabulary, *self._lexicon.idle, *self._lexicon.plain))
 
     def evidence(self, request: str, code: str, paths: Sequence[str]) -> list[Evidence]:
         """Return everything that speaks for or against anybody."""
@@ -189,18 +190,16 @@ class Witness:
                 yield Evidence(mention.agent, "named", _NAMED, cited, is_bare=False)
 
     def _words_in(self, stretch: _Stretch, turned: frozenset[int]) -> Iterator[Evidence]:
-        for at, word in enumerate(stretch.words[:200]):
-            if at in turned or word.stem.startswith("#"):
-                continue
-            cited = stretch.cited((at,))
-            for agent, weight in self._lexicon.hints.get(word.stem, _NO_HINTS).items():
-                yield Evidence(agent, f"word {word.stem}", weight, cited)
-            for agent, rarity in self._likeness.said_by(word).items():
-                is_known = agent in self._lexicon.agents
-                weight = rarity * (_WORD if is_known else _WORD_ALONE) // 1000
-                yield Evidence(agent, f"word {word.stem}", weight, cited, is_bare=is_known)
-            for agent in self._likeness.refused_by(word):
-                yield Evidence(agent, f"word {word.stem}", _REFUSED_WORD, cited, "it declines that")
+        heard = [word for at, word in enumerate(stretch.words) if at not in turned]
+        for lean in self._leaning.of(heard):
+            word = heard[lean.at]
+            is_known = lean.agent in self._lexicon.agents
+            cited = stretch.text[word.start : word.end]
+            yield Evidence(lean.agent, f"word {word.stem}", lean.weight_milli, cited, is_bare=is_known, is_word=True)
+        for word in heard[:_MOST_DECLINED]:
+            for agent in self._leaning.declined_by(word):
+                cited = stretch.text[word.start : word.end]
+                yield Evidence(agent, f"declined {word.stem}", _DECLINED, cited, "it declines that")
 
     def _examples_like(self, stretch: _Stretch) -> Iterator[Evidence]:
         for like in self._likeness.examples_like(stretch.words):

@@ -1,9 +1,8 @@
-"""How like a request is to what the definitions of the agents say: their words, and their examples for and against."""
+"""How like a request is to the examples that the definitions of the agents give, for and against."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.agents.words import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from esper_agents.agents.words import Word
     from esper_agents.domain.agent import Agent, Example
@@ -21,9 +20,6 @@ _BY_CHANCE = 0.25
 # Pieces of words forgive endings and typing errors, and there are many of them.
 _PIECE = 3
 _PIECE_WEIGHT = 0.35
-# A sentence of a description that says what the agent is not for.
-_REFUSAL = re.compile(r"\b(?:not for|do not use|don't use|never use|not use|do not activate)\b", re.IGNORECASE)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 _LONGEST = 80
 
 
@@ -43,7 +39,7 @@ class Resemblance:
 
 
 class Likeness:
-    """An index of what the definitions say."""
+    """An index of the examples of all agents."""
 
     def __init__(self, agents: Sequence[Agent], idle: frozenset[str]) -> None:
         """Index the agents.
@@ -53,12 +49,6 @@ class Likeness:
             idle: Stems that carry nothing.
         """
         self._idle = idle
-        said = {agent.name: self._stems(_sayings(agent)) for agent in agents}
-        refused = {agent.name: self._stems(_refusals(agent)) for agent in agents}
-        spread = Counter(each for stems in said.values() for each in stems)
-        self._rarity = {each: _rarity(count, len(agents)) for each, count in spread.items()}
-        self._sayers = _inverted(said)
-        self._refusers = _inverted({name: stems - said[name] for name, stems in refused.items()})
         self._examples = [(agent.name, example) for agent in agents for example in agent.examples]
         features = [Counter(self._features(words(example.text))) for _, example in self._examples]
         documents = Counter(each for counted in features for each in counted)
@@ -67,21 +57,6 @@ class Likeness:
         for number, counted in enumerate(features):
             for feature, weight in self._vector(counted).items():
                 self._postings.setdefault(feature, []).append((number, weight))
-
-    @property
-    def vocabulary(self) -> Iterable[str]:
-        """Every stem that some definition uses."""
-        return self._rarity
-
-    def said_by(self, word: Word) -> Mapping[str, int]:
-        """Return who uses a word in saying what they do: how rare it is among all agents, in thousandths."""
-        if word.stem in self._idle:
-            return {}
-        return dict.fromkeys(self._sayers.get(word.stem, ()), round(1000 * self._rarity.get(word.stem, 0)))
-
-    def refused_by(self, word: Word) -> Sequence[str]:
-        """Return who uses a word only in saying what they do not do."""
-        return () if word.stem in self._idle else self._refusers.get(word.stem, ())
 
     def examples_like(self, text: Sequence[Word]) -> list[Resemblance]:
         """Return, for each agent, the example for it and the one against it that the words are most like, where any is."""
@@ -97,9 +72,6 @@ class Likeness:
             milli = round(1000 * (degree - _BY_CHANCE) / (1 - _BY_CHANCE))
             best.setdefault((agent, example.is_for), Resemblance(agent, example, milli))
         return list(best.values())
-
-    def _stems(self, text: str) -> frozenset[str]:
-        return frozenset(word.stem for word in words(text)) - self._idle
 
     def _features(self, text: Iterable[Word]) -> Iterator[str]:
         for word in text:
@@ -119,23 +91,3 @@ class Likeness:
         length = math.sqrt(math.fsum(weight * weight for weight in raw.values())) or 1.0
         return {feature: weight / length for feature, weight in raw.items()}
 
-
-def _sayings(agent: Agent) -> str:
-    described = (part for part in _SENTENCE.split(agent.description) if not _REFUSAL.search(part))
-    return "\n".join((agent.name.split(":")[-1], agent.domain, *described, *agent.handles))
-
-
-def _refusals(agent: Agent) -> str:
-    return "\n".join((*(part for part in _SENTENCE.split(agent.description) if _REFUSAL.search(part)), *agent.declines))
-
-
-def _rarity(count: int, agents: int) -> float:
-    return math.log((agents + 1) / (count + 0.5)) / math.log((agents + 1) / 1.5) if agents else 0.0
-
-
-def _inverted(stems: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
-    users: dict[str, list[str]] = {}
-    for name in sorted(stems):
-        for each in stems[name]:
-            users.setdefault(each, []).append(name)
-    return users

@@ -40,11 +40,13 @@ class _Account:
             side[evidence.source] = evidence
 
     def score_milli(self) -> int:
-        """Return the sum in which each further piece of evidence counts half of the one before it.
+        """Return the sum of all words, and of all else so that each piece counts half of the one before it.
 
-        So the strongest decides, and many weak hints do not add up to an outright statement.
+        So the strongest statement decides, and many weak hints do not add up to an outright one.
         """
-        return _halving(self.pro.values()) - _halving(self.contra.values())
+        pieces = (*self.pro.values(), *self.contra.values())
+        by_words = sum(each.weight_milli for each in pieces if each.is_word)
+        return by_words + _halving(self.pro.values()) - _halving(self.contra.values())
 
 
 class Router:
@@ -102,7 +104,7 @@ def _is_elsewhere(best: Candidate, account: _Account, elsewhere: _Account) -> bo
 
 
 def _halving(pieces: Iterable[Evidence]) -> int:
-    weights = sorted((abs(each.weight_milli) for each in pieces), reverse=True)
+    weights = sorted((abs(each.weight_milli) for each in pieces if not each.is_word), reverse=True)
     return sum(weight >> place for place, weight in enumerate(weights))
 
 
@@ -123,7 +125,7 @@ def _citations(pieces: Iterable[Evidence]) -> tuple[str, ...]:
 
 def _objections(pieces: Iterable[Evidence]) -> tuple[str, ...]:
     strongest = sorted(pieces, key=lambda each: (each.weight_milli, each.source))
-    said = (f"{_quoted(_plain(each.cited))}: {each.note}" if each.cited else each.note for each in strongest)
+    said = (f"{_quoted(_plain(each.cited))}: {each.note}" for each in strongest if each.note)
     return tuple(dict.fromkeys(said))[:_MOST_CITED]
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "Outcome", "SubjectCheck", "SubjectState", "verify_statement", "verify_subjects", "verify_view"]
 
-_HASH_LINE = re.compile(r"^Certificate Hash: (.*)$", re.MULTILINE)
-_LAYOUT_LINE = re.compile(r"^View: (.*)$", re.MULTILINE)
+_HASH_LINE = re.compile(r"^Certificate Hash: (.*?)\r?$", re.MULTILINE)
+_LAYOUT_LINE = re.compile(r"^View: (.*?)\r?$", re.MULTILINE)
 
 
 def verify_view(data: bytes, view: str) -> tuple[Check, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,15 @@ async def drive(project: OpenProject, session: Session, *, as_json: bool) -> int
 
 async def _run(session: Session, *, is_told: bool) -> Outcome:
     loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        session.stop()
+        # The second Ctrl-C does not wait for the step.
+        loop.remove_signal_handler(signal.SIGINT)
+        sys.stderr.write("stopping after this step; Ctrl-C again stops at once\n")
+
     for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, session.stop)
+        loop.add_signal_handler(each, stop)
     try:
         if not is_told:
             return await session.run()
@@ -62,9 +70,10 @@ async def _tell(session: Session, teller: Narrator) -> None:
 async def _ask(project: OpenProject, question: Question) -> Session:
     options = f" [{'/'.join(question.options)}]" if question.options else ""
     echo(f"{one_line(question.text)}{options}")
-    said = (await asyncio.to_thread(input, "> ")).strip()
+    # Nothing else runs meanwhile; a thread that waits for input would keep Ctrl-C from ending the program.
+    said = input("> ").strip()  # noqa: ASYNC250
     while question.options and said not in question.options:
-        said = (await asyncio.to_thread(input, f"one of {', '.join(question.options)}> ")).strip()
+        said = input(f"one of {', '.join(question.options)}> ").strip()  # noqa: ASYNC250
     return await project.answer(question.id, said)
 
 

@@ -42,7 +42,7 @@ class Exhibit:
 
     def shown(self, path: Path) -> str:
         """Return a path as it is shown: from the tree's root, where it is in the tree."""
-        whole = path.absolute()
+        whole = path.resolve()
         return str(whole.relative_to(self.root) if whole.is_relative_to(self.root) else whole)
 
 

@@ -50,6 +50,7 @@ def main() -> None:
         _explain(error)
         sys.exit(ExitCode.USAGE)
     except (KeyboardInterrupt, typer.Abort):
+        report(UsageError("interrupted; every finished step is recorded", remedy="go on with `esper resume`"))
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader went away, as `head` does: not our failure, and nothing may be written any more.

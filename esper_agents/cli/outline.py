@@ -25,6 +25,7 @@ def outline(text: str, depth: int = 0) -> None:
             initial_indent=indent,
             subsequent_indent=indent + _HANGING,
             break_on_hyphens=False,
+            break_long_words=False,
         )
     )
 

@@ -13,6 +13,7 @@ from esper_agents.certificates.render import render_markdown
 from esper_agents.domain.memory import NoteKind
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
+from esper_agents.storage.engine import in_our_words
 from esper_agents.tools.git import PUBLISHED
 
 if TYPE_CHECKING:
@@ -51,20 +52,17 @@ def record_path(view: Path) -> Path:
 
 
 def _folder(workshop: Workshop, agent: str) -> Path:
-    return _published_root(workshop) / re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".")
-
-
-def _published_root(workshop: Workshop) -> Path:
-    """Return the project's folder for our documents where it is ours to write, else one of the program's own.
+    """Return the folder of an agent's documents: the project's where it is ours to write, else the program's own.
 
     It is ours in a git work tree that can be written and whose folder does not lead elsewhere by a symbolic link.
     """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".")
     root = Path(workshop.project.root)
-    wanted = root / PUBLISHED
-    is_inside = wanted.resolve().is_relative_to(root.resolve())
+    wanted = root / PUBLISHED / name
+    is_inside = (wanted / "certificates").resolve().is_relative_to(root.resolve())
     if workshop.publish and workshop.project.is_git and is_inside and os.access(_existing(wanted), os.W_OK):
         return wanted
-    return workshop.home / "published"
+    return workshop.home / "published" / name
 
 
 def _existing(path: Path) -> Path:
@@ -72,10 +70,18 @@ def _existing(path: Path) -> Path:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file whole: a reader sees the old one or the new one, whenever this process dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_file() and path.read_bytes() == data:
-        return
+    """Write a file whole: a reader sees the old one or the new one, whenever this process dies.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    with in_our_words(str(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_bytes() != data:
+            _replace(path, data)
+
+
+def _replace(path: Path, data: bytes) -> None:
     handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=".esper-")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.move import Move, ToolReport
 
 _CONTEXT_LINES = 12
+_SCRIPT = "__main__"
 _MOST_PLACES = 8
 
 
@@ -29,7 +30,7 @@ class Specialism:
         categories: The categories of rules it looks at itself.
         searches: Strings whose places it wants to see, such as `torch.compile`.
         meanings: What a finding of a rule means here, by the rule's name; said in the summary.
-        measured: What only running can tell, and the command that would; `{path}` is the file that matters most.
+        measured: What only running can tell, and the command that would; `{path}` is the script that is run.
         why_measure: Why that would help.
     """
 
@@ -48,7 +49,7 @@ def work(brief: Brief, specialism: Specialism) -> Generator[Move, Any, Conclude]
     looked: tuple[ToolReport, ...] = yield UseTools(
         (
             ToolCall("static-review", {"paths": paths, "categories": [str(each) for each in specialism.categories]}),
-            *(ToolCall("search-code", {"text": text, "paths": paths}) for text in specialism.searches),
+            *(ToolCall("search-code", {"text": text, "paths": paths}) for text in (_SCRIPT, *specialism.searches)),
         )
     )
     mine = my_part(brief) or tuple(
@@ -56,7 +57,7 @@ def work(brief: Brief, specialism: Specialism) -> Generator[Move, Any, Conclude]
     )
     read: tuple[ToolReport, ...] = (yield UseTools(_around(mine))) if mine else ()
     summary = _summary(brief, specialism, mine, looked)
-    gaps = _gaps(specialism, mine[0].claim.location.path if mine else paths[0], (*looked, *read))
+    gaps = _gaps(specialism, _script(looked[1]) or paths[0], (*looked, *read))
     if brief.handoff and (rest := brief.handoff.open_parts[1:]):
         yield HandOff(
             agent=rest[0].agent,
@@ -75,6 +76,12 @@ def work(brief: Brief, specialism: Specialism) -> Generator[Move, Any, Conclude]
     )
 
 
+def _script(search: ToolReport) -> str:
+    """Return the first file that can be run as a script, or an empty string."""
+    hits = search.evidence.output.get("hits", [])
+    return str(hits[0]["path"]) if hits else ""
+
+
 def _around(findings: Sequence[Finding]) -> tuple[ToolCall, ...]:
     """Return calls that read the source around findings, each place once."""
     places = {
@@ -88,7 +95,7 @@ def _around(findings: Sequence[Finding]) -> tuple[ToolCall, ...]:
 
 
 def _summary(brief: Brief, specialism: Specialism, mine: Sequence[Finding], looked: Sequence[ToolReport]) -> str:
-    places = "; ".join(each.evidence.summary for each in looked[1:])
+    places = "; ".join(each.evidence.summary for each in looked[2:])
     if not mine:
         return f"{brief.agent.name}: no rule of {', '.join(specialism.categories)} found anything; {places}."
     meant = dict.fromkeys(

@@ -137,7 +137,7 @@ def _report(sources: Iterable[Source | Unreadable], rules: tuple[Rule, ...]) -> 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector: all trees live until the end, and walking them over and over triples the time."""
+    """Pause the cyclic garbage collector: all trees live to the end, and walking them over and over costs most."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import tail_of
+from esper_agents.review.tables import Purpose
 from esper_agents.review.values import turns_gradients_off
 
 if TYPE_CHECKING:
@@ -22,12 +23,20 @@ _NAMED = re.compile(
 )
 _EVALUATING = re.compile(
     r"_?(?:run_|do_)?(?:eval|evaluate|evaluation|validate|validation|valid|val|test|predict|infer|inference)"
-    r"(?:_\w+)?|\w+_(?:eval|evaluate|validate|inference|predict)"
+    r"(?:_\w+)?|\w+_(?:eval|evaluate|validate|inference|predict)|(?:\w+_)?accuracy(?:_\w+)?"
 )
 _HELD_OUT = re.compile(
     r"(?<![a-z])(?:val|valid|validation|test|eval|dev|holdout)(?![a-z])|(?:val|test|eval)_?(?:loader|set|data)",
     re.IGNORECASE,
 )
+# What makes plain numbers of outputs, which then carry no gradient.
+_MEASURING = frozenset({"argmax", "item", "topk", "numpy", "tolist"})
+# What is done in a loop that wants gradients.
+GRADIENT_USES = frozenset(
+    {"backward", "manual_backward", "grad", "requires_grad_", "jacobian", "hessian", "vjp", "jvp"}
+)
+# How many steps from caller to caller are followed to a training.
+_CALLERS = 3
 _FORWARDS = frozenset({"forward", "__call__", "forward_features", "_forward"})
 # Layers that do something else in training than in evaluation, by the start of their name.
 _MODED = (
@@ -67,12 +76,21 @@ def _switch(call: Call) -> Switch | None:
     return Switch(call, call.receiver, bool(mode.value) if isinstance(mode, ast.Constant) else None)
 
 
-def is_evaluating_name(name: str) -> bool:
-    """Return whether a function's name says that it evaluates."""
-    return _EVALUATING.fullmatch(name) is not None
+def is_evaluating(call: Call, loop: Block, index: ProjectIndex) -> bool:
+    """Return whether a loop measures a model: a name says so, nothing goes backward, and nobody could use a gradient.
+
+    The last holds where gradients are off, or where the loop turns outputs into classes or plain numbers.
+    """
+    function = call.function
+    named = _EVALUATING.fullmatch(function.name) is not None and function.file.purpose is not Purpose.TEST
+    if not (named or _is_held_out(loop)) or happens_in(loop, GRADIENT_USES, index):
+        return False
+    return gradients_off_around(call.block, index) or any(
+        each.tail in _MEASURING and each.block.within(loop) for each in function.calls
+    )
 
 
-def is_held_out(loop: Block) -> bool:
+def _is_held_out(loop: Block) -> bool:
     """Return whether a loop goes over data that is named as held out from training."""
     return isinstance(loop.node, ast.For) and _HELD_OUT.search(ast.unparse(loop.node.iter)) is not None
 
@@ -172,3 +190,17 @@ def _may_turn_off(path: str, function: Function, index: ProjectIndex) -> bool:
         return True
     helper = index.function(path.removesuffix("()"), function.file)
     return helper is not None and bool(index.reached(helper) & {"no_grad", "inference_mode", "set_grad_enabled"})
+
+
+def callers_around(function: Function, index: ProjectIndex) -> tuple[Function, ...]:
+    """Return a function with those that call it, directly or through others."""
+    around = [function]
+    for _ in range(_CALLERS):
+        around += [call.function for each in around for call in index.callers(each)]
+        around = list(dict.fromkeys(around))
+    return tuple(around)
+
+
+def belongs_to_training(function: Function, index: ProjectIndex) -> bool:
+    """Return whether a function, or what calls it, also sends a loss backward: whoever calls it is then in sight."""
+    return any({"backward", "manual_backward"} & index.reached(each) for each in callers_around(function, index))

@@ -43,6 +43,8 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
         for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
             if text in line and len(hits) < _MOST_HITS:
                 hits.append({"path": name, "line": number, "text": line.strip()[:_LONGEST_LINE]})
-    first = f", first at {hits[0]['path']}:{hits[0]['line']}" if hits else ""
-    summary = f"{len(hits)} lines hold {text!r}{first}" if hits else f"no line holds {text!r}"
+    summary = f"no line holds {text!r}"
+    if hits:
+        number = "1 line holds" if len(hits) == 1 else f"{len(hits)} lines hold"
+        summary = f"{number} {text!r}, first at {hits[0]['path']}:{hits[0]['line']}"
     return ToolResult(summary, {"hits": hits}, examined=tuple(examined))

@@ -21,7 +21,7 @@ _SPECIALISM = Specialism(
             "A kept loss keeps the activations of its whole step alive: memory grows with every batch, so it fails "
             "after several batches and not at the first (a leak, not a model that is too large)."
         ),
-        "evaluation-with-gradients": "Evaluation that records a graph holds activations that nothing ever uses.",
+        "evaluation-without-no-grad": "Evaluation that records a graph holds activations that nothing ever uses.",
         "item-in-training-loop": "It costs time and not memory: the host waits for every kernel queued before it.",
     },
     measured=(

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 _SPECIALISM = Specialism(
     categories=(Category.SILENT_CORRECTNESS,),
     searches=("torch.log(", "torch.sqrt(", "clamp("),
-    meanings={},
+    meanings={
+        "log-of-probability": (
+            "A probability that underflows to 0 has the logarithm minus infinity: the loss becomes infinite, and its "
+            "gradient NaN."
+        ),
+        "root-at-zero": "The derivative of a square root at 0 is infinite: one exact zero makes every gradient NaN.",
+        "division-without-floor": "A divisor that reaches 0 gives Inf, or NaN where the numerator is 0 as well.",
+    },
     measured=(
         (
             "which operation makes the first NaN or Inf",

@@ -17,11 +17,12 @@ _SPECIALISM = Specialism(
     categories=(Category.COMPILE,),
     searches=("torch.compile", "fullgraph"),
     meanings={
-        "graph-break-in-compiled-code": (
+        "graph-break": (
             "A graph break splits the compiled region: each piece is compiled and launched by itself, and nothing is "
             "fused across the break."
         ),
         "compile-in-loop": "Compiling inside a loop pays for tracing again and again.",
+        "legacy-amp": "The old names of mixed precision still work today and will not for ever.",
     },
     measured=(("which graph breaks happen when it runs", 'TORCH_LOGS="graph_breaks,recompiles" python {path}'),),
     why_measure="reading finds sources of breaks; only a run tells which of them are met, and how often",

@@ -9,11 +9,10 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.frameworks import provides_evaluation, runs_the_loop
 from esper_agents.review.models import (
+    belongs_to_training,
+    callers_around,
     forward_calls,
-    gradients_off_around,
-    happens_in,
-    is_evaluating_name,
-    is_held_out,
+    is_evaluating,
     mode_changes_something,
 )
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Block, Call, FileTables, Function
 
-# How many steps from caller to caller are followed.
-_CALLERS = 3
 _BACKWARD = frozenset({"backward", "manual_backward"})
 
 
@@ -72,10 +69,12 @@ class EvaluationInTrainingMode(Rule):
         """Yield the first forward call of each evaluating loop that no `.eval()` reaches."""
         seen: set[Block] = set()
         for call in forward_calls(file, index):
-            loop = call.block.loop
-            if loop is None or loop in seen or not _evaluates(call, loop, index):
+            loop, function = call.block.loop, call.function
+            if loop is None or loop in seen or call.path == "self.forward":
                 continue
-            if _is_explained(call, index) or not _is_trained_and_never_switched(call.function, index):
+            if not is_evaluating(call, loop, index) or not belongs_to_training(function, index):
+                continue
+            if _is_switched(function, index) or _is_explained(call, index):
                 continue
             seen.add(loop)
             yield self._found(call, index)
@@ -93,26 +92,12 @@ class EvaluationInTrainingMode(Rule):
         )
 
 
-def _evaluates(call: Call, loop: Block, index: ProjectIndex) -> bool:
-    """Return whether a loop measures a model: gradients are off, nothing goes backward, and a name says so."""
-    names_say_so = is_evaluating_name(call.function.name) or is_held_out(loop)
-    if not names_say_so or call.path.startswith("self.forward") or happens_in(loop, _BACKWARD, index):
-        return False
-    return gradients_off_around(call.block, index)
-
-
-def _is_trained_and_never_switched(function: Function, index: ProjectIndex) -> bool:
-    """Return whether a function belongs to a training program in these files that never switches to evaluation."""
-    around = [function]
-    for _ in range(_CALLERS):
-        around += [call.function for each in around for call in index.callers(each)]
-        around = list(dict.fromkeys(around))
-    if not any(_BACKWARD & index.reached(each) for each in around):
-        return False
-    around.append(function.file.functions[0])
+def _is_switched(function: Function, index: ProjectIndex) -> bool:
+    """Return whether a function, what it calls, its callers or its class may switch a model to evaluation."""
     owner = owner_of(function)
     methods = [method for each in index.ancestors(owner)[0] for method in each.methods.values()] if owner else []
-    return not any(_switches(each, index) for each in dict.fromkeys((*around, *methods)))
+    around = (*callers_around(function, index), function.file.functions[0], *methods)
+    return any(_switches(each, index) for each in dict.fromkeys(around))
 
 
 def _switches(function: Function, index: ProjectIndex) -> bool:

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.frameworks import provides_evaluation
 from esper_agents.review.index import argument_for
-from esper_agents.review.models import forward_calls, gradients_off_around, happens_in, switches
+from esper_agents.review.models import (
+    GRADIENT_USES,
+    belongs_to_training,
+    forward_calls,
+    gradients_off_around,
+    happens_in,
+    is_evaluating,
+    switches,
+)
 from esper_agents.review.names import dotted
-from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,9 +26,6 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Block, Call, FileTables, Function
 
-_USES_GRADIENTS = frozenset(
-    {"backward", "grad", "requires_grad_", "manual_backward", "jacobian", "hessian", "vjp", "jvp"}
-)
 _TURNS_OFF = frozenset({"set_grad_enabled", "requires_grad_"})
 _REMEDY = (
     "decorate the evaluating function with `@torch.inference_mode()`, or put the loop under `with torch.no_grad():`"
@@ -71,19 +76,27 @@ class EvaluationWithoutNoGrad(Rule):
             loop = call.block.loop
             if loop is None or loop in seen or gradients_off_around(call.block, index):
                 continue
-            evaluating = _evaluated_by(call, index)
-            if evaluating is None or happens_in(loop, _USES_GRADIENTS, index) or _is_explained(call, index):
+            switched = _evaluated_by(call, index)
+            named = is_evaluating(call, loop, index) and belongs_to_training(call.function, index)
+            if not (switched or named) or happens_in(loop, GRADIENT_USES, index) or _is_explained(call, index):
                 continue
             seen.add(loop)
-            sure = evaluating.function is call.function
-            where = "" if sure else f" (`.eval()` at {evaluating.function.file.path}:{evaluating.line})"
-            yield self.hit(
-                call.node,
-                f"{call.path!r} is evaluated{where} with gradients on: each batch builds a graph in vain",
-                remedy=_REMEDY,
-                confidence=Confidence.HIGH if sure else Confidence.MODERATE,
-                basis=SEEN if sure else FOLLOWED,
-            )
+            yield self._found(call, switched)
+
+    def _found(self, call: Call, switched: Call | None) -> Hit:
+        sure = switched is not None and switched.function is call.function
+        where = f" (`.eval()` at {switched.function.file.path}:{switched.line})" if switched and not sure else ""
+        return self.hit(
+            call.node,
+            f"{call.path!r} is evaluated{where} with gradients on: each batch builds a graph in vain",
+            remedy=_REMEDY,
+            confidence=Confidence.HIGH if sure else Confidence.MODERATE,
+            basis=SEEN
+            if sure
+            else FOLLOWED
+            if switched
+            else f"{INFERRED}: from the names and what becomes of the outputs",
+        )
 
 
 def _evaluated_by(call: Call, index: ProjectIndex) -> Call | None:

@@ -1,0 +1,88 @@
+"""`esper doctor`: what is where, what is wrong, and what mends it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.terminal import echo, echo_json
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.cli.checkup import Checkup, Database
+
+_HERE = Path()
+_GET_TORCH = 'pip install "esper-agents[torch]"'
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(doctor)
+
+
+def doctor(
+    project: Annotated[
+        Path, typer.Option("--project", help="The project; the working folder's where left out.")
+    ] = _HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what is where, and what is wrong with it; exits with 1 where something is.
+
+    Examples:
+      esper doctor
+      esper doctor --project ~/my-model --json
+    """
+    from esper_agents.cli.checkup import examine
+
+    found = asyncio.run(examine(project))
+    if as_json:
+        echo_json({"is_well": not found.problems} | asdict(found))
+    else:
+        _report(found)
+    raise typer.Exit(ExitCode.FAILED if found.problems else ExitCode.DONE)
+
+
+def _report(found: Checkup) -> None:
+    for label, text in _facts(found):
+        outline(f"{label}: {text}")
+    echo()
+    for each in found.problems:
+        outline(f"wrong: {each.problem}")
+        outline_command("fix", each.remedy, 1)
+    if not found.problems:
+        echo("nothing is wrong")
+
+
+def _facts(found: Checkup) -> Iterator[tuple[str, str]]:
+    versions, folder = found.versions, found.folder
+    yield "esper-agents", versions.esper_agents or "not installed as a package"
+    yield "python", f"{versions.python}, {versions.interpreter}"
+    yield "torch", versions.torch or f"not installed; nothing can be measured without it: {_GET_TORCH}"
+    yield "git", versions.git or "not found"
+    yield "project", found.project
+    yield "agents", f"{found.agents} can be given a task"
+    yield "views", f"{found.publishing.path}, because {found.publishing.because}"
+    yield "data folder", f"{folder.path}, {_size(folder.free_bytes)} free"
+    yield "database", f"{found.database.where}, {_database(found.database)}"
+    if found.database.sessions is not None:
+        yield "sessions", f"{found.database.sessions}, {len(found.database.waiting)} of them wait for you"
+        yield "certificates", str(found.database.certificates)
+
+
+def _database(database: Database) -> str:
+    if not database.exists:
+        return "not there yet: the first task makes it"
+    size = "on a server" if database.size_bytes is None else _size(database.size_bytes)
+    return f"{size}, shape {database.shape}" if database.shape else f"{size}, cannot be used"
+
+
+def _size(size_bytes: int) -> str:
+    is_large = size_bytes >= 10**9
+    return f"{size_bytes / 10**9:,.1f} GB" if is_large else f"{size_bytes / 10**6:,.1f} MB"

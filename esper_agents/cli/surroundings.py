@@ -1,0 +1,141 @@
+"""Looks at what a project's sessions stand on: programs, folders, disk. Loads none of it and mends nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from esper_agents.domain.project import Project
+
+_TIMEOUT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What is installed.
+
+    Attributes:
+        esper_agents: Version of this program.
+        python: Version of Python.
+        interpreter: Where Python is.
+        torch: Version of torch; empty where it is not installed.
+        git: Version of git; empty where it is not found.
+    """
+
+    esper_agents: str
+    python: str
+    interpreter: str
+    torch: str
+    git: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The folder that the program keeps a project's things in.
+
+    Attributes:
+        path: Where it is, or will be.
+        is_writable: Whether something can be put there.
+        free_bytes: How much room its disk has.
+    """
+
+    path: str
+    is_writable: bool
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """Where views are published.
+
+    Attributes:
+        path: The folder.
+        because: Why there.
+    """
+
+    path: str
+    because: str
+
+
+def find_versions() -> Versions:
+    """Return what is installed."""
+    return Versions(
+        esper_agents=_installed("esper-agents"),
+        python=".".join(map(str, sys.version_info[:3])),
+        interpreter=sys.executable,
+        torch=_installed("torch"),
+        git=_git_version(),
+    )
+
+
+def _installed(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def _git_version() -> str:
+    try:
+        done = subprocess.run(["git", "--version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip().removeprefix("git version ") if done.returncode == 0 else ""
+
+
+def look_at_folder(path: Path) -> Folder:
+    """Return whether a folder can be written, or made where there is none, and how much room it has."""
+    there = _nearest(path)
+    return Folder(str(path), is_writable=_is_writable(there), free_bytes=_free_bytes(there))
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        # Permissions do not tell of a full disk, a quota or a disk that has become read-only: writing does.
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"esper")
+    except OSError:
+        return False
+    return True
+
+
+def _free_bytes(there: Path) -> int:
+    try:
+        return shutil.disk_usage(there).free
+    except OSError:
+        return 0
+
+
+def find_publishing(project: Project, home: Path) -> Publishing:
+    """Return where a project's views are published unless a task says otherwise, and why there.
+
+    Args:
+        project: The project.
+        home: The folder that the program keeps its things in.
+    """
+    from esper_agents.tools.git import PUBLISHED
+
+    wanted = Path(project.root, PUBLISHED)
+    there = _nearest(wanted)
+    if not project.is_git:
+        reason = "the project is not under git"
+    elif not Path(os.path.realpath(wanted)).is_relative_to(project.root):
+        reason = f"{PUBLISHED} leads out of the project"
+    elif not os.access(there, os.W_OK):
+        reason = f"{there} cannot be written"
+    else:
+        return Publishing(str(wanted), "the project is ours to write")
+    return Publishing(str(home / "published"), reason)
+
+
+def _nearest(path: Path) -> Path:
+    """Return the nearest folder above that exists, or the path itself; asks so that nothing is raised."""
+    return next(each for each in (path, *path.parents) if os.path.exists(each) or each == each.parent)  # noqa: PTH110

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from certificate_samples import certificate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esper_agents.certificates.naming import LONGEST_SLUG, component_of, slug, view_name
+
+NAME = re.compile(r"[a-z0-9_]+_[0-9]{8}_[0-9]{6}(?:_[0-9a-f]+)?\.md")
+
+
+def test_a_view_is_named_by_what_was_done_to_what_and_when():
+    assert view_name(certificate()) == "code_review_examples_train_20260131_093000.md"
+
+
+def test_the_same_certificate_has_the_same_name_at_any_time():
+    made = certificate()
+    assert view_name(made) == view_name(replace(made, summary="other"))
+
+
+def test_two_certificates_of_one_second_do_not_share_a_name():
+    one = certificate()
+    other = replace(one, id="crt_0198f0a1b2c37d4e8f00112233aabbcc")
+    first = view_name(one)
+    second = view_name(other, {first})
+    third = view_name(other, {first, second})
+    assert second == "code_review_examples_train_20260131_093000_33aabbcc.md"
+    assert third == "code_review_examples_train_20260131_093000_0198f0a1b2c37d4e8f00112233aabbcc.md"
+
+
+@pytest.mark.parametrize(
+    ("paths", "component"),
+    [
+        ((), "project"),
+        ((".",), "project"),
+        (("examples/train.py",), "examples_train"),
+        (("src/",), "src"),
+        (("a/b/c.test.py",), "a_b_c_test"),
+        (("a/b.py", "a/c.py"), "a_2_files"),
+        (("a/x/b.py", "c/x/d.py"), "2_files"),
+        (("a/x/b.py", "a/x/c.py", "a/x/d/e.py"), "a_x_3_files"),
+        (("../../etc/passwd",), "etc_passwd"),
+        (("/etc/shadow",), "etc_shadow"),
+        (("modèle/Entraînement.py",), "modele_entrainement"),
+        (("con",), "con_"),
+        (("LPT1.py",), "lpt1_"),
+        (("a\nb\x00c\u202e.py",), "a_b_c"),
+        ((".hidden",), "hidden"),
+    ],
+)
+def test_a_component_stands_for_its_paths(paths, component):
+    assert component_of(paths) == component
+
+
+def test_names_in_other_scripts_stay_apart():
+    one, other = component_of(["模型.py"]), component_of(["训练.py"])
+    assert one != other
+    assert one.startswith("project_")
+
+
+def test_a_long_name_keeps_its_end_and_stays_apart_from_others():
+    one, other = slug("x" * 200 + "/train"), slug("y" * 200 + "x" * 200 + "/train")
+    assert len(one) == LONGEST_SLUG
+    assert re.fullmatch(r"x+_train_[0-9a-f]{8}", one)
+    assert one != other
+
+
+@given(st.text(), st.lists(st.text(), max_size=4))
+def test_no_text_makes_a_name_that_leads_elsewhere(text, paths):
+    for name in (slug(text), component_of(paths)):
+        assert re.fullmatch(r"[a-z0-9][a-z0-9_]*", name)
+        assert len(name) <= LONGEST_SLUG
+    made = replace(certificate(), descriptor=text, component=component_of(paths))
+    assert NAME.fullmatch(view_name(made))
+    assert len(view_name(made)) < 200

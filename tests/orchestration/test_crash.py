@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "crash.py"
+
+
+def measured(*arguments):
+    # A process of its own: workers must be forked from one that has no threads.
+    command = [sys.executable, "-W", "error", str(BENCHMARK), "--json", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_session_that_is_killed_at_some_step_goes_on_where_it_was():
+    code, found = measured("--every", 15, "--random", 2)
+    assert (found["violations"], code) == ([], 0)
+    assert found["killed_at_points"] == -(-found["points"] // 15)
+
+
+@pytest.mark.slow
+def test_wherever_a_session_is_killed_nothing_is_lost_and_nothing_finished_is_repeated():
+    code, found = measured("--random", 20)
+    assert (found["violations"], code) == ([], 0)
+    assert found["killed_at_points"] == found["points"]
+    assert found["killed_at_random"] >= 10
+    names = found["points_by_name"]
+    for kind in ("submitted", "routed+opened", "moved", "calling", "called", "asked", "answered", "concluded"):
+        assert names[f"before the commit of {kind}"] == names[f"after the commit of {kind}"] >= 1
+    assert names["before the commit of certified"] == 1
+    assert names["before migrating"] == 1
+    assert names["before publishing a file"] >= 4
