@@ -192,10 +192,12 @@ class Witness:
     def _words_in(self, stretch: _Stretch, turned: frozenset[int]) -> Iterator[Evidence]:
         heard = [word for at, word in enumerate(stretch.words) if at not in turned]
         for lean in self._leaning.of(heard):
-            word = heard[lean.at]
-            is_known = lean.agent in self._lexicon.agents
-            cited = stretch.text[word.start : word.end]
-            yield Evidence(lean.agent, f"word {word.stem}", lean.weight_milli, cited, is_bare=is_known, is_word=True)
+            is_bare = lean.agent in self._lexicon.agents
+            rest = lean.weight_milli
+            for at, milli in lean.towards:
+                rest -= milli
+                yield Evidence(lean.agent, f"word {heard[at].stem}", milli, stretch.text[heard[at].start : heard[at].end], "", is_bare, is_word=True)
+            yield Evidence(lean.agent, "other words", rest, "", is_word=True)
         for word in heard[:_MOST_DECLINED]:
             for agent in self._leaning.declined_by(word):
                 cited = stretch.text[word.start : word.end]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from esper_agents.agents.words import words
@@ -20,23 +20,24 @@ _DOUBT = 30
 # One unit of log odds in the thousandths of the router's scale; chosen on prompts that the lexicon had not seen.
 _UNIT_MILLI = 2000
 _MOST_WORDS = 200
+_MOST_SHOWN = 3
 _REFUSAL = re.compile(r"\b(?:not for|do not use|don't use|never use|not use|do not activate)\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 _OWNER = re.compile(r"\(([\w:.-]+)\)\s*$")
 
 
 class Lean(NamedTuple):
-    """How far one word of a text leans towards or away from an agent.
+    """How far the words of a text lean towards or away from an agent.
 
     Attributes:
         agent: The agent.
-        at: Position of the word.
-        weight_milli: How far; below zero away from it.
+        weight_milli: How far, all words together; below zero away from it.
+        towards: Positions of the words that lean most towards it, most first, each with how far.
     """
 
     agent: str
-    at: int
     weight_milli: int
+    towards: tuple[tuple[int, int], ...]
 
 
 class Leaning:
@@ -56,8 +57,8 @@ class Leaning:
         """
         self._idle = idle
         self._names = sorted(agent.name for agent in agents)
-        self._remarks: Counter[str] = Counter()
-        self._uses: dict[str, Counter[str]] = {name: Counter() for name in self._names}
+        self._remarks: defaultdict[str, float] = defaultdict(float)
+        self._uses: dict[str, defaultdict[str, float]] = {name: defaultdict(float) for name in self._names}
         for agent in agents:
             for owner, remark in _remarks(agent):
                 if owner in self._uses:
@@ -66,50 +67,52 @@ class Leaning:
             for name in hinted:
                 if name in self._uses:
                     self._learn(name, {each}, 1 / len(hinted))
-        self._total: Counter[str] = Counter()
+        total: defaultdict[str, float] = defaultdict(float)
         for uses in self._uses.values():
-            self._total.update(uses)
-        self._odds: dict[str, list[int]] = {}
+            for each, share in uses.items():
+                total[each] += share
+        remarks = math.fsum(self._remarks.values())
+        self._odds = {each: self._log_odds_milli(each, (uses + 0.5) / (remarks + 1)) for each, uses in total.items()}
         declined = {agent.name: _stems(agent.declines) - _stems(agent.handles) - idle for agent in agents}
         self._declined = {name: stems - _stems([name]) for name, stems in declined.items()}
 
     @property
     def vocabulary(self) -> frozenset[str]:
         """Every stem that some remark holds."""
-        return frozenset(self._total)
+        return frozenset(self._odds)
 
     def of(self, text: Sequence[Word]) -> Iterator[Lean]:
-        """Yield how far each word leans, once for each word that some remark holds.
+        """Yield how far a text leans towards each agent; each word counts once.
 
-        The more of them there are, the less each counts: by the square root of their number.
+        The more known words there are, the less each counts: by the square root of their number.
         """
         first: dict[str, int] = {}
         for at, word in enumerate(text[:_MOST_WORDS]):
-            if word.stem in self._total:
+            if word.stem in self._odds:
                 first.setdefault(word.stem, at)
-        share = _UNIT_MILLI / math.sqrt(len(first) or 1)
-        for each, at in first.items():
-            for name, odds in zip(self._names, self._log_odds(each), strict=True):
-                yield Lean(name, at, round(odds * share / 1000))
+        share = math.sqrt(len(first) or 1)
+        for index, name in enumerate(self._names):
+            leans = [(round(self._odds[each][index] / share), at) for each, at in first.items()]
+            if leans:
+                strongest = sorted(((at, milli) for milli, at in leans if milli > 0), key=lambda lean: (-lean[1], lean[0]))
+                yield Lean(name, sum(milli for milli, _ in leans), tuple(strongest[:_MOST_SHOWN]))
 
     def declined_by(self, word: Word) -> Iterator[str]:
         """Yield who uses a word only in saying what they do not do."""
         return (name for name, stems in self._declined.items() if word.stem in stems)
 
     def _learn(self, name: str, stems: set[str], share: float) -> None:
-        self._remarks[name] += share  # type: ignore[assignment] - a counter of shares
+        self._remarks[name] += share
         for each in stems - self._idle:
             if each != "#":
-                self._uses[name][each] += share  # type: ignore[assignment]
+                self._uses[name][each] += share
 
-    def _log_odds(self, each: str) -> list[int]:
-        if each not in self._odds:
-            usual = (self._total[each] + 0.5) / (sum(self._remarks.values()) + 1)
-            self._odds[each] = [
-                round(1000 * math.log((self._uses[name][each] + _DOUBT * usual) / (self._remarks[name] + _DOUBT) / usual))
-                for name in self._names
-            ]
-        return self._odds[each]
+    def _log_odds_milli(self, each: str, usual: float) -> list[int]:
+        mixed = _DOUBT * usual
+        return [
+            round(_UNIT_MILLI * math.log((self._uses[name][each] + mixed) / (self._remarks[name] + _DOUBT) / usual))
+            for name in self._names
+        ]
 
 
 def _remarks(agent: Agent) -> Iterator[tuple[str, str]]:

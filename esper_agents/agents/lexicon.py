@@ -52,7 +52,8 @@ class Lexicon:
         closers: Stems that end the reach of a negator or a dismissal.
         addressing: Stems before an agent's name that speak to that agent.
         reporting: Stems after an agent's name that speak of its work, not to it.
-        idle: Stems that carry nothing.
+        idle: Stems that carry nothing, English or not.
+        idle_english: Those of them that are English.
         plain: Stems that are no typing error, however near to another word.
         hints: By stem, whom a single word hints at and how far, in thousandths.
         agents: Every agent that some cue speaks for.
@@ -65,6 +66,7 @@ class Lexicon:
     addressing: frozenset[str]
     reporting: frozenset[str]
     idle: frozenset[str]
+    idle_english: frozenset[str]
     plain: frozenset[str]
     hints: Mapping[str, Mapping[str, int]]
     agents: frozenset[str]
@@ -106,6 +108,7 @@ def read_lexicon(folder: Path) -> Lexicon:
             phrases[Where(entry.get("where", "text"))] += ((phrase, cue) for some in listed for phrase in some)
     reading = _load(folder / "reading.toml")
     try:
+        english, abroad = _stems(reading["idle"]), _stems(reading["idle_abroad"])
         return Lexicon(
             cues={where: PhraseIndex(listed) for where, listed in phrases.items()},
             negators=PhraseIndex((phrase, None) for phrase in reading["negators"]),
@@ -113,10 +116,12 @@ def read_lexicon(folder: Path) -> Lexicon:
             hints={
                 each: dict.fromkeys(sorted(names), _HINT // len(names))
                 for each, names in hinted.items()
-                if each not in _stems(reading["idle"])
+                if each not in english
             },
             agents=frozenset(agents),
-            **{name: _stems(reading[name]) for name in ("closers", "addressing", "reporting", "idle", "plain")},
+            idle=english | abroad,
+            idle_english=english,
+            **{name: _stems(reading[name]) for name in ("closers", "addressing", "reporting", "plain")},
         )
     except KeyError as error:
         raise DefinitionError(str(folder / "reading.toml"), f"no member {error}", remedy=f"add {error} to it") from error

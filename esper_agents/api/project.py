@@ -35,6 +35,7 @@ from esper_agents.tools.git import find_project, revision
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+    from types import ModuleType
 
     from esper_agents.certificates.archive import Entry
     from esper_agents.domain.certificate import Certificate
@@ -74,6 +75,7 @@ async def open_project(
     tools: Iterable[Tool] = (),
     playbooks: Mapping[str, Play] | None = None,
     agents: Sequence[Path] = (),
+    rules: Sequence[ModuleType] = (),
     publish: bool = True,
 ) -> AsyncIterator[OpenProject]:
     """Yield the project that holds all paths, open until the block ends.
@@ -84,6 +86,7 @@ async def open_project(
         tools: Further tools.
         playbooks: Further playbooks, by the name of their agent.
         agents: Further agent files or folders of them.
+        rules: Modules with further review rules.
         publish: Whether views may be written into the project where it is ours to write.
 
     Raises:
@@ -95,7 +98,7 @@ async def open_project(
     home = project_home(found.key)
     store = AsyncStore(Store(database_url(home / "esper.db")))
     try:
-        additions = Additions(tuple(tools), dict(playbooks or {}), tuple(agents))
+        additions = Additions(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules))
         yield OpenProject(Workshop(found, home, store, publish, additions))
     finally:
         store.close()

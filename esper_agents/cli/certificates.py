@@ -162,7 +162,7 @@ def _report(verified: Verified) -> None:
         outline(f"{issued.id}: {issued.verdict.status} for {issued.component}, by {issued.agent}")
     _report_group("genuine", verified.genuine)
     if not any(each.name == ARCHIVE for each in verified.genuine):
-        outline("no archive here knows it: files that were made to fit one another would look the same", 1)
+        outline("no archive here vouches for it: files that were made to fit one another would look the same", 1)
     _report_group("verdict", verified.verdict)
     _report_group("citations", verified.citations)
     outline(f"current: {verified.currency} in {verified.root}")
@@ -197,6 +197,8 @@ def _next(verified: Verified) -> str:
             return f"esper submit --again {issued.id}"
         case _ if verified.currency is Currency.CANNOT_DECIDE:
             return "name the tree that it speaks of with --project, and make its files readable"
+        case _ if outcome_of(*verified.citations) is Outcome.CANNOT_DECIDE:
+            return "compare the lines that it cites with the files yourself: esper certificates show"
         case _ if issued is not None and outcome_of(*verified.verdict) is Outcome.CANNOT_DECIDE:
             return f"check it with what issued it: pip install {_issuer(issued)}"
         case _:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.session import Event
 
-_LABEL = 10
+_LABEL = 11
 _NARROW = 60
 
 

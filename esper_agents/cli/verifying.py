@@ -107,11 +107,18 @@ def _view_checks(exhibit: Exhibit, data: bytes) -> tuple[Check, ...]:
 
 
 def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
-    """Return the citations that a file contradicts although it is what it was: nobody has moved those lines."""
+    """Return the citations that a file contradicts although it is what it was.
+
+    Not as failures: the excerpt may be forged, or the file is in an encoding that reads differently here.
+    """
     from esper_agents.certificates.subjects import SubjectState
 
-    same = (each for each in files if each.state is SubjectState.VALID)
-    return tuple(each for file in same for each in file.citations if each.outcome is Outcome.FAILS)
+    return tuple(
+        Check(each.name, Outcome.CANNOT_DECIDE, f"{each.detail}, though the file is what it was")
+        for file in files
+        for each in file.citations
+        if file.state is SubjectState.VALID and each.outcome is Outcome.FAILS
+    )
 
 
 def _currency(files: Iterable[SubjectCheck], project: str, tree: str) -> Currency:

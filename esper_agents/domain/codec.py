@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -17,11 +16,16 @@ T = TypeVar("T")
 JsonObject: TypeAlias = Mapping[str, Any]
 
 
-@cache
+# Making one takes milliseconds; any annotation is a shape, unions included.
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+
+
 def _adapter(shape: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(shape)
+    if shape not in _ADAPTERS:
+        _ADAPTERS[shape] = TypeAdapter(shape)
+    return _ADAPTERS[shape]
 
 
 def encode(thing: object, shape: Any = None) -> str:

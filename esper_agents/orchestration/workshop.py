@@ -11,6 +11,7 @@ from esper_agents.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import ModuleType
 
     from esper_agents.agents.registry import Registry
     from esper_agents.agents.router import Router
@@ -31,11 +32,13 @@ class Additions:
         tools: Further tools.
         playbooks: Further playbooks, by the name of their agent.
         agents: Further agent files, or folders of them.
+        rules: Modules with further review rules.
     """
 
     tools: tuple[Tool, ...] = ()
     playbooks: Mapping[str, Play] = field(default_factory=dict)
     agents: tuple[Path, ...] = ()
+    rules: tuple[ModuleType, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Workshop:
     @property
     def context(self) -> ToolContext:
         """What tools may touch."""
-        return ToolContext(Path(self.project.root))
+        return ToolContext(Path(self.project.root), self.additions.rules)
 
     def reasoner(self, agent: str) -> ReasonerSource:
         """Return what decides an agent's moves."""

@@ -45,6 +45,6 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
                 hits.append({"path": name, "line": number, "text": line.strip()[:_LONGEST_LINE]})
     summary = f"no line holds {text!r}"
     if hits:
-        number = "1 line holds" if len(hits) == 1 else f"{len(hits)} lines hold"
-        summary = f"{number} {text!r}, first at {hits[0]['path']}:{hits[0]['line']}"
+        found = "1 line holds" if len(hits) == 1 else f"{len(hits)} lines hold"
+        summary = f"{found} {text!r}, first at {hits[0]['path']}:{hits[0]['line']}"
     return ToolResult(summary, {"hits": hits}, examined=tuple(examined))

@@ -31,7 +31,11 @@ async def static_review(context: ToolContext, paths: list[str], categories: list
         categories: Only rules of these categories; all where left out.
     """
     report = await asyncio.to_thread(
-        review, context.root, [context.inside(path) for path in paths], categories=_known(categories)
+        review,
+        context.root,
+        [context.inside(path) for path in paths],
+        categories=_known(categories),
+        extra=context.rules,
     )
     return ToolResult(_summary(report), _output(report), claims=report.claims, examined=report.examined)
 

@@ -16,6 +16,8 @@ from esper_agents.domain.move import ToolUse
 from esper_agents.errors import EvidenceError, UsageError
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from pydantic import BaseModel
 
     from esper_agents.domain.evidence import Risk
@@ -27,9 +29,11 @@ class ToolContext:
 
     Attributes:
         root: The project's folder.
+        rules: Modules with review rules beside those that are installed.
     """
 
     root: Path
+    rules: tuple[ModuleType, ...] = ()
 
     def inside(self, path: str) -> Path:
         """Return the absolute path of something in the project.

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from sqlalchemy import inspect, text
+
+from esper_agents.errors import NewerDatabaseError, StorageError
+from esper_agents.paths import data_folder
+from esper_agents.storage import migrate
+from esper_agents.storage.engine import WRITES, open_engine
+from esper_agents.storage.store import Store
+from esper_agents.storage.tables import HEAD, metadata
+
+
+def config(connection):
+    from alembic.config import Config
+
+    made = Config()
+    made.set_main_option("script_location", str(data_folder("alembic")))
+    made.attributes["connection"] = connection
+    return made
+
+
+@pytest.fixture
+def engine(database):
+    Store(database).close()
+    opened = open_engine(database)
+    yield opened
+    opened.dispose()
+
+
+def test_an_empty_database_gets_every_table(engine):
+    with engine.connect() as connection:
+        assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+        assert migrate.version(connection) == HEAD
+
+
+def test_the_tables_are_what_the_migrations_make(engine):
+    from alembic import command
+
+    with engine.connect().execution_options(**{WRITES: True}) as connection:
+        command.check(config(connection))
+
+
+def test_head_names_the_newest_migration():
+    from alembic.script import ScriptDirectory
+
+    assert ScriptDirectory(str(data_folder("alembic"))).get_heads() == [HEAD]
+
+
+def test_a_database_in_its_newest_shape_is_left_alone(engine, database, monkeypatch):
+    def untouched(_connection):
+        raise AssertionError("it was migrated again")
+
+    monkeypatch.setattr(migrate, "upgrade", untouched)
+    Store(database).close()
+
+
+OPEN = """
+import sys
+from sqlalchemy import make_url
+from esper_agents.storage.store import Store
+from alembic import command
+
+print("ready", flush=True)
+sys.stdin.readline()
+Store(make_url(sys.argv[1])).close()
+"""
+
+
+def test_processes_that_start_at_once_on_an_empty_database_wait_for_one_another(database):
+    url = database.render_as_string(hide_password=False)
+    started = [
+        subprocess.Popen([sys.executable, "-W", "error", "-c", OPEN, url], stdin=-1, stdout=-1, stderr=-1, text=True)
+        for _ in range(4)
+    ]
+    assert [each.stdout.readline() for each in started] == ["ready\n"] * 4
+    for each in started:
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    said = [each.communicate() for each in started]
+    assert [each.returncode for each in started] == [0] * 4, said
+    with open_engine(database).connect() as connection:
+        assert migrate.version(connection) == HEAD
+        assert connection.scalar(text("SELECT count(*) FROM alembic_version")) == 1
+        connection.engine.dispose()
+
+
+def set_version(engine, version):
+    with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
+        connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
+
+
+def test_a_database_of_a_newer_esper_agents_is_refused_and_left_alone(engine, database):
+    set_version(engine, "9999")
+    with pytest.raises(NewerDatabaseError, match="has shape 9999, this esper-agents knows up to") as refused:
+        Store(database)
+    assert refused.value.remedy == "pip install --upgrade esper-agents"
+    with engine.connect() as connection:
+        assert migrate.version(connection) == "9999"
+
+
+@pytest.mark.postgresql
+def test_an_older_shared_database_is_not_changed_without_being_asked(postgresql_url):
+    Store(postgresql_url).close()
+    engine = open_engine(postgresql_url)
+    set_version(engine, "0000")
+    with pytest.raises(StorageError, match="older shape 0000") as refused:
+        Store(postgresql_url)
+    assert "alembic upgrade head" in refused.value.remedy
+    engine.dispose()
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(database, monkeypatch):
+    plain = migrate.upgrade
+
+    def broken(connection):
+        plain(connection)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(migrate, "upgrade", broken)
+    with pytest.raises(StorageError, match="No space left"):
+        Store(database)
+    engine = open_engine(database)
+    with engine.connect() as connection:
+        assert inspect(connection).get_table_names() == []
+    engine.dispose()
+    monkeypatch.setattr(migrate, "upgrade", plain)
+    Store(database).close()
+
+
+def test_foreign_keys_hold(engine):
+    from sqlalchemy.exc import IntegrityError
+
+    from esper_agents.storage.tables import ledger
+
+    row = {"session_id": "ses_none", "frame": 0, "step": 0, "call": 0, "kind": "submitted", "fence": 1, "at": "", "body": ""}
+    with (
+        pytest.raises(IntegrityError),
+        engine.connect().execution_options(**{WRITES: True}) as connection,
+        connection.begin(),
+    ):
+        connection.execute(ledger.insert().values(**row))
+
+
+def test_alembic_upgrades_a_shared_database_by_itself(database, monkeypatch):
+    command = [sys.executable, "-m", "alembic", "upgrade", "head"]
+    root = data_folder("alembic").parent
+    monkeypatch.setenv("ESPER_DATABASE_URL", database.render_as_string(hide_password=False))
+    if database.get_backend_name() == "sqlite":
+        from pathlib import Path
+
+        Path(database.database).parent.mkdir()
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    engine = open_engine(database)
+    with engine.connect() as connection:
+        assert migrate.version(connection) == HEAD
+    engine.dispose()
