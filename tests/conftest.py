@@ -93,11 +93,11 @@ def project(make_project):
 
 
 @pytest.fixture
-def toybox(project, tmp_path):
+def toybox(project, tmp_path, migrated_sqlite):
     """Return a project to which a test adds agents, tools and playbooks of its own."""
     from toys import Toybox
 
-    return Toybox(project, tmp_path / "agents")
+    return Toybox(project, tmp_path / "agents", migrated_sqlite)
 
 
 @contextmanager
@@ -109,10 +109,22 @@ def _embedded_server():
     folder = tempfile.mkdtemp(prefix="esper-test-pg-")
     server = pgserver.get_server(folder)
     try:
+        # A test database need not survive a power cut.
+        _do(server.get_uri(), "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         yield server.get_uri()
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _do(url, *statements):
+    from sqlalchemy import create_engine, text
+
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for each in statements:
+            connection.execute(text(each))
+    engine.dispose()
 
 
 @pytest.fixture(scope="session")
@@ -127,26 +139,71 @@ def postgresql_server():
         yield url
 
 
+@contextmanager
+def _postgresql_database(server, like="template0"):
+    from sqlalchemy import make_url
+
+    name = f"esper_{uuid4().hex}"
+    _do(server, f"CREATE DATABASE {name} TEMPLATE {like}")
+    yield make_url(server).set(database=name)
+    _do(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture
 def postgresql_url(postgresql_server):
-    """Return the URL of an empty database of its own."""
-    from sqlalchemy import create_engine, make_url, text
+    """Return the URL of an empty PostgreSQL database."""
+    with _postgresql_database(postgresql_server) as url:
+        yield url
 
-    server, name = make_url(postgresql_server), f"esper_{uuid4().hex}"
-    engine = create_engine(server, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    yield server.set(database=name)
-    with engine.connect() as connection:
-        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    engine.dispose()
+
+@pytest.fixture(scope="session")
+def migrated_postgresql(postgresql_server):
+    """Return the name of a PostgreSQL database in its newest shape, to be copied."""
+    from esper_agents.storage.store import Store
+
+    with _postgresql_database(postgresql_server) as url:
+        Store(url).close()
+        yield url.database
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory):
+    """Return an SQLite file in its newest shape, to be copied."""
+    from sqlalchemy import URL
+
+    from esper_agents.storage.store import Store
+
+    file = tmp_path_factory.mktemp("migrated") / "esper.db"
+    Store(URL.create("sqlite", database=str(file))).close()
+    return file
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def database(request, tmp_path):
-    """Return the URL of an empty database: every test that uses this runs on both."""
+def backend(request):
+    """Return the name of a database system: every test that uses a database runs on both."""
+    return request.param
+
+
+@pytest.fixture
+def empty_database(backend, request, tmp_path):
+    """Return the URL of an empty database, on both systems."""
     from sqlalchemy import URL
 
-    if request.param == "postgresql":
+    if backend == "postgresql":
         return request.getfixturevalue("postgresql_url")
     return URL.create("sqlite", database=str(tmp_path / "database" / "esper.db"))
+
+
+@pytest.fixture
+def database(backend, request, tmp_path):
+    """Return the URL of a database in its newest shape with nothing in it, on both systems."""
+    from sqlalchemy import URL
+
+    if backend == "sqlite":
+        file = tmp_path / "esper.db"
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), file)
+        yield URL.create("sqlite", database=str(file))
+        return
+    server, like = request.getfixturevalue("postgresql_server"), request.getfixturevalue("migrated_postgresql")
+    with _postgresql_database(server, like) as url:
+        yield url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from esper_agents.api import open_project
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.move import Conclude, ToolCall, UseTools
 from esper_agents.errors import EvidenceError
+from esper_agents.paths import project_home
+from esper_agents.tools.git import find_project
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult
 
 EFFECTS = "effects.log"
@@ -94,10 +97,12 @@ class Toybox:
         folder: Where the agents are defined.
         playbooks: By the name of their agent; each agent may use every tool unless it is defined before.
         tools: Tools beside the built-in ones.
+        migrated: A database to begin with, so that not every test pays for its migration.
     """
 
     project: Path
     folder: Path
+    migrated: Path
     playbooks: dict = field(default_factory=dict)
     tools: list = field(default_factory=list)
 
@@ -114,6 +119,10 @@ class Toybox:
     def open(self, **options):
         """Open the project with everything in the box."""
         agents = [self.folder] if self.folder.is_dir() else []
+        home = project_home(find_project([self.project], self.project).key)
+        if not home.exists():
+            home.mkdir(parents=True, mode=0o700)
+            shutil.copy(self.migrated, home / "esper.db")
         return open_project(self.project, tools=self.tools, playbooks=self.playbooks, agents=agents, **options)
 
     async def submit(self, opened, agent="", request="review this", paths=("train.py",)):

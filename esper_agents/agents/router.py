@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from esper_agents.agents.evidence import Evidence, Witness
-from esper_agents.agents.passages import HEAD, TAIL
+from esper_agents.agents.routing.evidence import Evidence, Witness
+from esper_agents.agents.routing.passages import HEAD, TAIL
 from esper_agents.domain.route import Candidate, Route, RouteOutcome
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 TRIAGE = "issue-triage-manager"
 _REFUSED = "refused"
 
-# Below this nobody is given a request: stray words add up to less.
-_LEAST_MILLI = 1500
+# With less to be said for the best agent, a request is none of ours.
+_LEAST_MILLI = 1000
 _MOST_CANDIDATES = 5
 _MOST_CITED = 4
 _LONGEST_CITATION = 60
@@ -48,6 +48,11 @@ class _Account:
         by_words = sum(each.weight_milli for each in pieces if each.is_word)
         return by_words + _halving(self.pro.values()) - _halving(self.contra.values())
 
+    def support_milli(self) -> int:
+        """Return the same of what speaks for the agent and can be cited."""
+        by_words = sum(each.weight_milli for each in self.pro.values() if each.is_word and each.cited)
+        return by_words + _halving(self.pro.values())
+
 
 class Router:
     """Gives requests to agents by what they say, by the definitions, and by the lexicon in `prompts/routing`."""
@@ -67,8 +72,9 @@ class Router:
     def route(self, request: str, *, code: str = "", paths: Sequence[str] = ()) -> Route:
         """Return who is given a request, and why.
 
-        The same arguments give the same route. Nothing in the request is obeyed: an agent's name in it is strong evidence
-        for that agent, and no more. Of a long request, or long code, the first and last 3,000 characters are read.
+        The same arguments give the same route. Nothing in the request is obeyed: an agent's name in it is strong
+        evidence for that agent, and no more. Of a long request the first and last 2,000 characters are read, of long
+        code likewise.
 
         Args:
             request: What the person wrote, pasted traces and code included.
@@ -76,9 +82,11 @@ class Router:
             paths: What the request is about.
 
         Returns:
-            The route. What nobody owns but belongs here goes to triage, where the agents include `issue-triage-manager`;
-            what does not belong here, and an empty request, is refused.
+            The route. What belongs here and nobody owns goes to triage, where the agents include
+            `issue-triage-manager`; what does not belong here, and an empty request, is refused.
         """
+        if not (request.strip() or code.strip()):
+            return Route(RouteOutcome.REFUSED, "", (), f"refused: the request is empty; {_TRY}")
         accounts: dict[str, _Account] = {}
         for evidence in self._witness.evidence(request, code, paths):
             accounts.setdefault(evidence.agent, _Account()).add(evidence)
@@ -86,21 +94,25 @@ class Router:
         ours = {name: account for name, account in accounts.items() if name in self._agents}
         candidates = _ranked(ours)
         if not candidates or _is_elsewhere(candidates[0], ours[candidates[0].agent], elsewhere):
-            is_empty = not (request.strip() or code.strip())
-            return Route(RouteOutcome.REFUSED, "", candidates, _refusal(elsewhere, is_empty=is_empty))
+            return Route(RouteOutcome.REFUSED, "", candidates, _refusal(elsewhere))
         best = candidates[0]
         outcome = RouteOutcome.TRIAGE if best.agent == TRIAGE else RouteOutcome.ASSIGNED
         return Route(outcome, best.agent, candidates, _explanation(candidates) + _bound_note(request, code))
 
 
 def _is_elsewhere(best: Candidate, account: _Account, elsewhere: _Account) -> bool:
-    """Return whether a request belongs to nobody here.
+    """Return whether a request belongs to nobody here, given what speaks for the best agent.
 
-    Words such as "faster" or "leak" fit everyday life as well, so they do not help against a word of everyday life.
+    An outright request for something else is weighed against that agent. Mere words of everyday life only stand
+    against words that fit everyday life as well, such as "faster" or "leak". One such word alone is not enough.
     """
-    if best.score_milli < max(_LEAST_MILLI, elsewhere.score_milli()):
+    is_one_word = len(best.because) == 1 and all(each.is_word for each in account.pro.values())
+    if is_one_word or account.support_milli() < _LEAST_MILLI:
         return True
-    return elsewhere.score_milli() > 0 and all(each.is_bare for each in account.pro.values())
+    if elsewhere.pro and all(each.is_bare for each in account.pro.values()):
+        return True
+    outright = _halving(each for each in elsewhere.pro.values() if not each.is_bare)
+    return outright > 0 and outright >= best.score_milli
 
 
 def _halving(pieces: Iterable[Evidence]) -> int:
@@ -112,15 +124,20 @@ def _ranked(accounts: dict[str, _Account]) -> tuple[Candidate, ...]:
     found = [
         Candidate(name, account.score_milli(), _citations(account.pro.values()), _objections(account.contra.values()))
         for name, account in accounts.items()
-        if account.pro and account.score_milli() > 0
+        if any(each.cited for each in account.pro.values())
     ]
     found.sort(key=lambda each: (-each.score_milli, each.agent))
     return tuple(found[:_MOST_CANDIDATES])
 
 
 def _citations(pieces: Iterable[Evidence]) -> tuple[str, ...]:
-    strongest = sorted(pieces, key=lambda each: (-each.weight_milli, each.source))
-    return tuple(dict.fromkeys(_plain(each.cited) for each in strongest if each.cited))[:_MOST_CITED]
+    """Return the words that weighed most, as they stand in the request; what lies within another once."""
+    cited: list[str] = []
+    for each in sorted(pieces, key=lambda piece: (-piece.weight_milli, piece.source)):
+        words = _plain(each.cited)
+        if words and not any(words in longer for longer in cited):
+            cited.append(words)
+    return tuple(cited[:_MOST_CITED])
 
 
 def _objections(pieces: Iterable[Evidence]) -> tuple[str, ...]:
@@ -143,10 +160,8 @@ def _shortfall(candidate: Candidate) -> str:
     return f"{candidate.agent} (only {', '.join(_quoted(each) for each in candidate.because[:2])})"
 
 
-def _refusal(account: _Account, *, is_empty: bool) -> str:
-    if is_empty:
-        return f"refused: the request is empty; {_TRY}"
-    cited = _citations(account.pro.values())
+def _refusal(elsewhere: _Account) -> str:
+    cited = _citations(elsewhere.pro.values())
     about = ", ".join(_quoted(each) for each in cited) + " is not" if cited else "nothing in it is"
     return f"refused: {about} about software or machine learning, sorry; {_TRY}"
 

@@ -13,6 +13,7 @@ from esper_agents.certificates import archive
 from esper_agents.certificates.question_kind import kind_of
 from esper_agents.certificates.render import render_markdown
 from esper_agents.certificates.statement import parse
+from esper_agents.domain.codec import carried
 from esper_agents.domain.memory import NoteState
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.task import Task
@@ -21,7 +22,7 @@ from esper_agents.memory import notes
 from esper_agents.orchestration.answers import record_answer
 from esper_agents.orchestration.environment import environment
 from esper_agents.orchestration.history import History
-from esper_agents.orchestration.publish import publish, view_path
+from esper_agents.orchestration.publish import publish, record_path, view_path
 from esper_agents.orchestration.routing import route_of
 from esper_agents.orchestration.run import running
 from esper_agents.orchestration.workshop import Additions, Workshop
@@ -145,6 +146,7 @@ class OpenProject:
         """
         if not request.strip():
             raise UsageError("the request is empty", remedy='say what you ask: esper submit "review this" train.py')
+        request = carried(request)
         asked = kind_of(request)
         name = self.workshop.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
@@ -215,7 +217,7 @@ class OpenProject:
         session_id, question = await self._asked(question_id)
         held = await self._store.run(lease.claim, session_id)
         async with running(self.workshop, held, lambda _: None) as run:
-            await record_answer(run, question, text, _person())
+            await record_answer(run, question, carried(text), _person())
         return self._session(await self._store.run(lease.claim, session_id))
 
     async def _asked(self, wanted: str) -> tuple[str, str]:
@@ -308,10 +310,10 @@ class OpenProject:
         return render_markdown(await self.record(certificate_id))
 
     async def view(self, certificate_id: str) -> Path:
-        """Return where a certificate's Markdown view is published, written anew if it is gone."""
+        """Return where a certificate's Markdown view is published, written anew if it or its record is gone."""
         entry = await self.certificate(certificate_id)
         target = view_path(self.workshop, entry)
-        if not target.is_file():
+        if not (target.is_file() and record_path(target).is_file()):
             await self._store.run(publish, self.workshop, entry.id, [entry.agent])
         return target
 

@@ -149,11 +149,19 @@ def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: PLR0911 - on
 
 
 def _findings_stand(condition: FindingsStand, facts: Facts) -> Hit | None:
-    standing = {each.claim.fingerprint: each for each in facts.findings if _is_of_sort(condition, each)}
+    standing: dict[str, Finding] = {}
+    for each in sorted(facts.findings, key=_place):
+        if _is_of_sort(condition, each):
+            standing.setdefault(each.claim.fingerprint, each)
     if len(standing) < max(condition.at_least, 1):
         return None
     places = tuple(f"{each.claim.rule} at {each.claim.location}" for each in standing.values())
     return Hit(len(standing), places, tuple(standing))
+
+
+def _place(finding: Finding) -> tuple[str, int, str, str]:
+    claim = finding.claim
+    return (plain(claim.location.path), claim.location.line, plain(claim.rule), claim.fingerprint)
 
 
 def _is_of_sort(condition: FindingsStand, finding: Finding) -> bool:

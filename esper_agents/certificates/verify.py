@@ -13,7 +13,6 @@ from esper_agents.certificates.render import layout, render_markdown
 from esper_agents.certificates.shape import to_json
 from esper_agents.certificates.statement import digest_of, parse
 from esper_agents.certificates.subjects import SubjectCheck, SubjectState, verify_subjects
-from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.status import Kind, Stance, status_for
 from esper_agents.errors import DefinitionError, IntegrityError
 
@@ -119,7 +118,10 @@ def _verdict_problems(certificate: Certificate) -> list[str]:
 
 
 def _citation_problems(certificate: Certificate) -> list[str]:
-    lines = {file.path: file.lines for file in certificate.examined}
+    lines: dict[str, int] = {}
+    for file in certificate.examined:
+        # A file that changed under the session stands twice.
+        lines[file.path] = max(file.lines, lines.get(file.path, 0))
     problems = []
     for finding in certificate.findings:
         where = finding.claim.location
@@ -133,11 +135,10 @@ def _citation_problems(certificate: Certificate) -> list[str]:
 
 def _evidence_problems(certificate: Certificate) -> list[str]:
     known = {each.id for each in certificate.evidence}
-    completed = [each for each in certificate.evidence if each.outcome is CallOutcome.COMPLETED]
-    read = {(file.path, file.sha256) for each in completed for file in each.examined}
+    read = {(file.path, file.sha256) for each in certificate.evidence for file in each.examined}
     problems = [f"finding {each.id} rests on no evidence" for each in certificate.findings if not each.evidence]
     cited = [(finding.id, id_) for finding in certificate.findings for id_ in finding.evidence]
     cited += [("an assumption", id_) for assumption in certificate.assumptions for id_ in assumption.evidence]
     problems += [f"{who} rests on {id_}, which is not on record" for who, id_ in cited if id_ not in known]
     unread = [file.path for file in certificate.examined if (file.path, file.sha256) not in read]
-    return problems + [f"no completed call read {path}" for path in unread]
+    return problems + [f"no call on record read {path}" for path in unread]

@@ -155,8 +155,6 @@ async def _path(where: Path, certificate: str) -> Path:
 
 
 def _report(verified: Verified) -> None:
-    from esper_agents.certificates.subjects import SubjectState
-
     issued = verified.certificate
     if issued is not None:
         outline(f"{issued.id}: {issued.verdict.status} for {issued.component}, by {issued.agent}")
@@ -165,11 +163,7 @@ def _report(verified: Verified) -> None:
         outline("no archive here vouches for it: files that were made to fit one another would look the same", 1)
     _report_group("verdict", verified.verdict)
     _report_group("citations", verified.citations)
-    outline(f"current: {verified.currency} in {verified.root}")
-    for file in verified.files:
-        outline(f"{file.path} is {file.state}: {_short(file.detail)}", 1)
-        for each in file.citations if file.state is not SubjectState.VALID else ():
-            outline(f"{each.name}: {each.detail}", 2)
+    _report_files(verified)
     if verified.exit_code:
         outline_command("next", _next(verified))
 
@@ -183,6 +177,19 @@ def _report_group(label: str, checks: tuple[Check, ...]) -> None:
         outline("not checked", 1)
 
 
+def _report_files(verified: Verified) -> None:
+    from esper_agents.certificates.subjects import SubjectState
+
+    outline(f"current: {verified.currency} in {verified.root}")
+    changed = [each for each in verified.files if each.state is not SubjectState.VALID]
+    for file in changed:
+        outline(f"{file.path} is {file.state}: {_short(file.detail)}", 1)
+        for each in file.citations:
+            outline(f"{each.name}: {each.detail}", 2)
+    count = len(verified.files)
+    outline(f"{count - len(changed)} of {count} files are what they were" if count else "it judged no file", 1)
+
+
 def _short(text: str) -> str:
     """Return text with its digests cut to what a person compares; the whole ones are in the JSON."""
     return _DIGEST.sub(r"\1", text)
@@ -190,19 +197,17 @@ def _short(text: str) -> str:
 
 def _next(verified: Verified) -> str:
     issued = verified.certificate
-    match verified.exit_code:
-        case ExitCode.TAMPERED:
-            return "do not rely on it; `esper certificates list` names what the archive has"
-        case ExitCode.NOT_CURRENT if issued is not None:
-            return f"esper submit --again {issued.id}"
-        case _ if verified.currency is Currency.CANNOT_DECIDE:
-            return "name the tree that it speaks of with --project, and make its files readable"
-        case _ if outcome_of(*verified.citations) is Outcome.CANNOT_DECIDE:
-            return "compare the lines that it cites with the files yourself: esper certificates show"
-        case _ if issued is not None and outcome_of(*verified.verdict) is Outcome.CANNOT_DECIDE:
-            return f"check it with what issued it: pip install {_issuer(issued)}"
-        case _:
-            return "remove the view, and have it written anew: esper certificates path"
+    if issued is None or verified.exit_code is ExitCode.TAMPERED:
+        return "do not rely on it; `esper certificates list` names what the archive has"
+    if verified.exit_code is ExitCode.NOT_CURRENT:
+        return f"esper submit --again {issued.id}"
+    if verified.currency is Currency.CANNOT_DECIDE:
+        return "name the tree that it speaks of with --project, and make its files readable"
+    if outcome_of(*verified.citations) is Outcome.CANNOT_DECIDE:
+        return "compare the lines that it cites with the files yourself: esper certificates show"
+    if outcome_of(*verified.verdict) is Outcome.CANNOT_DECIDE:
+        return f"check it with what issued it: pip install {_issuer(issued)}"
+    return "remove the view, and have it written anew: esper certificates path"
 
 
 def _issuer(issued: Certificate) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.surroundings import find_publishing, find_versions, look_at_folder
+from esper_agents.cli.surroundings import find_versions, look_at_folder
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EsperError
 
@@ -19,8 +18,9 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
     from esper_agents.agents.registry import Registry
-    from esper_agents.cli.surroundings import Folder, Publishing, Versions
+    from esper_agents.cli.surroundings import Folder, Versions
     from esper_agents.domain.project import Project
+    from esper_agents.orchestration.publish import PublishingPlace
 
 LEAST_FREE_BYTES = 100 * 10**6
 _MOST_ROWS = 1_000_000
@@ -84,7 +84,7 @@ class Checkup:
     folder: Folder
     database: Database
     agents: int
-    publishing: Publishing
+    publishing: PublishingPlace
     problems: tuple[Problem, ...]
 
 
@@ -98,6 +98,7 @@ async def examine(where: Path) -> Checkup:
         InputFileError: There is no such path.
     """
     from esper_agents.agents.registry import load_registry
+    from esper_agents.orchestration.publish import place_of
     from esper_agents.paths import project_home
     from esper_agents.tools.git import find_project
 
@@ -111,7 +112,7 @@ async def examine(where: Path) -> Checkup:
         folder=folder,
         database=database,
         agents=len(registry.agents),
-        publishing=find_publishing(project, home),
+        publishing=place_of(project, home),
         problems=(*general_problems(versions, folder), *problems, *_refused(registry), *_interrupted(database)),
     )
 
@@ -189,6 +190,8 @@ async def _counted(project: Project, seen: Database) -> Database:
 
 def _damage(url: URL) -> Sequence[Problem]:
     """Read all of an embedded database, since damage may lie where no other look goes."""
+    import sqlite3
+
     if url.get_backend_name() != "sqlite":
         return ()
     file = Path(url.database or "").resolve()

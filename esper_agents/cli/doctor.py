@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from esper_agents.cli.checkup import Checkup, Database
 
 _HERE = Path()
-_GET_TORCH = 'pip install "esper-agents[torch]"'
 
 
 def register(app: typer.Typer) -> None:
@@ -52,6 +51,9 @@ def doctor(
 def _report(found: Checkup) -> None:
     for label, text in _facts(found):
         outline(f"{label}: {text}")
+    if not found.versions.torch:
+        outline("torch: not installed, so nothing can be measured; everything else works")
+        outline_command("get it", 'pip install "esper-agents[torch]"', 1)
     echo()
     for each in found.problems:
         outline(f"wrong: {each.problem}")
@@ -64,11 +66,12 @@ def _facts(found: Checkup) -> Iterator[tuple[str, str]]:
     versions, folder = found.versions, found.folder
     yield "esper-agents", versions.esper_agents or "not installed as a package"
     yield "python", f"{versions.python}, {versions.interpreter}"
-    yield "torch", versions.torch or f"not installed; nothing can be measured without it: {_GET_TORCH}"
+    if versions.torch:
+        yield "torch", versions.torch
     yield "git", versions.git or "not found"
     yield "project", found.project
     yield "agents", f"{found.agents} can be given a task"
-    yield "views", f"{found.publishing.path}, because {found.publishing.because}"
+    yield "views", f"{found.publishing.folder}, because {found.publishing.because}"
     yield "data folder", f"{folder.path}, {_size(folder.free_bytes)} free"
     yield "database", f"{found.database.where}, {_database(found.database)}"
     if found.database.sessions is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import textwrap
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.cli.terminal import clean, echo, is_interactive, one_line, width
+from esper_agents.cli.terminal import NARROW, clean, echo, is_interactive, one_line, width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.session import Event
 
 _LABEL = 11
-_NARROW = 60
 
 
 def lines_of(event: Event, told: set[str]) -> list[tuple[str, str]]:
@@ -104,20 +105,29 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
 }
 
 
+# What a person copies: whole lines of it, and commands within a text.
+_WHOLE = frozenset(("next", "or", "project", "view"))
+_COMMAND = re.compile(r"`[^`]+`|\besper [a-z]+ [^;]*$")
+_GLUE = "\0"
+
+
 def say(label: str, text: str) -> None:
-    """Print one labelled line, wrapped to the terminal."""
+    """Print one labelled line, wrapped to the terminal, but never inside a path or a command."""
     columns = width()
-    is_narrow = columns < _NARROW
+    is_narrow = columns < NARROW
     start = f"{label}: " if is_narrow and label else "" if is_narrow else f"{label:<{_LABEL}}"
+    if label in _WHOLE:
+        echo(start + one_line(text))
+        return
     wrapped = textwrap.TextWrapper(
         columns,
         initial_indent=start,
         subsequent_indent="" if is_narrow else " " * _LABEL,
-        # Paths and commands stay whole, so that they can be copied.
         break_long_words=False,
         break_on_hyphens=False,
     )
-    echo(wrapped.fill(clean(text)))
+    glued = _COMMAND.sub(lambda found: found[0].replace(" ", _GLUE), clean(text))
+    echo(wrapped.fill(glued).replace(_GLUE, " "))
 
 
 class Narrator:
@@ -132,6 +142,8 @@ class Narrator:
         """Tell one row."""
         for label, text in lines_of(event, self._told):
             say(label, text)
+        # Into a pipe as well: a log that is written along with the run shows how far it is.
+        sys.stdout.flush()
         self._update(doing(event))
 
 
@@ -143,5 +155,5 @@ def narrator() -> Iterator[Narrator]:
         return
     from rich.console import Console
 
-    with Console(markup=False, highlight=False).status("starting") as status:
+    with Console(markup=False, highlight=False, soft_wrap=True).status("starting") as status:
         yield Narrator(lambda text: status.update(text or "working"))

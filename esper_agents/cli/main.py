@@ -6,13 +6,14 @@ import importlib
 import os
 import pkgutil
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 import esper_agents.cli
 from esper_agents.cli.terminal import echo, one_line, report
-from esper_agents.errors import EsperError, ExitCode, UsageError
+from esper_agents.errors import EsperError, ExitCode, StorageError, UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,11 +39,9 @@ def build() -> typer.Typer:
 def main() -> None:
     """Run the command line and exit with the code of `errors.ExitCode` that fits."""
     sys.excepthook = _last_words
+    _open_closed_streams()
     try:
-        # Not the Typer object itself: calling that puts its own excepthook in place of ours.
-        command = typer.main.get_command(build())
-        _keep_examples(command)
-        sys.exit(command(standalone_mode=False))
+        sys.exit(_run())
     except EsperError as error:
         report(error)
         sys.exit(error.exit_code)
@@ -53,9 +52,39 @@ def main() -> None:
         report(UsageError("interrupted; every finished step is recorded", remedy="go on with `esper resume`"))
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # The reader went away, as `head` does: not our failure, and nothing may be written any more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader went away, as `head` does: not our failure.
+        _give_up_output()
         sys.exit(ExitCode.DONE)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _give_up_output()
+        report(StorageError(f"the output cannot be written: {error.strerror}", remedy="write it where there is room"))
+        sys.exit(ExitCode.FAILED)
+
+
+def _open_closed_streams() -> None:
+    """Give streams that the caller has closed somewhere to go: the next file to be opened would take their place."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
+
+
+def _run() -> Any:
+    # Not the Typer object itself: calling that puts its own excepthook in place of ours.
+    command = typer.main.get_command(build())
+    _keep_examples(command)
+    code = command(standalone_mode=False)
+    sys.stdout.flush()
+    if code == ExitCode.INTERRUPTED:
+        # What Typer makes of Ctrl-C, without a word.
+        raise KeyboardInterrupt
+    return code
+
+
+def _give_up_output() -> None:
+    """Let nothing be written to standard output any more, not even what is still to be flushed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _keep_examples(command: object) -> None:

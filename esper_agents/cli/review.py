@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live import say
-from esper_agents.cli.terminal import echo, echo_json
+from esper_agents.cli.terminal import echo, echo_json, table
 from esper_agents.domain.finding import Category, Severity, counted
 from esper_agents.errors import ExitCode, UsageError
 
@@ -31,11 +31,14 @@ def review(
         Severity, typer.Option(help="Exit with 3 when something at least this severe is found.")
     ] = Severity.CRITICAL,
     explain: Annotated[str, typer.Option(metavar="CODE", help="Print the page of a rule.")] = "",
+    list_rules: Annotated[bool, typer.Option("--list-rules", help="Print the rules there are.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Review Python files for what goes wrong in PyTorch code, without running them.
 
-    It forms no judgement and issues no certificate: for those, submit a task.
+    It forms no judgement and issues no certificate: for those, submit a task. Name all files that belong together:
+    callers and callees are looked at across them. Exits with 3 when something at the level of --fail-on is found, and
+    with 4 when not one of the files could be read.
 
     Examples:
       esper review train.py model.py
@@ -49,6 +52,9 @@ def review(
     if explain:
         echo(page_of(explain))
         return
+    if list_rules:
+        _print_rules()
+        return
     if not paths:
         raise UsageError("no path was named", remedy="esper review train.py")
     root = Path(find_project(paths, Path.cwd()).root)
@@ -59,6 +65,15 @@ def review(
         _print(report)
     if any(_ORDER[claim.severity] <= _ORDER[fail_on] for claim in report.claims):
         raise typer.Exit(ExitCode.AGAINST)
+    if not report.examined:
+        raise typer.Exit(ExitCode.UNDECIDED)
+
+
+def _print_rules() -> None:
+    from esper_agents.review.catalogue import catalogue
+
+    rows = [(rule.code, rule.name, str(rule.severity), str(rule.category)) for rule in catalogue()]
+    table(("code", "name", "severity", "category"), rows)
 
 
 _ORDER = {severity: number for number, severity in enumerate(Severity)}

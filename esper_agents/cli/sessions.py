@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live import lines_of, say
-from esper_agents.cli.terminal import echo, echo_json, short, table
+from esper_agents.cli.outline import outline
+from esper_agents.cli.terminal import echo, echo_json, short
 from esper_agents.domain.session import SessionState
 
 if TYPE_CHECKING:
@@ -43,11 +44,12 @@ def list_sessions(
     found = asyncio.run(_list(project, limit))
     if as_json:
         echo_json([asdict(each) for each in found])
-    elif not found:
+        return
+    if not found:
         echo('no sessions yet; begin with: esper submit "review this training code" train.py')
-    else:
-        rows = [(short(each.id), each.changed_at[:19], _state(each), each.agent, each.request) for each in found]
-        table(("session", "changed", "state", "agent", "request"), rows)
+    for each in found:
+        outline(f"{short(each.id)} {each.changed_at[:16].replace('T', ' ')} {_state(each)}")
+        outline(f"{each.agent or 'nobody'}: {each.request}", 1)
 
 
 @sessions_app.command()

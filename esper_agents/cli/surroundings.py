@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from esper_agents.domain.project import Project
 
 _TIMEOUT_S = 30
 
@@ -52,19 +44,6 @@ class Folder:
     free_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Publishing:
-    """Where views are published.
-
-    Attributes:
-        path: The folder.
-        because: Why there.
-    """
-
-    path: str
-    because: str
-
-
 def find_versions() -> Versions:
     """Return what is installed."""
     return Versions(
@@ -77,6 +56,8 @@ def find_versions() -> Versions:
 
 
 def _installed(distribution: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -84,6 +65,8 @@ def _installed(distribution: str) -> str:
 
 
 def _git_version() -> str:
+    import subprocess
+
     try:
         done = subprocess.run(["git", "--version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -98,6 +81,8 @@ def look_at_folder(path: Path) -> Folder:
 
 
 def _is_writable(folder: Path) -> bool:
+    import tempfile
+
     try:
         # Permissions do not tell of a full disk, a quota or a disk that has become read-only: writing does.
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -108,32 +93,12 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _free_bytes(there: Path) -> int:
+    import shutil
+
     try:
         return shutil.disk_usage(there).free
     except OSError:
         return 0
-
-
-def find_publishing(project: Project, home: Path) -> Publishing:
-    """Return where a project's views are published unless a task says otherwise, and why there.
-
-    Args:
-        project: The project.
-        home: The folder that the program keeps its things in.
-    """
-    from esper_agents.tools.git import PUBLISHED
-
-    wanted = Path(project.root, PUBLISHED)
-    there = _nearest(wanted)
-    if not project.is_git:
-        reason = "the project is not under git"
-    elif not Path(os.path.realpath(wanted)).is_relative_to(project.root):
-        reason = f"{PUBLISHED} leads out of the project"
-    elif not os.access(there, os.W_OK):
-        reason = f"{there} cannot be written"
-    else:
-        return Publishing(str(wanted), "the project is ours to write")
-    return Publishing(str(home / "published"), reason)
 
 
 def _nearest(path: Path) -> Path:

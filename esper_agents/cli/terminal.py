@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import unicodedata
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from esper_agents.errors import EsperError
 
 _SHORT = 12
+# Fewer columns than this are too few for columns of our own.
+NARROW = 60
 _KEPT = frozenset("\n\t")
 # Control, format (bidi, zero width), surrogate and line-separator characters can all rewrite what a person sees.
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
@@ -71,13 +74,20 @@ def echo_json(value: Any) -> None:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table that wraps its cells to the width of the terminal."""
+    """Print a table that wraps its cells to the width of the terminal, on a narrow one a line for each cell."""
+    if width() < NARROW:
+        for row in rows:
+            for header, cell in zip(headers, row, strict=True):
+                echo(fill(f"{header}: {one_line(cell)}", width(), break_long_words=False, break_on_hyphens=False))
+            echo()
+        return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
-    drawn = Table(*headers, box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    # The first column is what a row is called by: it stays whole.
+    drawn = Table(Column(headers[0], no_wrap=True), *headers[1:], box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for row in rows:
         drawn.add_row(*(Text(one_line(cell), overflow="fold") for cell in row))
     Console(width=width(), markup=False, highlight=False).print(drawn)

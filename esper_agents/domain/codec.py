@@ -57,6 +57,11 @@ def checked(shape: type[T], thing: T) -> T:
     return decode(shape, encode(thing, shape))
 
 
+def carried(text: str) -> str:
+    r"""Return text as UTF-8 can carry it: what the system handed over undecoded is shown as `\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def canonical(value: JsonObject | Sequence[Any]) -> bytes:
     """Return JSON bytes that equal values share: sorted members, no spaces, UTF-8.
 

@@ -98,9 +98,10 @@ def _result(move: Move, turn: OpenTurn) -> TurnResult | None:
         case UseTools():
             reports = tuple(turn.calls[n].report for n in sorted(turn.calls))
             done = tuple(report for report in reports if report)
-            return done if len(done) == len(move.calls) else None
+            return done if done and len(done) == len(move.calls) else None
         case Ask():
-            return turn.call(0).answer
+            asked = turn.calls.get(0)
+            return asked.answer if asked else None
         case Consult():
             return turn.child.answer if turn.child else None
         case HandOff() | Conclude():

@@ -28,7 +28,8 @@ def refused_hop(history: History, receiver: str, known: Collection[str]) -> str:
         return f"{receiver} cannot hand off to itself"
     if len(history.handoffs) >= MOST_HOPS:
         return f"the task has been handed off {MOST_HOPS} times, which is the most"
-    last = max((each.number for each in history.frames if each.opened.agent.name == receiver), default=0)
+    had = [each.number for each in history.frames if each.opened.agent.name == receiver and not each.opened.parent]
+    last = max(had, default=0)
     if last and not _has_progressed(history, since=last):
         return f"{receiver} has had the task, and nothing new was found or measured since"
     return ""

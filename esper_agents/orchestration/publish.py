@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from esper_agents.certificates.archive import Entry
+    from esper_agents.domain.project import Project
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.store import Store
 
@@ -52,17 +54,48 @@ def record_path(view: Path) -> Path:
 
 
 def _folder(workshop: Workshop, agent: str) -> Path:
-    """Return the folder of an agent's documents: the project's where it is ours to write, else the program's own.
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".")
+    return place_of(workshop.project, workshop.home, name, into_project=workshop.publish).folder
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingPlace:
+    """Where documents are published.
+
+    Attributes:
+        folder: The folder.
+        because: Why there.
+    """
+
+    folder: Path
+    because: str
+
+
+def place_of(project: Project, home: Path, name: str = "", *, into_project: bool = True) -> PublishingPlace:
+    """Return where an agent's documents are published: in the project where it is ours to write, else in the home.
 
     It is ours in a git work tree that can be written and whose folder does not lead elsewhere by a symbolic link.
+
+    Args:
+        project: The project.
+        home: The folder that the program keeps the project's things in.
+        name: The agent's folder; empty for the folder of all agents.
+        into_project: Whether the person wants it in the project.
     """
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".")
-    root = Path(workshop.project.root)
+    root = Path(project.root)
     wanted = root / PUBLISHED / name
-    is_inside = (wanted / "certificates").resolve().is_relative_to(root.resolve())
-    if workshop.publish and workshop.project.is_git and is_inside and os.access(_existing(wanted), os.W_OK):
-        return wanted
-    return workshop.home / "published" / name
+    nearest = _existing(wanted)
+    if not into_project:
+        reason = "you asked for the data folder"
+    elif not project.is_git:
+        reason = "the project is not under git"
+    elif not (wanted / "certificates").resolve().is_relative_to(root.resolve()):
+        reason = f"{PUBLISHED} leads out of the project"
+    elif not (nearest.is_dir() and os.access(nearest, os.W_OK)):
+        reason = f"{nearest} cannot be written"
+    else:
+        return PublishingPlace(wanted, "the project is ours to write")
+    return PublishingPlace(home / "published" / name, reason)
 
 
 def _existing(path: Path) -> Path:

@@ -62,7 +62,8 @@ class PlaybookReasoner:
         try:
             return next(self._generator) if after is None else self._generator.send(result)
         except StopIteration as end:
-            if isinstance(result, Refusal) and after == end.value:
+            # A generator that has returned its conclusion has nothing more to say when that is refused.
+            if isinstance(result, Refusal) and isinstance(after, Conclude) and end.value is None:
                 raise DriftError(
                     f"the playbook of {self._name!r} insists on a conclusion that was refused: {result.reasons[0]}",
                     remedy="report this as a defect of the playbook",

@@ -201,6 +201,8 @@ class _Pass:
     def _match(self, node: ast.Match) -> None:
         self._expression(node.subject, node)
         for case in node.cases:
+            if case.guard is not None:
+                self._expression(case.guard, node)
             self._nested(self._open(case, BlockKind.CASE), case.body)
 
     def _assign(self, node: ast.Assign) -> None:

@@ -35,7 +35,7 @@ def catalogue(extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:
     found: dict[str, Rule] = {}
     for rule in (*_installed(), *(rule for module in extra for rule in _rules_of(module))):
         if (other := found.get(rule.code)) is not None and type(other) is not type(rule):
-            where = inspect.getsourcefile(type(rule)) or type(rule).__module__
+            where = type(rule).__module__
             raise DefinitionError(
                 where, f"code {rule.code} is taken by {other.name}", remedy="give the rule another code"
             )

@@ -84,7 +84,7 @@ def _functions_compiled(call: Call, index: ProjectIndex) -> Iterator[Function]:
     if call.name == "torch.compile" and call.node.args:
         yield from _behind(call.node.args[0], call, index)
     elif call.receiver and isinstance(call.node.func, ast.Attribute) and not call.name.startswith("torch."):
-        owner = index.class_made_by(call.node.func.value, call.function, call.line)
+        owner = index.class_of(call.node.func.value, call.function, call.line)
         forward = index.method(owner, "forward") if owner is not None and index.is_module(owner) else None
         if forward is not None:
             yield forward
@@ -93,7 +93,7 @@ def _functions_compiled(call: Call, index: ProjectIndex) -> Iterator[Function]:
 def _behind(value: ast.expr, call: Call, index: ProjectIndex) -> Iterator[Function]:
     """Yield the function that an expression names, or the `forward` of the module it holds."""
     for origin in index.origins(value, call.function, call.line):
-        owner = index.class_made_by(origin.value, origin.function, origin.line)
+        owner = index.class_of(origin.value, origin.function, origin.line)
         path = dotted(origin.value)
         method = _method(origin.value, origin.function, origin.line, index)
         found = (
@@ -110,7 +110,7 @@ def _behind(value: ast.expr, call: Call, index: ProjectIndex) -> Iterator[Functi
 def _method(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> Function | None:
     if not isinstance(value, ast.Attribute):
         return None
-    owner = index.class_made_by(value.value, function, line)
+    owner = index.class_of(value.value, function, line)
     return index.method(owner, value.attr) if owner is not None else None
 
 

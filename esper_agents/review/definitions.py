@@ -25,6 +25,7 @@ class Definitions:
 
     def __init__(self, files: Sequence[FileTables]) -> None:
         self.files = {file.path: file for file in files}
+        self._ancestors: dict[Class, tuple[list[Class], set[str]]] = {}
 
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
@@ -53,9 +54,18 @@ class Definitions:
         return found
 
     def calls_ending(self, *tails: str) -> Iterator[Call]:
-        """Yield the calls of all files whose last name is one of `tails`."""
+        """Yield the calls of all files whose last name is one of `tails`, name by name, in order of files."""
+        for tail in tails:
+            yield from self._calls.get(tail, ())
+
+    @cached_property
+    def _calls(self) -> dict[str, list[Call]]:
+        """Calls of all files by last name, in order of files."""
+        found: dict[str, list[Call]] = {}
         for file in self.files.values():
-            yield from file.calls_ending(*tails)
+            for tail, calls in file.by_tail.items():
+                found.setdefault(tail, []).extend(calls)
+        return found
 
     def module(self, name: str) -> FileTables | None:
         """Return the file that an imported module's name means; `train` also means `src/train.py`."""
@@ -90,6 +100,11 @@ class Definitions:
 
     def ancestors(self, owner: Class) -> tuple[list[Class], set[str]]:
         """Return a class with its bases in these files, nearest first, and the paths of those outside them."""
+        if owner not in self._ancestors:
+            self._ancestors[owner] = self._find_ancestors(owner)
+        return self._ancestors[owner]
+
+    def _find_ancestors(self, owner: Class) -> tuple[list[Class], set[str]]:
         inside, outside = [owner], set[str]()
         for each in inside:
             for base in each.bases:

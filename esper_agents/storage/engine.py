@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, create_engine, event, make_url
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from esper_agents.errors import StorageError, UsageError
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _BUSY_TIMEOUT_S = 30
 WRITES = "esper_writes"
+_SPOKEN = ("sqlite", "postgresql")
+_SET_IT = "set it to postgresql://user@host/name, or unset it"
 
 
 def database_url(default_file: Path) -> URL:
@@ -32,10 +34,13 @@ def database_url(default_file: Path) -> URL:
     if not text:
         return URL.create("sqlite", database=str(default_file))
     try:
-        return make_url(text)
+        url = make_url(text)
+        known = url.get_backend_name() in _SPOKEN
     except SQLAlchemyError as error:
-        problem = "ESPER_DATABASE_URL is not a database URL"
-        raise UsageError(problem, remedy="set it to postgresql://user@host/name, or unset it") from error
+        raise UsageError("ESPER_DATABASE_URL is not a database URL", remedy=_SET_IT) from error
+    if not known:
+        raise UsageError(f"ESPER_DATABASE_URL names a {url.get_backend_name()!r} database", remedy=_SET_IT)
+    return url
 
 
 def open_engine(url: URL) -> Engine:
@@ -43,9 +48,16 @@ def open_engine(url: URL) -> Engine:
 
     Write transactions on SQLite begin IMMEDIATE: a deferred one that turns into a writer fails at once,
     whatever the timeout.
+
+    Raises:
+        UsageError: The driver of the database is not installed.
     """
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
+        try:
+            return create_engine(url, pool_pre_ping=True)
+        except (ImportError, NoSuchModuleError) as error:
+            problem = f"the driver of {url.drivername!r} is not installed"
+            raise UsageError(problem, remedy='pip install "esper-agents[postgresql]"') from error
     engine = create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_S})
 
     @event.listens_for(engine, "connect")

@@ -82,7 +82,11 @@ class Store:
             if url.get_backend_name() == "sqlite" and url.database:
                 _make_private_folder(url.database)
             self._engine = open_engine(url)
-            ensure_schema(self._engine)
+            try:
+                ensure_schema(self._engine)
+            except BaseException:
+                self._engine.dispose()
+                raise
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

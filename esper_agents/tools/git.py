@@ -2,31 +2,72 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from esper_agents.domain.codec import carried
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.project import Project, Revision
 from esper_agents.errors import InputFileError, UsageError
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PUBLISHED = "docs/ai/agents"
 _TIMEOUT_S = 30
+# Submodules are not looked into: they have settings of their own.
+_STATUS = (
+    *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"),
+    *("--", ".", f":(exclude){PUBLISHED}"),
+)
 # A reviewed repository may carry configuration of its own; none of it may start a program.
 _INERT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat")
 
 
-def _git(root: Path, *arguments: str) -> str | None:
-    """Return what git prints, or None where it fails or is not installed."""
+# What makes git look at another repository than the one it is asked about; hooks of git set these.
+_ELSEWHERE = frozenset(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"))
+_FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
+
+
+def _git(root: Path, *arguments: str, emptied: Sequence[str] = ()) -> str | None:
+    """Return what git prints, or None where it fails or is not installed; settings that are emptied do nothing."""
     command = ["git", *_INERT, "--no-optional-locks", "-C", str(root), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
+        # A session of its own: Ctrl-C is for us, and a git that died of it would be taken for "not under git".
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            start_new_session=True,
+            env=_environment(emptied),
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
+    # What is not UTF-8 is shown escaped: it goes into the ledger, and no path of a project may be so.
+    return done.stdout.decode("utf-8", "backslashreplace") if done.returncode == 0 else None
+
+
+def _environment(emptied: Sequence[str]) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if name not in _ELSEWHERE}
+    first = int(kept.get("GIT_CONFIG_COUNT") or 0)
+    # Not `-c`: the name of a filter may hold `=`.
+    for number, name in enumerate(emptied, first):
+        kept |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": ""}
+    return kept | {"GIT_CONFIG_COUNT": str(first + len(emptied))}
+
+
+def _filters(root: Path) -> list[str]:
+    """Return the settings by which the repository itself names programs to run on its files; the user's own stand."""
+    said = (_git(root, "config", "-z", "--show-scope", "--name-only", "--get-regexp", _FILTERS) or "").split("\0")
+    return [name for scope, name in zip(said[::2], said[1::2], strict=False) if scope in {"local", "worktree"}]
 
 
 def find_project(paths: list[Path], here: Path) -> Project:
@@ -37,12 +78,15 @@ def find_project(paths: list[Path], here: Path) -> Project:
         here: The working folder.
 
     Raises:
-        InputFileError: A path does not exist.
+        InputFileError: A path does not exist, or its name is not UTF-8.
         UsageError: The paths belong to two projects.
     """
     for path in paths:
         if not (here / path).exists():
             raise InputFileError(str(path), "no such file or folder", remedy="correct the path")
+    for path in paths or [here]:
+        if carried(whole := str((here / path).resolve())) != whole:
+            raise InputFileError(str(path), "its name is not UTF-8", remedy="rename it, or the folder that is not")
     roots = {_root_of((here / path).resolve(), here.resolve()) for path in paths or [here]}
     outermost = min(roots, key=lambda each: len(each.parts))
     strangers = sorted(str(each) for each in roots if not each.is_relative_to(outermost))
@@ -58,7 +102,9 @@ def find_project(paths: list[Path], here: Path) -> Project:
 
 def _toplevel(folder: Path) -> Path | None:
     found = _git(folder, "rev-parse", "--show-toplevel")
-    return Path(found.rstrip("\n")).resolve() if found and found.strip() else None
+    top = Path(found.rstrip("\n")).resolve() if found and found.strip() else None
+    # A repository may claim any folder for its work tree; only one that we are in is ours.
+    return top if top is not None and folder.resolve().is_relative_to(top) else None
 
 
 def _root_of(path: Path, here: Path) -> Path:
@@ -72,7 +118,7 @@ def _root_of(path: Path, here: Path) -> Path:
 
 def revision(root: Path) -> Revision:
     """Return what git knows of a project now; our own published files do not count as changes."""
-    status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=normal")
+    status = _git(root, *_STATUS, emptied=_filters(root))
     if status is None or _toplevel(root) != root.resolve():
         return Revision("", "", "", "", is_git=False, dirty=())
     return Revision(
@@ -81,7 +127,7 @@ def revision(root: Path) -> Revision:
         branch=_word(root, "symbolic-ref", "--short", "-q", "HEAD"),
         remote=_without_credentials(_word(root, "config", "--get", "remote.origin.url")),
         is_git=True,
-        dirty=tuple(sorted(path for path in _changed(status) if not _is_ours(path))),
+        dirty=tuple(sorted(_changed(status))),
     )
 
 
@@ -100,10 +146,6 @@ def _changed(status: str) -> list[str]:
         if entry[0] in "RC":
             next(fields, None)
     return paths
-
-
-def _is_ours(path: str) -> bool:
-    return path.startswith(f"{PUBLISHED}/") or f"{PUBLISHED}/".startswith(path)
 
 
 def _without_credentials(remote: str) -> str:

@@ -19,7 +19,7 @@ _MOST_LINES = 400
 def _rerun(arguments: JsonObject) -> str:
     first = int(arguments.get("first_line", 1))
     last = int(arguments.get("last_line", 0)) or first + _MOST_LINES - 1
-    return f"sed -n {first},{last}p {quote(str(arguments['path']))}"
+    return f"sed -n {first},{last}p -- {quote(str(arguments['path']))}"
 
 
 @tool("read-file", risk=Risk.LOW, repeatable=True, rerun=_rerun)

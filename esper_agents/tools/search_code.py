@@ -5,8 +5,9 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.evidence import Risk, source_file
+from esper_agents.domain.evidence import Risk
 from esper_agents.review.discover import discover
+from esper_agents.review.source import Source, read
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ _LONGEST_LINE = 300
     risk=Risk.LOW,
     repeatable=True,
     rerun=lambda arguments: " ".join(
-        ("grep -rnF --include='*.py' -e", *(quote(str(each)) for each in (arguments["text"], *arguments["paths"])))
+        (
+            *("grep -rnF --include='*.py' -e", quote(str(arguments["text"])), "--"),
+            *(quote(str(each)) for each in arguments["paths"]),
+        )
     ),
 )
 async def search_code(context: ToolContext, text: str, paths: list[str]) -> ToolResult:
@@ -35,14 +39,13 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
     hits: list[dict[str, str | int]] = []
     examined: list[SourceFile] = []
     for candidate in discover(context.root, [context.inside(path) for path in paths]):
-        data = candidate.file.read_bytes()
-        if text.encode() not in data:
+        source = read(candidate.file, candidate.path)
+        if not isinstance(source, Source) or text not in source.text:
             continue
-        name = candidate.path
-        examined.append(source_file(name, data))
-        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        examined.append(source.record)
+        for number, line in enumerate(source.text.splitlines(), 1):
             if text in line and len(hits) < _MOST_HITS:
-                hits.append({"path": name, "line": number, "text": line.strip()[:_LONGEST_LINE]})
+                hits.append({"path": candidate.path, "line": number, "text": line.strip()[:_LONGEST_LINE]})
     summary = f"no line holds {text!r}"
     if hits:
         found = "1 line holds" if len(hits) == 1 else f"{len(hits)} lines hold"

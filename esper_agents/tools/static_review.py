@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _rerun(arguments: JsonObject) -> str:
-    wanted = "".join(f" --category {quote(str(each))}" for each in arguments.get("categories", ()))
+    wanted = "".join(f" --category {quote(str(each))}" for each in arguments.get("categories") or ())
     return f"esper review{wanted} -- " + " ".join(quote(str(each)) for each in arguments["paths"])
 
 

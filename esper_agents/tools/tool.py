@@ -41,10 +41,14 @@ class ToolContext:
         Raises:
             EvidenceError: It is not there, or it lies outside the project, symbolic links followed.
         """
-        target = (self.root / PurePosixPath(path)).resolve()
+        try:
+            target = (self.root / PurePosixPath(path)).resolve()
+            is_there = target.exists()
+        except (OSError, RuntimeError, ValueError) as error:  # too long, a circle of links, a zero byte
+            raise EvidenceError(f"{path[:200]!r} can be no path", remedy="name a path that exists") from error
         if not target.is_relative_to(self.root.resolve()):
             raise EvidenceError(f"{path!r} lies outside the project", remedy="name a path inside the project")
-        if not target.exists():
+        if not is_there:
             raise EvidenceError(f"there is no {path!r} in the project", remedy="name a path that exists")
         return target
 

@@ -61,7 +61,7 @@ ATTACKS = [
     "| --- |",
     "@|",
     "`a|b`",
-    "`a`https://b.c`d`",
+    "`a`b`c@d",
     "x7:white_check_mark:",
     "\xa0x",
     "`a\\\\|b`",

@@ -13,7 +13,7 @@ from certificate_samples import certificate, critical, every_text, evidence, fin
 from esper_agents.certificates.render import render_markdown, render_text
 from esper_agents.certificates.statement import digest_of, statement
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.finding import Location
+from esper_agents.domain.finding import Confidence, Location
 from esper_agents.domain.status import Status
 from esper_agents.errors import IntegrityError
 
@@ -73,6 +73,21 @@ def test_the_sections_stand_in_the_order_that_readers_know():
         "## EVIDENCE",
         "## SIGNATURE",
     ]
+
+
+@pytest.mark.parametrize(
+    ("made", "overall"),
+    [
+        (certificate(), "Moderate, what was looked for was not found, which is no proof that nothing is wrong"),
+        (of_status(Status.NEEDS_FURTHER_REVIEW), "Insufficient Data, nothing was examined"),
+        (
+            certificate(findings=(critical(1), finding(2, confidence=Confidence.LOW))),
+            "Low, the least certain of 2 critical findings and warnings",
+        ),
+    ],
+)
+def test_the_overall_confidence_is_that_of_the_least_certain_part(made, overall):
+    assert f"- Overall: {overall}\n" in render_markdown(statement(made))
 
 
 def test_there_is_no_handoff_chain_where_nobody_handed_off():

@@ -5,14 +5,15 @@ from dataclasses import replace
 from hashlib import sha256
 
 import pytest
-from certificate_samples import certificate, critical, every_text, evidence, finding, full, of_status, source
+from certificate_samples import TRAIN, certificate, critical, every_text, evidence, finding, full, of_status, source
+from hypothesis import given
+from hypothesis import strategies as st
 
 from esper_agents.certificates.policy import policy_text
 from esper_agents.certificates.render import layout, render_markdown
 from esper_agents.certificates.statement import normal, parse, statement
 from esper_agents.certificates.verify import Outcome, verify_statement, verify_view
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
-from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Location
 from esper_agents.domain.move import RiskAssessment
 from esper_agents.domain.status import Kind, Stance, Status
@@ -188,9 +189,9 @@ def test_a_finding_without_evidence_on_record_fails():
 
 def test_a_file_that_no_completed_call_read_fails():
     made = certificate(examined=(source(), source("b.py")))
-    assert failing(made)["evidence"] == "no completed call read b.py"
+    assert failing(made)["evidence"] == "no call on record read b.py"
     other = certificate(examined=(replace(source(), sha256="0" * 64),))
-    assert failing(other)["evidence"] == "no completed call read examples/train.py"
+    assert failing(other)["evidence"] == "no call on record read examples/train.py"
 
 
 def test_a_long_list_of_problems_is_cut():
@@ -213,6 +214,14 @@ def test_a_status_changed_in_the_bytes_is_found():
     assert outcomes(verify_statement(data, POLICY))["verdict"] is Outcome.FAILS
 
 
-def test_an_evidence_that_was_not_complete_reads_nothing():
-    made = certificate(evidence=(evidence(outcome=CallOutcome.FAILED),))
-    assert failing(made) == {"evidence": "no completed call read examples/train.py"}
+def test_a_file_that_changed_under_the_session_may_be_cited_in_either_state():
+    longer = source(text=TRAIN + "# more\n" * 5)
+    for files in ((source(), longer), (longer, source())):
+        cited = finding(location=Location("examples/train.py", 14))
+        made = certificate(evidence=(evidence(examined=files),), examined=files, findings=(cited,))
+        assert failing(made) == {}
+
+
+@given(st.permutations([critical(1), critical(2), finding(3), critical(4), critical(5), finding(6)]))
+def test_the_order_in_which_findings_were_recorded_does_not_matter(findings):
+    assert failing(replace(certificate(findings=findings), findings=tuple(reversed(findings)))) == {}

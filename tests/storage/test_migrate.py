@@ -24,9 +24,9 @@ def config(connection):
 
 
 @pytest.fixture
-def engine(database):
-    Store(database).close()
-    opened = open_engine(database)
+def engine(empty_database):
+    Store(empty_database).close()
+    opened = open_engine(empty_database)
     yield opened
     opened.dispose()
 
@@ -50,12 +50,12 @@ def test_head_names_the_newest_migration():
     assert ScriptDirectory(str(data_folder("alembic"))).get_heads() == [HEAD]
 
 
-def test_a_database_in_its_newest_shape_is_left_alone(engine, database, monkeypatch):
+def test_a_database_in_its_newest_shape_is_left_alone(engine, empty_database, monkeypatch):
     def untouched(_connection):
         raise AssertionError("it was migrated again")
 
     monkeypatch.setattr(migrate, "upgrade", untouched)
-    Store(database).close()
+    Store(empty_database).close()
 
 
 OPEN = """
@@ -70,8 +70,8 @@ Store(make_url(sys.argv[1])).close()
 """
 
 
-def test_processes_that_start_at_once_on_an_empty_database_wait_for_one_another(database):
-    url = database.render_as_string(hide_password=False)
+def test_processes_that_start_at_once_on_an_empty_database_wait_for_one_another(empty_database):
+    url = empty_database.render_as_string(hide_password=False)
     started = [
         subprocess.Popen([sys.executable, "-W", "error", "-c", OPEN, url], stdin=-1, stdout=-1, stderr=-1, text=True)
         for _ in range(4)
@@ -82,10 +82,11 @@ def test_processes_that_start_at_once_on_an_empty_database_wait_for_one_another(
         each.stdin.flush()
     said = [each.communicate() for each in started]
     assert [each.returncode for each in started] == [0] * 4, said
-    with open_engine(database).connect() as connection:
+    engine = open_engine(empty_database)
+    with engine.connect() as connection:
         assert migrate.version(connection) == HEAD
         assert connection.scalar(text("SELECT count(*) FROM alembic_version")) == 1
-        connection.engine.dispose()
+    engine.dispose()
 
 
 def set_version(engine, version):
@@ -93,10 +94,10 @@ def set_version(engine, version):
         connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
 
 
-def test_a_database_of_a_newer_esper_agents_is_refused_and_left_alone(engine, database):
+def test_a_database_of_a_newer_esper_agents_is_refused_and_left_alone(engine, empty_database):
     set_version(engine, "9999")
     with pytest.raises(NewerDatabaseError, match="has shape 9999, this esper-agents knows up to") as refused:
-        Store(database)
+        Store(empty_database)
     assert refused.value.remedy == "pip install --upgrade esper-agents"
     with engine.connect() as connection:
         assert migrate.version(connection) == "9999"
@@ -113,7 +114,7 @@ def test_an_older_shared_database_is_not_changed_without_being_asked(postgresql_
     engine.dispose()
 
 
-def test_a_migration_that_fails_leaves_nothing_behind(database, monkeypatch):
+def test_a_migration_that_fails_leaves_nothing_behind(empty_database, monkeypatch):
     plain = migrate.upgrade
 
     def broken(connection):
@@ -122,13 +123,13 @@ def test_a_migration_that_fails_leaves_nothing_behind(database, monkeypatch):
 
     monkeypatch.setattr(migrate, "upgrade", broken)
     with pytest.raises(StorageError, match="No space left"):
-        Store(database)
-    engine = open_engine(database)
+        Store(empty_database)
+    engine = open_engine(empty_database)
     with engine.connect() as connection:
         assert inspect(connection).get_table_names() == []
     engine.dispose()
     monkeypatch.setattr(migrate, "upgrade", plain)
-    Store(database).close()
+    Store(empty_database).close()
 
 
 def test_foreign_keys_hold(engine):
@@ -136,7 +137,16 @@ def test_foreign_keys_hold(engine):
 
     from esper_agents.storage.tables import ledger
 
-    row = {"session_id": "ses_none", "frame": 0, "step": 0, "call": 0, "kind": "submitted", "fence": 1, "at": "", "body": ""}
+    row = {
+        "session_id": "ses_none",
+        "frame": 0,
+        "step": 0,
+        "call": 0,
+        "kind": "submitted",
+        "fence": 1,
+        "at": "",
+        "body": "",
+    }
     with (
         pytest.raises(IntegrityError),
         engine.connect().execution_options(**{WRITES: True}) as connection,
@@ -145,16 +155,16 @@ def test_foreign_keys_hold(engine):
         connection.execute(ledger.insert().values(**row))
 
 
-def test_alembic_upgrades_a_shared_database_by_itself(database, monkeypatch):
+def test_alembic_upgrades_a_shared_database_by_itself(empty_database, monkeypatch):
     command = [sys.executable, "-m", "alembic", "upgrade", "head"]
     root = data_folder("alembic").parent
-    monkeypatch.setenv("ESPER_DATABASE_URL", database.render_as_string(hide_password=False))
-    if database.get_backend_name() == "sqlite":
+    monkeypatch.setenv("ESPER_DATABASE_URL", empty_database.render_as_string(hide_password=False))
+    if empty_database.get_backend_name() == "sqlite":
         from pathlib import Path
 
-        Path(database.database).parent.mkdir()
+        Path(empty_database.database).parent.mkdir()
     subprocess.run(command, cwd=root, check=True, capture_output=True)
-    engine = open_engine(database)
+    engine = open_engine(empty_database)
     with engine.connect() as connection:
         assert migrate.version(connection) == HEAD
     engine.dispose()

@@ -23,15 +23,16 @@ class AnomalyDetectionLeftOn(FileRule):
     """`torch.autograd.set_detect_anomaly(True)` or `detect_anomaly()` that no option turns off.
 
     ## Why it costs
-    Every backward operation is checked for NaN, which waits for the device, and every forward operation records a stack
-    trace. Training becomes several times slower. It is a tool for one debugging session.
+    Every backward operation is checked for NaN, which waits for the device, and every forward operation records a
+    stack trace. Training becomes several times slower. It is a tool for one debugging session.
 
     ## When it is right
-    While a NaN is hunted. Under an `if`, or with a variable as its argument, it counts as switched and is not reported;
-    nor is a `with` that holds no training loop.
+    While a NaN is hunted. Under an `if`, or with a variable as its argument, it counts as switched and is not
+    reported; nor is a `with` that holds no training loop.
 
-    ## Sources PyTorch documentation of `torch.autograd.detect_anomaly`, its warning; PyTorch performance tuning
-    guide, on disabling debugging interfaces.
+    ## Sources
+    PyTorch documentation of `torch.autograd.detect_anomaly`, its warning; PyTorch performance tuning guide, on
+    disabling debugging interfaces.
     """
 
     code, name = "ESP404", "anomaly-detection-left-on"

@@ -20,9 +20,10 @@ _CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
 class ClippingOfScaledGradients(Rule):
     """Gradient clipping between `scaler.scale(loss).backward()` and `scaler.step(...)` without `scaler.unscale_(...)`.
 
-    ## Why it costs The gradients still carry the loss scale, 65536 to begin with, so their norm is that much larger.
-    Clipped to 1.0 and unscaled afterwards, they are up to 65536 times too small: training all but stops, and the
-    harder the scale works, the more.
+    ## Why it costs
+    The gradients still carry the loss scale, 65536 to begin with, so their norm is that much larger. Clipped to 1.0
+    and unscaled afterwards, they are up to 65536 times too small: training all but stops, and the harder the scale
+    works, the more.
 
     ## When it is right
     Never on purpose. Where `unscale_` is called in a helper, the helper is looked into.

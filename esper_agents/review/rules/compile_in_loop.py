@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class CompileInLoop(FileRule):
     """A `torch.compile` inside a loop, of something that the loop does not change.
 
-    ## Why it costs Each call makes a new compiled object with a cache of its own. Its first use traces, guards and
-    often compiles again: seconds to minutes in every round, for code that was already compiled.
+    ## Why it costs
+    Each call makes a new compiled object with a cache of its own. Its first use traces, guards and often compiles
+    again: seconds to minutes in every round, for code that was already compiled.
 
     ## When it is right
     The loop is over what is compiled, such as the layers of a model or several settings: then what is handed to

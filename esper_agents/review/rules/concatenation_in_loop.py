@@ -23,12 +23,13 @@ _JOINING = ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "t
 class ConcatenationInLoop(FileRule):
     """A `torch.cat` in a loop whose result replaces one of its own parts.
 
-    ## Why it costs Every round copies all that was gathered before: n rounds move on the order of n squared elements,
-    and both the old and the new tensor are alive at once. A list that is joined once after the loop moves every
-    element once.
+    ## Why it costs
+    Every round copies all that was gathered before: n rounds move on the order of n squared elements, and both the
+    old and the new tensor are alive at once. A list that is joined once after the loop moves every element once.
 
-    ## When it is right Each round needs what was gathered so far, as in generation token by token: a loop that reads
-    the tensor elsewhere is not reported, nor is one over a short literal range.
+    ## When it is right
+    Each round needs what was gathered so far, as in generation token by token: a loop that reads the tensor elsewhere
+    is not reported, nor is one over a short literal range.
 
     ## Sources
     PyTorch documentation of `torch.cat`, which returns a new tensor.

@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 class DataParallelWrapper(FileRule):
     """A model wrapped in `torch.nn.DataParallel`.
 
-    ## Why it costs One process drives all devices: it copies the model to each of them in every step, gathers all
-    outputs on the first, and its threads share one interpreter lock. PyTorch recommends `DistributedDataParallel`
-    even on a single machine.
+    ## Why it costs
+    One process drives all devices: it copies the model to each of them in every step, gathers all outputs on the
+    first, and its threads share one interpreter lock. PyTorch recommends `DistributedDataParallel` even on a single
+    machine.
 
     ## When it is right
     A notebook, or a quick evaluation on a machine with two devices, where starting several processes is not worth it.
 
     ## Sources
-    PyTorch documentation of `torch.nn.DataParallel`, its warning, and the note "Use nn.parallel.DistributedDataParallel
-    instead of multiprocessing or nn.DataParallel".
+    PyTorch documentation of `torch.nn.DataParallel`, its warning, and the note "Use
+    nn.parallel.DistributedDataParallel instead of multiprocessing or nn.DataParallel".
     """
 
     code, name = "ESP403", "data-parallel"

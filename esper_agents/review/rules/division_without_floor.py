@@ -26,13 +26,15 @@ _POSITIVE = frozenset({"exp", "softmax", "sigmoid", "softplus", "cosh"})
 class DivisionWithoutFloor(Rule):
     """A tensor divided by its own norm, standard deviation or sum, with nothing that keeps the divisor from zero.
 
-    ## Why it costs A padded row, an empty mask, a batch of equal values or of one: the divisor is zero and the result
-    NaN or infinite. One such value in a loss turns every weight to NaN in the next step. The standard deviation of a
-    single value is NaN by itself.
+    ## Why it costs
+    A padded row, an empty mask, a batch of equal values or of one: the divisor is zero and the result NaN or
+    infinite. One such value in a loss turns every weight to NaN in the next step. The standard deviation of a single
+    value is NaN by itself.
 
-    ## When it is right Something is added to the divisor, it is clamped, or the values are known to be positive
-    (`exp`, `softmax`). A test of the divisor round the division counts as well. Divisions of a reduction by a
-    reduction, such as a masked mean, are left alone, because masks are usually known not to be empty.
+    ## When it is right
+    Something is added to the divisor, it is clamped, or the values are known to be positive (`exp`, `softmax`). A
+    test of the divisor round the division counts as well. Divisions of a reduction by a reduction, such as a masked
+    mean, are left alone, because masks are usually known not to be empty.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.normalize`, which takes the larger of the norm and `eps`, and of

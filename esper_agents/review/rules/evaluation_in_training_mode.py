@@ -30,14 +30,14 @@ _BACKWARD = frozenset({"backward", "manual_backward"})
 class EvaluationInTrainingMode(Rule):
     """An evaluation whose model nobody has switched to evaluation mode, in a project that trains it.
 
-    ## Why it costs In training mode dropout goes on dropping, and batch normalisation uses the statistics of the
-    batch and updates its own with held-out data. The reported numbers are wrong, and the model is changed by being
-    measured.
+    ## Why it costs
+    In training mode dropout goes on dropping, and batch normalisation uses the statistics of the batch and updates
+    its own with held-out data. The reported numbers are wrong, and the model is changed by being measured.
 
-    ## When it is right The model has no layer that behaves differently, dropout is wanted at test time (Monte Carlo
-    dropout), or the switch is made elsewhere: `.eval()` and `.train(False)` are looked for in the function, in what
-    it calls and in its callers. A function that nothing in the reviewed files calls is not reported, because its
-    caller may switch.
+    ## When it is right
+    The model has no layer that behaves differently, dropout is wanted at test time (Monte Carlo dropout), or the
+    switch is made elsewhere: `.eval()` and `.train(False)` are looked for in the function, in what it calls and in
+    its callers. A function that nothing in the reviewed files calls is not reported, because its caller may switch.
 
     ## Sources
     PyTorch documentation of `torch.nn.Module.eval`; PyTorch notes, "Autograd mechanics", on evaluation mode.
@@ -115,8 +115,5 @@ def _is_explained(call: Call, index: ProjectIndex) -> bool:
     function = call.function
     if provides_evaluation(function, index) or runs_the_loop(function.file):
         return True
-    owners = [
-        index.class_made_by(origin.value, origin.function, origin.line)
-        for origin in index.origins(call.node.func, function, call.line)
-    ]
-    return any(owner is not None and not mode_changes_something(owner, index) for owner in owners)
+    owner = index.class_of(call.node.func, function, call.line)
+    return owner is not None and not mode_changes_something(owner, index)

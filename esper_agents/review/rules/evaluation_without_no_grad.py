@@ -35,18 +35,19 @@ _REMEDY = (
 class EvaluationWithoutNoGrad(Rule):
     """A loop that runs a model in evaluation mode while gradients are on, and never sends anything backward.
 
-    ## Why it costs `.eval()` changes layers, not autograd: every forward still saves its activations for a backward
-    that never comes. That costs about as much memory as training and slows evaluation; where outputs are gathered,
-    the graphs pile up as well.
+    ## Why it costs
+    `.eval()` changes layers, not autograd: every forward still saves its activations for a backward that never comes.
+    That costs about as much memory as training and slows evaluation; where outputs are gathered, the graphs pile up
+    as well.
 
-    ## When it is right Gradients are wanted in evaluation (saliency, adversarial inputs, second-order methods), or
-    somebody else turned them
-    off: a caller, a decorator, a context, `set_grad_enabled(False)`, frozen parameters, or the framework's own
-        validation hooks. All of these are looked for across the reviewed files.
+    ## When it is right
+    Gradients are wanted in evaluation (saliency, adversarial inputs, second-order methods), or somebody else turned
+    them off: a caller, a decorator, a context, `set_grad_enabled(False)`, frozen parameters, or the framework's own
+    validation hooks. All of these are looked for across the reviewed files.
 
     ## Sources
-    PyTorch notes, "Autograd mechanics": locally disabling gradient computation, and its table of `eval`, `no_grad` and
-    `inference_mode`.
+    PyTorch notes, "Autograd mechanics": locally disabling gradient computation, and its table of `eval`, `no_grad`
+    and `inference_mode`.
     """
 
     code, name = "ESP302", "evaluation-without-no-grad"

@@ -19,8 +19,8 @@ class GradientsZeroedInPlace(FileRule):
     """A `zero_grad(set_to_none=False)`.
 
     ## Why it costs
-    It writes zeros over every gradient and keeps their memory through the forward; the backward then adds to the zeros
-    instead of writing. The default, since torch 2.0, drops the gradients.
+    It writes zeros over every gradient and keeps their memory through the forward; the backward then adds to the
+    zeros instead of writing. The default, since torch 2.0, drops the gradients.
 
     ## When it is right
     Something reads `.grad` between the steps, or gradients must stay at one address (CUDA graphs captured by hand).

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.compiled import compiled_functions
-from esper_agents.review.conditions import tests_around
+from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.names import dotted, root_of, tail_of
 from esper_agents.review.rule import FOLLOWED, SEEN, Example, Rule
 from esper_agents.review.tables import BlockKind
@@ -44,9 +44,9 @@ class GraphBreak(Rule):
     At each of these the compiled graph ends, Python takes over, and a new graph begins: fusion stops there, and the
     overhead of two graphs replaces that of one. Under `fullgraph=True` it is an error instead.
 
-    ## When it is right The break is rare or cheap and known. Code under `torch.compiler.is_compiling()`, under a
-    debugging flag, in an `except`, or in a function marked `torch.compiler.disable` is not reported, nor is
-    `.numpy()`, which is traced.
+    ## When it is right
+    The break is rare or cheap and known. Code under `torch.compiler.is_compiling()`, under a debugging flag, in an
+    `except`, or in a function marked `torch.compiler.disable` is not reported, nor is `.numpy()`, which is traced.
 
     ## Sources
     PyTorch documentation of `torch.compile`, on graph breaks; each pattern was tried with torch 2.13.
@@ -133,7 +133,7 @@ def _asks_a_tensor(test: ast.expr, function: Function) -> bool:
     for each in ast.walk(test):
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _REDUCING:
             operand = each.args[0] if dotted(each.func.value) == "torch" and each.args else each.func.value
-            if root_of(dotted(operand)) in known and not _is_shape(operand):
+            if known & {root_of(path) for path in names_in(operand)} and not _is_shape(operand):
                 return True
     return False
 

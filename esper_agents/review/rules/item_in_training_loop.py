@@ -25,8 +25,8 @@ class ItemInTrainingLoop(Rule):
     """An `.item()`, `.tolist()`, `.cpu()` or `.numpy()` in every step of a loop that also calls `.backward()`.
 
     ## Why it costs
-    It copies a value to the host, and the host waits until every kernel queued before it is done. Until then no further
-    kernel is queued, so the device runs dry once in every step.
+    It copies a value to the host, and the host waits until every kernel queued before it is done. Until then no
+    further kernel is queued, so the device runs dry once in every step.
 
     ## When it is right
     The value steers the loop (a test for NaN, an early stop), it is fetched every so many steps only, or the model

@@ -27,8 +27,9 @@ _INSTEAD = {
 class LegacyAmp(FileRule):
     """`autocast` or `GradScaler` from `torch.cuda.amp` or `torch.cpu.amp`.
 
-    ## Why it costs The names are deprecated since torch 2.4: every use prints a FutureWarning, and they tie the code
-    to one kind of device.
+    ## Why it costs
+    The names are deprecated since torch 2.4: every use prints a FutureWarning, and they tie the code to one kind of
+    device.
 
     ## When it is right
     The code must run with torch before 2.3 as well: under a `try` or an `if` that picks the name it is not reported.

@@ -23,15 +23,16 @@ _INSTEAD = {Activation.SOFTMAX: "F.log_softmax(scores, dim=-1)", Activation.SIGM
 class LogOfProbability(Rule):
     """A logarithm taken of what a softmax or sigmoid has just made.
 
-    ## Why it costs In float32 a softmax gives exactly 0 once a score lies about 104 below the largest, in float16
-    about 17. Its logarithm is minus infinity, the loss becomes infinite, and its gradient NaN: one such example ends
-    the training.
+    ## Why it costs
+    In float32 a softmax gives exactly 0 once a score lies about 104 below the largest, in float16 about 17. Its
+    logarithm is minus infinity, the loss becomes infinite, and its gradient NaN: one such example ends the training.
 
     ## When it is right
     The probabilities are clamped away from zero first, or something is added to them: neither is reported.
 
     ## Sources
-    PyTorch documentation of `torch.nn.functional.log_softmax`: slower and numerically unstable when done in two steps.
+    PyTorch documentation of `torch.nn.functional.log_softmax`: slower and numerically unstable when done in two
+    steps.
     """
 
     code, name = "ESP210", "log-of-probability"

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 class ModelMovedInLoop(Rule):
     """A `model.to(device)` or `model.cuda()` inside the loop over the batches.
 
-    ## Why it costs Each call walks every parameter and buffer. If one of them is on another device, because a
-    checkpoint or a metric put it there, it is copied again in every step; an optimizer made before still holds the
-    old tensors.
+    ## Why it costs
+    Each call walks every parameter and buffer. If one of them is on another device, because a checkpoint or a metric
+    put it there, it is copied again in every step; an optimizer made before still holds the old tensors.
 
-    ## When it is right Models take turns on the device, or the loop is over models. A receiver that the loop itself
-    binds, a loop that moves the model away as well, and moves under an `if` for now and then are not reported.
+    ## When it is right
+    Models take turns on the device, or the loop is over models. A receiver that the loop itself binds, a loop that
+    moves the model away as well, and moves under an `if` for now and then are not reported.
 
     ## Sources
     PyTorch documentation of `torch.nn.Module.to` and of `torch.optim`: move a model before making its optimizer.

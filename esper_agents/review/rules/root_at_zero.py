@@ -25,12 +25,12 @@ class RootAtZero(Rule):
     """A square root of a sum of squared differences, or of a mean squared error, with nothing added under the root.
 
     ## Why it costs
-    The derivative of the root at 0 is infinite, and the derivative of the squares there is 0: their product is NaN. It
-    happens where two points coincide or a prediction is exact, so it strikes late, when the model has become good.
+    The derivative of the root at 0 is infinite, and the derivative of the squares there is 0: their product is NaN.
+    It happens where two points coincide or a prediction is exact, so it strikes late, when the model has become good.
 
-    ## When it is right The root is only reported as a metric, under `torch.no_grad()` or on detached values, or a
-    small number stands under the root. `torch.linalg.vector_norm` and `torch.cdist` define their gradient at 0 as 0
-    and are not reported.
+    ## When it is right
+    The root is only reported as a metric, under `torch.no_grad()` or on detached values, or a small number stands
+    under the root. `torch.linalg.vector_norm` and `torch.cdist` define their gradient at 0 as 0 and are not reported.
 
     ## Sources
     PyTorch notes, "Autograd mechanics", on gradients for non-differentiable functions.

@@ -23,11 +23,13 @@ _NAMES = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.D
 class SamplerWithoutEpoch(Rule):
     """A shuffling `DistributedSampler` in a training project in which nothing calls `set_epoch`.
 
-    ## Why it costs The sampler seeds its shuffle with the epoch it was told. Never told, it deals the same order in
-    every epoch, with the same examples on the same rank: the shuffle is there and does nothing.
+    ## Why it costs
+    The sampler seeds its shuffle with the epoch it was told. Never told, it deals the same order in every epoch, with
+    the same examples on the same rank: the shuffle is there and does nothing.
 
-    ## When it is right The sampler does not shuffle (`shuffle=False`, as for evaluation), there is one epoch, or a
-    framework such as Lightning or accelerate owns the loop. One `set_epoch` anywhere in the reviewed files is enough.
+    ## When it is right
+    The sampler does not shuffle (`shuffle=False`, as for evaluation), there is one epoch, or a framework such as
+    Lightning or accelerate owns the loop. One `set_epoch` anywhere in the reviewed files is enough.
 
     ## Sources
     PyTorch documentation of `torch.utils.data.distributed.DistributedSampler`, the warning on `set_epoch`.

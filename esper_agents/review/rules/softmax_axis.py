@@ -24,16 +24,18 @@ _WITH_AXIS = ("torch.softmax", "torch.log_softmax")
 class SoftmaxAxis(Rule):
     """A softmax that names no axis, or that a model's `forward` takes over axis 0 of its last linear layer.
 
-    ## Why it costs Without `dim` torch guesses: axis 0 for 0, 1 or 3 dimensions, axis 1 otherwise, and the guess is
-    deprecated. Axis 0 of a batch makes the examples compete with each other: every column sums to one, no row does,
-    and results change with the size of the batch. Shapes fit either way, so nothing fails.
+    ## Why it costs
+    Without `dim` torch guesses: axis 0 for 0, 1 or 3 dimensions, axis 1 otherwise, and the guess is deprecated. Axis
+    0 of a batch makes the examples compete with each other: every column sums to one, no row does, and results change
+    with the size of the batch. Shapes fit either way, so nothing fails.
 
     ## When it is right
     Axis 0 is the right one for a vector of weights, or over a stack of terms. It is reported only on what a
     `torch.nn.Linear` of the same model has just made, where axis 0 is the batch.
 
     ## Sources
-    PyTorch documentation of `torch.nn.functional.softmax`: the parameter `dim`, and the deprecation of leaving it out.
+    PyTorch documentation of `torch.nn.functional.softmax`: the parameter `dim`, and the deprecation of leaving it
+    out.
     """
 
     code, name = "ESP202", "softmax-axis"

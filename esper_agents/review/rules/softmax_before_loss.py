@@ -42,18 +42,20 @@ _WRONG = {
 class SoftmaxBeforeLoss(Rule):
     """A softmax or sigmoid in front of a loss that applies its own, or that expects logarithms.
 
-    ## Why it costs `cross_entropy` takes raw scores and applies `log_softmax` itself. Given probabilities it squeezes
-    them a second time: the loss cannot fall below a floor, gradients shrink, and the model learns slowly and less,
-    without any error. The same goes for a sigmoid before `binary_cross_entropy_with_logits`, and for a softmax
-    without logarithm before `nll_loss`.
+    ## Why it costs
+    `cross_entropy` takes raw scores and applies `log_softmax` itself. Given probabilities it squeezes them a second
+    time: the loss cannot fall below a floor, gradients shrink, and the model learns slowly and less, without any
+    error. The same goes for a sigmoid before `binary_cross_entropy_with_logits`, and for a softmax without logarithm
+    before `nll_loss`.
 
     ## When it is right
-    `nll_loss` after `log_softmax`; `binary_cross_entropy` after a sigmoid. `log_softmax` before `cross_entropy` changes
-    nothing, because applying it twice is applying it once: it is reported as a suggestion, for the work it wastes.
+    `nll_loss` after `log_softmax`; `binary_cross_entropy` after a sigmoid. `log_softmax` before `cross_entropy`
+    changes nothing, because applying it twice is applying it once: it is reported as a suggestion, for the work it
+    wastes.
 
     ## Sources
-    PyTorch documentation of `torch.nn.CrossEntropyLoss`, `torch.nn.BCEWithLogitsLoss` and `torch.nn.NLLLoss`: what each
-    expects as input.
+    PyTorch documentation of `torch.nn.CrossEntropyLoss`, `torch.nn.BCEWithLogitsLoss` and `torch.nn.NLLLoss`: what
+    each expects as input.
     """
 
     code, name = "ESP201", "softmax-before-loss"

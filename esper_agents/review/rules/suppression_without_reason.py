@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class SuppressionWithoutReason(FileRule):
     """An `# esper: ignore` comment that names no rule or gives no reason, and therefore silences nothing.
 
-    ## Why it costs A silenced claim without a reason cannot be judged later, so it still counts; whoever wrote the
-    comment thinks it does not.
+    ## Why it costs
+    A silenced claim without a reason cannot be judged later, so it still counts; whoever wrote the comment thinks it
+    does not.
 
     ## When it is right
     Never: write the rule's code in brackets and the reason after them.

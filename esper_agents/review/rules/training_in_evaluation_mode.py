@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class TrainingInEvaluationMode(Rule):
     """A loop that trains and evaluates a model in turn, and never switches it back to training mode.
 
-    ## Why it costs `.eval()` stays in force. From the second round on dropout no longer drops and batch normalisation
-    no longer learns its
-    statistics: the model trains without the regularisation it was given, and nothing says so.
+    ## Why it costs
+    `.eval()` stays in force. From the second round on dropout no longer drops and batch normalisation no longer
+    learns its statistics: the model trains without the regularisation it was given, and nothing says so.
 
     ## When it is right
     Normalisation and dropout are frozen on purpose: then `.eval()` stands before the loop and not in it. A `.train()`

@@ -23,8 +23,9 @@ class UncheckedPartialLoad(FileRule):
     A renamed layer or a `module.` prefix makes every key miss. With `strict=False` the model then keeps its random
     weights, the call returns as if all were well, and the only trace is in the value it returns.
 
-    ## When it is right Parts are left out on purpose, such as a new head: then the returned `missing_keys` are
-    compared with what was meant. Any use of the returned value counts.
+    ## When it is right
+    Parts are left out on purpose, such as a new head: then the returned `missing_keys` are compared with what was
+    meant. Any use of the returned value counts.
 
     ## Sources
     PyTorch documentation of `torch.nn.Module.load_state_dict`: the parameter `strict` and the returned named tuple.

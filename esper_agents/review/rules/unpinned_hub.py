@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class UnpinnedHub(FileRule):
     """A `torch.hub.load` of a repository without a tag or commit.
 
-    ## Why it costs It downloads the default branch and runs its `hubconf.py`: what runs is decided by whoever can
-    push there, today and in every later run, and results cannot be repeated.
+    ## Why it costs
+    It downloads the default branch and runs its `hubconf.py`: what runs is decided by whoever can push there, today
+    and in every later run, and results cannot be repeated.
 
     ## When it is right
     `source="local"`, or a repository of one's own. A tag can be moved, too: a full commit cannot.

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 class UnsafeLoad(FileRule):
     """A `torch.load` with `weights_only=False`, or one that leaves the choice to the installed torch.
 
-    ## Why it costs Without `weights_only` a checkpoint is a pickle, and a pickle runs whatever code its author put
-    into it. Since torch 2.6 the default is safe; on older versions the same line runs code.
+    ## Why it costs
+    Without `weights_only` a checkpoint is a pickle, and a pickle runs whatever code its author put into it. Since
+    torch 2.6 the default is safe; on older versions the same line runs code.
 
-    ## When it is right The file was written by the same program on the same machine, or its digest is checked first.
-    With torch 2.6 or later a plain `torch.load(path)` is safe, and the suggestion can be ignored.
+    ## When it is right
+    The file was written by the same program on the same machine, or its digest is checked first. With torch 2.6 or
+    later a plain `torch.load(path)` is safe, and the suggestion can be ignored.
 
     ## Sources
     PyTorch documentation of `torch.load`, its warning; PyTorch 2.6 release notes on the default of `weights_only`.

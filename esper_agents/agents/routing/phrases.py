@@ -5,17 +5,19 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from esper_agents.agents.words import words
+from esper_agents.agents.routing.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from esper_agents.agents.words import Word
+    from esper_agents.agents.routing.words import Word
 
 T = TypeVar("T")
 
 _GAP = ".."
 _MOST_BETWEEN = 4
+# A cue counts once, however often it is said; more places only cost time.
+_MOST_PLACES = 4
 _SIGNS = frozenset(("#", "#x", "#%", "#gb", "#s", "#e"))
 
 
@@ -66,27 +68,41 @@ class PhraseIndex(Generic[T]):
                 if elements:
                     self._by_first.setdefault(elements[0], []).append((elements[1:], meaning))
         self._vocabulary = frozenset(vocabulary)
-        self._prefix_lengths = sorted({len(first) - 1 for first in self._by_first if first.endswith("*")})
+        later = {element for entered in self._by_first.values() for rest, _ in entered for element in rest}
+        self._prefixes = {each[:-1] for each in later.union(self._by_first) if each.endswith("*")}
+        self._prefix_lengths = sorted(set(map(len, self._prefixes)))
 
     def vocabulary(self) -> frozenset[str]:
         """Return every word of every phrase, with its ending; a word of any ending without it."""
         return self._vocabulary
 
     def find(self, text: Sequence[Word]) -> list[Hit[T]]:
-        """Return the phrases that stand in a text; one that lies within a longer one is left out."""
+        """Return the phrases that stand in a text; one that lies within a longer one is left out.
+
+        Of each phrase the first four places are found.
+        """
+        places = self._places(text)
         hits: list[Hit[T]] = []
-        for at, word in enumerate(text):
-            for key in self._keys(word):
-                for rest, meaning in self._by_first.get(key, ()):
-                    positions = _follow(rest, text, at)
-                    if positions:
-                        hits.append(Hit(positions, meaning))
+        for key in places:
+            for rest, meaning in self._by_first.get(key, ()):
+                if all(element in places or element == _GAP for element in rest):
+                    found = (_follow(rest, text, at) for at in sorted(places[key])[:_MOST_PLACES])
+                    hits += (Hit(positions, meaning) for positions in found if positions)
         return _outermost(hits)
 
-    def _keys(self, word: Word) -> list[str]:
-        keys = [word.stem, "=" + word.folded]
-        keys += (word.folded[:length] + "*" for length in self._prefix_lengths if len(word.folded) >= length)
-        return keys
+    def _places(self, text: Sequence[Word]) -> dict[str, list[int]]:
+        """Return where each element that a phrase may hold stands in a text."""
+        forms: dict[tuple[str, str], list[int]] = {}
+        for at, word in enumerate(text):
+            forms.setdefault((word.stem, word.folded), []).append(at)
+        places: dict[str, list[int]] = {}
+        for (stem, folded), where in forms.items():
+            places.setdefault(stem, []).extend(where)
+            places["=" + folded] = where
+            for length in self._prefix_lengths:
+                if folded[:length] in self._prefixes:
+                    places.setdefault(folded[:length] + "*", []).extend(where)
+        return places
 
 
 def _follow(rest: tuple[str, ...], text: Sequence[Word], at: int) -> tuple[int, ...]:
@@ -115,7 +131,7 @@ def _is(element: str, word: Word) -> bool:
 
 
 def _outermost(hits: list[Hit[T]]) -> list[Hit[T]]:
-    hits.sort(key=lambda hit: -len(hit.positions))
+    hits.sort(key=lambda hit: (-len(hit.positions), hit.positions))
     owners: dict[int, set[int]] = {}
     kept: list[Hit[T]] = []
     for number, hit in enumerate(hits):

@@ -8,8 +8,8 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.agents.phrases import PhraseIndex
-from esper_agents.agents.words import words
+from esper_agents.agents.routing.phrases import PhraseIndex
+from esper_agents.agents.routing.words import words
 from esper_agents.errors import DefinitionError
 from esper_agents.paths import data_folder
 
@@ -52,10 +52,10 @@ class Lexicon:
         closers: Stems that end the reach of a negator or a dismissal.
         addressing: Stems before an agent's name that speak to that agent.
         reporting: Stems after an agent's name that speak of its work, not to it.
-        idle: Stems that carry nothing, English or not.
-        idle_english: Those of them that are English.
-        plain: Stems that are no typing error, however near to another word.
-        hints: By stem, whom a single word hints at and how far, in thousandths.
+        idle: Stems that carry nothing.
+        spelling: Words that are recognised with a slip in them.
+        plain: Words that are no slip, however near to one of those.
+        hints: By stem, whom a single word hints at.
         agents: Every agent that some cue speaks for.
     """
 
@@ -66,14 +66,12 @@ class Lexicon:
     addressing: frozenset[str]
     reporting: frozenset[str]
     idle: frozenset[str]
-    idle_english: frozenset[str]
+    spelling: frozenset[str]
     plain: frozenset[str]
-    hints: Mapping[str, Mapping[str, int]]
+    hints: Mapping[str, frozenset[str]]
     agents: frozenset[str]
 
 
-# What a word of the hints is worth when one agent alone lays claim to it.
-_HINT = 2000
 _NOT_PHRASES = frozenset(("name", "votes", "where", "bare"))
 
 
@@ -108,23 +106,21 @@ def read_lexicon(folder: Path) -> Lexicon:
             phrases[Where(entry.get("where", "text"))] += ((phrase, cue) for some in listed for phrase in some)
     reading = _load(folder / "reading.toml")
     try:
-        english, abroad = _stems(reading["idle"]), _stems(reading["idle_abroad"])
+        idle = _stems(f"{reading['idle']} {reading['idle_abroad']}")
         return Lexicon(
             cues={where: PhraseIndex(listed) for where, listed in phrases.items()},
             negators=PhraseIndex((phrase, None) for phrase in reading["negators"]),
             dismissals=PhraseIndex((phrase, None) for phrase in reading["dismissals"]),
-            hints={
-                each: dict.fromkeys(sorted(names), _HINT // len(names))
-                for each, names in hinted.items()
-                if each not in english
-            },
+            hints={each: frozenset(names) for each, names in hinted.items() if each not in idle},
             agents=frozenset(agents),
-            idle=english | abroad,
-            idle_english=english,
-            **{name: _stems(reading[name]) for name in ("closers", "addressing", "reporting", "plain")},
+            idle=idle,
+            spelling=frozenset(reading["spelling"].split()),
+            plain=frozenset(reading["plain"].split()),
+            **{name: _stems(reading[name]) for name in ("closers", "addressing", "reporting")},
         )
     except KeyError as error:
-        raise DefinitionError(str(folder / "reading.toml"), f"no member {error}", remedy=f"add {error} to it") from error
+        where = str(folder / "reading.toml")
+        raise DefinitionError(where, f"no member {error}", remedy=f"add {error} to it") from error
 
 
 def _cue(entry: Mapping[str, Any], path: Path) -> Cue:

@@ -14,10 +14,10 @@ _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _NUMBER = r"\d+(?:[.,]\d+)*"
 _UNIT_OF_TIME = "(?:ns|us|ms|s|sec|secs|seconds?|min|mins|minutes?|h|hours?)"
 _WORD = re.compile(
-    rf"(?P<factor>{_NUMBER}\s?[x×](?![^\W_]))|(?P<share>{_NUMBER}\s?(?:%|percent\b))"
+    rf"(?P<factor>{_NUMBER}\s?[x\u00d7](?![^\W_]))|(?P<share>{_NUMBER}\s?(?:%|percent\b))"
     rf"|(?P<huge>\d+(?:\.\d+)?e\+?\d+\b)|(?P<size>{_NUMBER}\s?[kmgt]i?b\b)|(?P<time>{_NUMBER}\s?{_UNIT_OF_TIME}\b)"
     rf"|[{_UNSPACED}]|(?P<number>\d+(?:[.,]\d+)+)"
-    rf"|(?:(?![{_UNSPACED}])[^\W_])+(?:['’](?:t|s|re|ve|ll|d|m)\b)?",
+    rf"|(?:(?![{_UNSPACED}])[^\W_])+(?:['\u2019](?:t|s|re|ve|ll|d|m)\b)?",
     re.IGNORECASE,
 )
 _VOWEL = re.compile("[aeiouy]")
@@ -56,8 +56,9 @@ def words(text: str) -> list[Word]:
             found.append(Word(sign, sign, start, end))
             continue
         raw = match.group()
-        if _RAISED.fullmatch(raw):
-            found += (Word(*forms(hump.group()), start + hump.start(), start + hump.end()) for hump in _HUMP.finditer(raw))
+        if raw[0].isupper() and _RAISED.fullmatch(raw):
+            for hump in _HUMP.finditer(raw):
+                found.append(Word(*forms(hump.group()), start + hump.start(), start + hump.end()))  # noqa: PERF401
         else:
             found.append(Word(*forms(raw), start, end))
     return found
@@ -78,7 +79,7 @@ def _fold(word: str) -> str:
     if word.isascii():
         return word.lower().replace("'", "")
     bare = "".join(each for each in unicodedata.normalize("NFKD", word) if not unicodedata.combining(each))
-    return unicodedata.normalize("NFC", bare).casefold().replace("'", "").replace("’", "")
+    return unicodedata.normalize("NFC", bare).casefold().replace("'", "").replace("\u2019", "")
 
 
 def _without_ending(word: str) -> str:

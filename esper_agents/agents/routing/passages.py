@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 # The subject and the question of a long paste stand at its ends.
-HEAD = 3_000
-TAIL = 3_000
+HEAD = 2_000
+TAIL = 2_000
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _TRACE = re.compile(r"\s*Traceback \(most recent call last\)|\s*File \".+\", line \d+")
 _CODE = re.compile(
-    r"""\s*(?:import\ \w|from\ [\w.]+\ import\ |(?:async\ )?def\ \w+\(|class\ \w+[(:]|(?:for|if|while|with)\ .+:\s*$|else:|try:|return\b
-    |@\w[\w.]*(?:\(.*\))?\s*$|[\w.\[\]]+(?:,\ ?[\w.\[\]]+)*\ ?[-+*/]?=\ ?\S|[\w.]+\(.*\)\s*$|\#\ *include|SELECT\ |FROM\ \S+\s*$)""",
+    r"""\s*(?:import\ \w|from\ [\w.]+\ import\ |(?:async\ )?def\ \w+\(|class\ \w+[(:]|(?:for|if|while|with)\ .+:\s*$
+    |else:|try:|return\b|@\w[\w.]*(?:\(.*\))?\s*$|[\w.\[\]]+(?:,\ ?[\w.\[\]]+)*\ ?[-+*/]?=\ ?\S|[\w.]+\(.*\)\s*$
+    |\#\ *include|SELECT\ |FROM\ \S+\s*$)""",
     re.VERBOSE,
 )
 _PAIR = 2
@@ -44,7 +45,7 @@ class Passage:
 
 
 def bounded(text: str) -> str:
-    """Return the text, or its first and last 3,000 characters where it is longer."""
+    """Return the text, or its first and last 2,000 characters where it is longer."""
     return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
 
 

@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.agents.words import words
+from esper_agents.agents.routing.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from esper_agents.agents.words import Word
+    from esper_agents.agents.routing.words import Word
     from esper_agents.domain.agent import Agent, Example
 
 # An example that is like the request to this degree or less says nothing: short sentences share that much by chance.
@@ -20,6 +20,7 @@ _BY_CHANCE = 0.25
 # Pieces of words forgive endings and typing errors, and there are many of them.
 _PIECE = 3
 _PIECE_WEIGHT = 0.35
+_PIECE_MARK = "~"
 _LONGEST = 80
 
 
@@ -59,7 +60,7 @@ class Likeness:
                 self._postings.setdefault(feature, []).append((number, weight))
 
     def examples_like(self, text: Sequence[Word]) -> list[Resemblance]:
-        """Return, for each agent, the example for it and the one against it that the words are most like, where any is."""
+        """Return, for each agent, the example for it and the one against it that the words are most like, if any."""
         degrees: dict[int, float] = {}
         for feature, weight in self._vector(Counter(self._features(text[:_LONGEST]))).items():
             for number, other in self._postings.get(feature, ()):
@@ -80,14 +81,14 @@ class Likeness:
             yield word.stem
             framed = f"^{word.folded}$"
             for at in range(len(framed) - _PIECE + 1):
-                yield "…" + framed[at : at + _PIECE]
+                yield _PIECE_MARK + framed[at : at + _PIECE]
 
     def _vector(self, counted: Counter[str]) -> dict[str, float]:
         # What no example holds still counts for the length: a request with much else in it is less like any of them.
         unseen = math.log(1 + len(self._idf))
         raw = {
-            feature: self._idf.get(feature, unseen) * (_PIECE_WEIGHT if feature[0] == "…" else 1.0) for feature in counted
+            feature: self._idf.get(feature, unseen) * (_PIECE_WEIGHT if feature.startswith(_PIECE_MARK) else 1.0)
+            for feature in counted
         }
         length = math.sqrt(math.fsum(weight * weight for weight in raw.values())) or 1.0
         return {feature: weight / length for feature, weight in raw.items()}
-

@@ -15,13 +15,14 @@ _SHORTEST_SWAPPED = 4
 class Spelling:
     """A set of known words, looked up by what is left of them when one letter is struck out.
 
-    One wrong, missing or superfluous letter and two swapped neighbours all leave two words with such a remainder in common.
+    One letter wrong, missing or too many, and two neighbours swapped, all leave such a remainder in common.
     """
 
-    def __init__(self, targets: Iterable[str]) -> None:
-        """Enter the words to correct to."""
+    def __init__(self, targets: Iterable[str], *, known: Iterable[str]) -> None:
+        """Enter the words to correct to, and the words to leave alone."""
         usable = {word for word in targets if word.isascii() and word.isalpha() and len(word) >= _SHORTEST_SWAPPED}
-        self._targets = frozenset(usable)
+        self._known = frozenset(known) | usable
+        self._longest = max(map(len, usable), default=0) + 1
         self._by_remainder: dict[str, list[str]] = {}
         for word in sorted(usable):
             for remainder in _remainders(word):
@@ -32,7 +33,11 @@ class Spelling:
 
         Of several, the one that is nearest in length, then the first by the alphabet.
         """
-        if len(word) < _SHORTEST_SWAPPED or word in self._targets or not (word.isascii() and word.isalpha()):
+        if (
+            not _SHORTEST_SWAPPED <= len(word) <= self._longest
+            or word in self._known
+            or not (word.isascii() and word.isalpha())
+        ):
             return None
         near = {other for remainder in _remainders(word) for other in self._by_remainder.get(remainder, ())}
         alike = sorted((abs(len(other) - len(word)), other) for other in near if _is_one_slip(word, other))

@@ -1,0 +1,154 @@
+"""What in a request speaks for and against each agent, each piece with the words that it rests on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from esper_agents.agents.routing.leaning import Leaning
+from esper_agents.agents.routing.lexicon import Where, lexicon
+from esper_agents.agents.routing.likeness import Likeness
+from esper_agents.agents.routing.passages import Kind
+from esper_agents.agents.routing.reading import Reader
+from esper_agents.agents.routing.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from esper_agents.agents.routing.likeness import Resemblance
+    from esper_agents.agents.routing.reading import Stretch
+    from esper_agents.domain.agent import Agent
+
+# Weights in thousandths, on the scale of the lexicon's votes: 1000 for each point.
+_NAMED = 12000
+_DECLINED = -600
+_EXAMPLE, _COUNTEREXAMPLE = 5000, -4000
+# An agent that no cue speaks for has its own words alone, so they say more.
+_EXAMPLE_ALONE = 9000
+# Factors in thousandths: of a word with a slip in it, and of what is said not to be it.
+_SLIPPED, _DENIED = 800, -500
+_MOST_WORDS = 200
+# Words of an example may stand this far apart to be cited together.
+_TOGETHER = 5
+
+
+class Evidence(NamedTuple):
+    """One thing that speaks for or against an agent.
+
+    Attributes:
+        agent: The agent, or `refused`.
+        source: What it is; counted once for each agent.
+        weight_milli: How much, in thousandths; below zero against.
+        cited: The words of the request that it rests on, as they stand there.
+        note: What there is to say about it, where it speaks against.
+        is_bare: Whether it names no subject of ours.
+        is_word: Whether it is how single words lean.
+    """
+
+    agent: str
+    source: str
+    weight_milli: int
+    cited: str
+    note: str = ""
+    is_bare: bool = True
+    is_word: bool = False
+
+
+class Witness:
+    """Gathers the evidence in requests for a set of agents."""
+
+    def __init__(self, agents: Sequence[Agent]) -> None:
+        """Index what the definitions and the lexicon say.
+
+        Args:
+            agents: Everybody who may be given a task.
+        """
+        self._lexicon = lexicon()
+        self._agents = frozenset(agent.name for agent in agents)
+        self._reader = Reader(self._lexicon, self._agents)
+        self._likeness = Likeness(agents, self._lexicon.idle)
+        self._leaning = Leaning(agents, self._lexicon.hints, self._lexicon.idle)
+
+    def evidence(self, request: str, code: str, paths: Sequence[str]) -> Iterator[Evidence]:
+        """Yield everything that speaks for or against anybody."""
+        told: list[Stretch] = []
+        for stretch in self._reader.read(request, code, paths):
+            yield from self._cues(stretch)
+            yield from self._named(stretch)
+            if stretch.kind in {Kind.PROSE, Kind.EXCEPTION}:
+                told.append(stretch)
+                yield from self._examples(stretch)
+        yield from self._words(told)
+
+    def _cues(self, stretch: Stretch) -> Iterator[Evidence]:
+        """Find the cues; the words of an agent's name are a name and no cue."""
+        named = {at for mention in stretch.mentions for at in mention.positions}
+        for where, weight in _weights(stretch.kind).items():
+            for hit in self._lexicon.cues[where].find(stretch.words):
+                if named.intersection(hit.positions):
+                    continue
+                factor = weight * (_SLIPPED if stretch.slipped.intersection(hit.positions) else 1000) // 1000
+                note = ""
+                if stretch.denied.issuperset(hit.positions):
+                    factor, note = factor * _DENIED // 1000, "said not to be it"
+                cited = stretch.cited(hit.positions)
+                for agent, vote in hit.meaning.votes.items():
+                    yield Evidence(agent, hit.meaning.name, vote * factor // 1000, cited, note, hit.meaning.is_bare)
+
+    def _named(self, stretch: Stretch) -> Iterator[Evidence]:
+        for agent, positions, is_asked in stretch.mentions:
+            cited = stretch.cited(positions)
+            if stretch.denied.issuperset(positions):
+                yield Evidence(agent, "named", _NAMED * _DENIED // 1000, cited, "not to be asked")
+            elif is_asked:
+                yield Evidence(agent, "named", _NAMED, cited, is_bare=False)
+
+    def _words(self, told: Sequence[Stretch]) -> Iterator[Evidence]:
+        placed = [(each, at) for each in told for at in range(len(each.words)) if at not in each.denied][:_MOST_WORDS]
+        heard = [stretch.words[at] for stretch, at in placed]
+        for lean in self._leaning.of(heard):
+            is_bare = lean.agent in self._lexicon.agents
+            for at, weight in lean.towards:
+                stretch, within = placed[at]
+                cited = stretch.cited((within,))
+                yield Evidence(lean.agent, f"word {heard[at].stem}", weight, cited, is_bare=is_bare, is_word=True)
+            rest = lean.weight_milli - sum(weight for _, weight in lean.towards)
+            yield Evidence(lean.agent, "other words", rest, "", is_word=True)
+        for stretch, at in placed:
+            for agent in self._leaning.declined_by(stretch.words[at]):
+                source = f"declined {stretch.words[at].stem}"
+                yield Evidence(agent, source, _DECLINED, stretch.cited((at,)), "it declines that")
+
+    def _examples(self, stretch: Stretch) -> Iterator[Evidence]:
+        for like in self._likeness.examples_like(stretch.words):
+            cited = _shared(stretch, like, self._lexicon.idle)
+            if like.example.is_for:
+                is_known = like.agent in self._lexicon.agents
+                weight = like.degree_milli * (_EXAMPLE if is_known else _EXAMPLE_ALONE) // 1000
+                yield Evidence(like.agent, "example", weight, cited, is_bare=is_known)
+                continue
+            weight = like.degree_milli * _COUNTEREXAMPLE // 1000
+            yield Evidence(like.agent, "counterexample", weight, cited, f"an example against it: {like.example.text!r}")
+            if like.example.instead in self._agents:
+                yield Evidence(like.example.instead, "example against another", -weight, cited)
+
+
+def _weights(kind: Kind) -> Mapping[Where, int]:
+    """Return which cues are looked for in a passage, and how far they count there.
+
+    Code and frames mention much that the question is not about.
+    """
+    match kind:
+        case Kind.PROSE | Kind.EXCEPTION:
+            return {Where.TEXT: 1000}
+        case Kind.CODE:
+            return {Where.TEXT: 200, Where.CODE: 1000}
+        case Kind.FRAME:
+            return {Where.TEXT: 250, Where.PATH: 250}
+        case Kind.PATH:
+            return {Where.PATH: 1000}
+
+
+def _shared(stretch: Stretch, like: Resemblance, idle: frozenset[str]) -> str:
+    theirs = {word.stem for word in words(like.example.text)} - idle
+    shared = [at for at, word in enumerate(stretch.words) if word.stem in theirs]
+    return stretch.cited([at for at in shared if at - shared[0] <= _TOGETHER]) if shared else ""

@@ -1,0 +1,77 @@
+"""`esper agents route`: show which agent a request would be given to, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.agents import agents_app
+from esper_agents.cli.terminal import echo, echo_json, one_line, table
+from esper_agents.domain.route import RouteOutcome
+from esper_agents.errors import ExitCode, InputFileError
+
+if TYPE_CHECKING:
+    from esper_agents.domain.route import Candidate, Route
+
+# The router reads the ends of long code; more need not be held.
+_MOST_BYTES = 4_000_000
+
+
+def register(app: typer.Typer) -> None:  # noqa: ARG001 - the command belongs to `esper agents`, which registers itself
+    """Add `route` to `esper agents`."""
+    agents_app.command("route", epilog='Example: esper agents route "my loss is NaN"')(route)
+
+
+def route(
+    text: Annotated[str, typer.Argument(help="The request, in your words.")],
+    *,
+    file: Annotated[list[Path] | None, typer.Option("--file", help="A file that the request is about.")] = None,
+    project: Annotated[Path, typer.Option("--project", help="A path in the project whose own agents count.")] = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show which agent a request would be given to, and why; exits with 2 where it would be refused."""
+    from esper_agents.agents.registry import load_registry
+    from esper_agents.agents.router import Router
+    from esper_agents.tools.git import find_project
+
+    files = file or []
+    code = "\n".join(_read(path) for path in files)
+    registry = load_registry(Path(find_project([project], Path.cwd()).root))
+    router = Router(tuple(registry.agents.values()))
+    found = router.route(text, code=code, paths=[path.as_posix() for path in files])
+    if as_json:
+        echo_json(asdict(found))
+    else:
+        _show(found)
+    if found.outcome is RouteOutcome.REFUSED:
+        raise typer.Exit(ExitCode.USAGE)
+
+
+def _show(found: Route) -> None:
+    match found.outcome:
+        case RouteOutcome.ASSIGNED:
+            echo(one_line(found.agent))
+        case RouteOutcome.TRIAGE:
+            echo(f"{one_line(found.agent)} (triage)")
+        case RouteOutcome.REFUSED:
+            echo("refused")
+    echo(f"  {one_line(found.explanation)}")
+    if found.candidates:
+        echo()
+        table(("agent", "score", "for it", "against it"), [_row(each) for each in found.candidates])
+
+
+def _row(candidate: Candidate) -> tuple[str, str, str, str]:
+    score = f"{candidate.score_milli // 1000}.{candidate.score_milli % 1000 // 100}"
+    return candidate.agent, score, ", ".join(candidate.because), "; ".join(candidate.against)
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise InputFileError(str(path), "cannot be read", remedy="name a file that is there") from error

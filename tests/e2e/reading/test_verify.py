@@ -1,0 +1,62 @@
+"""`esper certificates verify`: its exit codes, what it prints, and that it writes nothing."""
+
+from __future__ import annotations
+
+
+def verified(desk, *arguments, code):
+    """Return what `verify` prints as JSON, after making sure of its exit code."""
+    found = desk.esper("certificates", "verify", *arguments, "--json", code=code).json
+    assert found["exit_code"] == code
+    return tuple(found[each]["outcome"] for each in ("genuine", "verdict", "citations", "current"))
+
+
+def test_the_four_answers_stand_apart_on_the_terminal(desk, ids) -> None:
+    lines = desk.esper("certificates", "verify", ids[1], code=0).stdout.splitlines()
+    heads = [line for line in lines if not line.startswith(" ")]
+    assert heads == [
+        f"{ids[1]}: REQUIRES_REMEDIATION for train, by pytorch-code-reviewer",
+        "genuine: holds",
+        "verdict: holds",
+        "citations: holds",
+        f"current: valid in {desk.root}",
+    ]
+
+
+def test_verifying_writes_nothing(desk, ids, view, everything) -> None:
+    before = everything()
+    assert verified(desk, ids[1][-8:], code=0) == ("holds", "holds", "holds", "valid")
+    assert verified(desk, str(view), code=0) == ("holds", "holds", "holds", "valid")
+    desk.esper("certificates", "verify", "crt_none", code=2)
+    assert everything() == before
+
+
+def test_a_view_that_was_altered_exits_with_7(desk, ids, view) -> None:
+    page = view.read_text("utf-8")
+    view.write_text(page.replace("**Status**: REQUIRES_REMEDIATION", "**Status**: APPROVED"), encoding="utf-8")
+    assert verified(desk, ids[1], code=7) == ("fails", "holds", "holds", "valid")
+    said = desk.esper("certificates", "verify", str(view), code=7).stdout
+    assert "genuine: fails" in said
+    assert "it differs from the record from line" in " ".join(said.split())
+    assert "next: do not rely on it" in said
+
+
+def test_code_that_moved_on_exits_with_8_and_says_what_to_do(desk, ids) -> None:
+    train = desk.root / "train.py"
+    train.write_text("# a new first line\n" + train.read_text("utf-8"), encoding="utf-8")
+    said = desk.esper("certificates", "verify", ids[1], code=8).stdout
+    assert "train.py is stale" in said
+    assert "ESP101 at train.py:8: the line stands at 9 now" in said
+    assert f"next: esper submit --again {ids[1]}" in said
+
+
+def test_a_clone_is_told_that_no_archive_vouches_for_it_and_gets_none(desk, ids, tmp_path) -> None:
+    elsewhere = type(desk)(desk.root, tmp_path / "home")
+    assert "no archive here vouches for it" in elsewhere.esper("certificates", "verify", ids[1], code=0).stdout
+    assert not elsewhere.home.exists()
+
+
+def test_a_view_without_its_record_exits_with_4_and_two_lines(desk, ids, view, record) -> None:
+    record.unlink()
+    problem, remedy = desk.esper("certificates", "verify", str(view)).problem(4)
+    assert "the record of this view is not beside it" in problem
+    assert f"`esper certificates verify {ids[1]}`" in remedy

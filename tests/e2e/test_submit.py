@@ -1,0 +1,147 @@
+"""`esper submit` and what follows it, the whole way, as a person goes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from places import FAULTY, SOUND, git, write
+
+CLEARED = FAULTY.replace("        loss =", "        optimizer.zero_grad()\n        loss =")
+# The gradients are cleared, the kept loss stays, and what is loaded may run code.
+CHANGED = "import torch\n\n\ndef load(path):\n    return torch.load(path, weights_only=False)\n\n\n" + CLEARED
+
+
+def said(output, label):
+    """Return the texts that stand behind a label."""
+    return [line.split(maxsplit=1)[1] for line in output.splitlines() if line.split(" ", 1)[0] == label]
+
+
+def test_each_step_is_told_and_one_screen_ends_with_verdict_view_and_next_command(toy):
+    _, done = toy
+    assert done.code == 3
+    assert not done.stderr
+    told, screen = done.stdout.split("\n\n")
+    labels = [line.split(" ", 1)[0] for line in told.splitlines() if not line.startswith(" ")]
+    assert labels[:4] == ["session", "route", "agent", "tool"]
+    assert {"critical", "warning", "handoff"} < set(labels)
+    assert labels[-2:] == ["verdict", "certified"]
+    assert said(screen, "verdict") == ["REQUIRES_REMEDIATION for train, by pytorch-code-reviewer"]
+    assert said(screen, "because") == ["one critical finding stands: ESP101 at train.py:5"]
+    (certified,) = said(told, "certified")
+    assert said(screen, "next") == [f"mend the findings, then esper submit --again {certified}"]
+    assert said(screen, "findings") == ["1 critical, 1 warning"]
+
+
+def test_views_are_published_in_the_project_and_do_not_make_it_dirty(toy, known):
+    (view,) = map(Path, said(toy[1].stdout, "view"))
+    assert view.parent == known.root / "docs/ai/agents/pytorch-code-reviewer/certificates"
+    assert "REQUIRES_REMEDIATION" in view.read_text()
+    assert view.with_suffix(".intoto.json").is_file()
+    assert {each.name for each in view.parent.parent.glob("*.md")} == {
+        "working-memory.md",
+        "decisions-log.md",
+        "next-actions.md",
+    }
+    assert "docs/" in git(known.root, "status", "--porcelain")
+    done = known.esper("submit", "review this training code", "sound.py", code=0)
+    assert any("clean" in each for each in said(done.stdout, "tool") if each.startswith("git-state"))
+    assert "remembers" in said(done.stdout, "agent")[0]
+    assert said(done.stdout, "verdict")[-1].startswith("APPROVED")
+
+
+def test_json_is_all_there_is_on_standard_output(known):
+    done = known.esper("submit", "--json", "review this training code", "train.py", code=3)
+    assert not done.stderr
+    assert done.json["exit_code"] == 3
+    assert done.json["state"] == "done"
+    assert done.json["certificate"]["status"] == "REQUIRES_REMEDIATION"
+    assert {each["claim"]["rule"] for each in done.json["findings"]} == {"ESP101", "ESP301"}
+    assert Path(done.json["view"]).is_file()
+
+
+def test_a_plan_says_what_would_happen_and_runs_nothing(known):
+    before = known.kept()
+    done = known.esper("submit", "--plan", "review this training code", "train.py", code=0)
+    assert said(done.stdout, "route")[0].startswith("pytorch-code-reviewer")
+    assert any(each.startswith("run-tests (risk medium, asks you first)") for each in said(done.stdout, "tool"))
+    assert said(done.stdout, "plan") == ["nothing was run"]
+    planned = known.esper("submit", "--plan", "--json", "review this training code", "train.py", code=0).json
+    assert planned["route"]["agent"] == "pytorch-code-reviewer"
+    assert known.kept() == before
+
+
+def test_asking_again_after_mending_says_what_is_gone_new_and_still_there(place):
+    made = place({"train.py": FAULTY})
+    first = said(made.esper("submit", "review this training code", "train.py", code=3).stdout, "certified")[0]
+    write(made.root, {"train.py": CHANGED})
+    done = made.esper("submit", "--again", "latest")
+    (again,) = said(done.stdout, "again")
+    assert again.startswith(f"REQUIRES_REMEDIATION before ({first}),")
+    assert said(done.stdout, "gone") == ["ESP101 train.py:5"]
+    assert [each.split(" ")[1] for each in said(done.stdout, "new")] == ["train.py:5"]
+    assert said(done.stdout, "still") == ["ESP301 train.py:15"]
+    assert said(done.stdout, "not") == ["seen  nothing"]
+    assert re.search(r"remembers \d+ things", said(done.stdout, "agent")[0])
+    record = made.esper("certificates", "show", "latest", "--json", code=0).json
+    assert first in json.dumps(record)
+
+
+def test_views_can_be_kept_out_of_the_project(place):
+    made = place({"train.py": SOUND})
+    done = made.esper("submit", "--publish", "data", "review this training code", "train.py", code=0)
+    (view,) = map(Path, said(done.stdout, "view"))
+    assert view.is_file()
+    assert view.is_relative_to(made.home)
+    assert not git(made.root, "status", "--porcelain", "--ignored")
+
+
+@pytest.mark.parametrize("files", [{"docs": "a file, where views would go\n"}, None])
+def test_views_go_to_the_data_folder_where_the_project_has_no_place_for_them(place, files):
+    made = place({"train.py": SOUND, **(files or {})}, under_git=files is not None)
+    done = made.esper("submit", "review this training code", "train.py", code=0)
+    (view,) = map(Path, said(done.stdout, "view"))
+    assert view.is_relative_to(made.home)
+    assert sorted(each.name for each in made.root.iterdir() if each.name != ".git") == sorted(
+        ["train.py", *(files or [])]
+    )
+
+
+def test_without_a_terminal_leave_to_run_code_is_waited_for(waiting):
+    _, done = waiting
+    assert done.code == 9
+    assert not done.stderr
+    question = said(done.stdout, "next")[0].removeprefix("esper approve ")
+    assert said(done.stdout, "or") == [f"esper deny {question}"]
+    assert said(done.stdout, "waiting") == ["for a person"]
+    assert "risk medium" in done.stdout
+
+
+def test_a_denied_call_is_never_run_and_a_second_answer_is_refused(waiting, slow):
+    question = said(waiting[1].stdout, "next")[0].removeprefix("esper approve ")
+    done = slow.place.esper("deny", question, env={"SLOW_AT": slow.folder})
+    assert done.code in {0, 4}
+    assert "deny by" in said(done.stdout, "answer")[0]
+    problem, _ = slow.place.esper("approve", question, env={"SLOW_AT": slow.folder}).problem(2)
+    assert "answered" in problem
+    assert slow.ran == 0
+
+
+def test_an_approved_call_runs_once_and_the_session_goes_on_to_its_certificate(slow):
+    slow.go()
+    done = slow.place.esper("approve", "--json", env={"SLOW_AT": slow.folder}, code=0)
+    assert done.json["certificate"]["status"] == "APPROVED"
+    assert slow.ran == 1
+    shown = slow.place.esper("sessions", "show", code=0).stdout
+    assert any("1 passed" in each for each in said(shown, "tool"))
+    assert slow.place.esper("sessions", "list", "--json", code=0).json[0]["state"] == "done"
+
+
+def test_a_cancelled_session_ends_without_a_verdict(slow):
+    slow.place.esper("sessions", "cancel", "latest", code=0)
+    assert slow.place.rows("SELECT state, certificate_id FROM session") == [("cancelled", "")]
+    problem, _ = slow.place.esper("sessions", "cancel", "latest").problem(2)
+    assert "cancelled" in problem
+    assert "done" not in slow.place.esper("resume", code=10).stdout

@@ -1,0 +1,56 @@
+"""A project with one certificate, made in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from esper_agents.api import open_project
+
+FAULTY = """import torch
+
+
+def train(model, loader, optimizer, loss_fn):
+    total = 0.0
+    for x, y in loader:
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total
+"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A project whose `train.py` was reviewed.
+
+    Attributes:
+        root: The project's folder.
+        id: The certificate.
+        view: Its published view.
+        record: Its published record.
+    """
+
+    root: Path
+    id: str
+    view: Path
+    record: Path
+
+    @property
+    def train(self) -> Path:
+        """The file that was reviewed."""
+        return self.root / "train.py"
+
+
+def judge(root: Path) -> Judged:
+    """Review `train.py` of a project; a critical finding stands at line 8 and a warning at line 10."""
+    outcome = asyncio.run(_review(root))
+    return Judged(root, outcome.certificate.id, outcome.view, outcome.view.with_suffix(".intoto.json"))
+
+
+async def _review(root: Path):
+    async with open_project(root) as project:
+        task = project.task("review this training code", [root / "train.py"], agent="pytorch-code-reviewer")
+        return await (await project.submit(task)).run()

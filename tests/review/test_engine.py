@@ -1,0 +1,216 @@
+"""The report: what was examined, what was not, what was found, and that it is the same every time."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from dataclasses import asdict
+
+import pytest
+
+from esper_agents.domain.codec import canonical
+from esper_agents.domain.finding import Category
+from esper_agents.errors import InputFileError
+from esper_agents.review.engine import Report, review, review_sources
+from esper_agents.review.source import LARGEST_BYTES
+
+LOOP = """\
+import torch
+
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss)
+"""
+
+
+def rules_found(report: Report) -> list[str]:
+    return [claim.rule for claim in report.claims]
+
+
+def test_claims_come_by_path_line_column_and_rule(tmp_path):
+    for name in ("b.py", "a.py"):
+        (tmp_path / name).write_text(LOOP)
+    report = review(tmp_path, [tmp_path])
+    keys = [(c.location.path, c.location.line, c.location.column, c.rule) for c in report.claims]
+    assert keys == sorted(keys)
+    assert {path for path, *_ in keys} == {"a.py", "b.py"}
+
+
+def test_every_file_that_was_read_is_on_record(tmp_path):
+    (tmp_path / "train.py").write_text(LOOP)
+    (tmp_path / "plain.py").write_bytes(b"x = 1\r\ny = 2")
+    (tmp_path / "__init__.py").write_text("")
+    report = review(tmp_path, [tmp_path])
+    assert [(each.path, each.lines) for each in report.examined] == [
+        ("__init__.py", 0),
+        ("plain.py", 2),
+        ("train.py", 7),
+    ]
+    assert report.lines == 9
+    assert report.torch_files == 1
+    for each in report.examined:
+        content = (tmp_path / each.path).read_bytes()
+        assert each.sha256 == hashlib.sha256(content).hexdigest()
+        assert each.size_bytes == len(content)
+        blob = subprocess.run(["git", "hash-object", tmp_path / each.path], capture_output=True, text=True, check=True)
+        assert each.git_blob == blob.stdout.strip()
+
+
+def test_the_same_files_give_the_same_bytes_whatever_the_order_and_the_other_rules(tmp_path):
+    for number in range(12):
+        (tmp_path / f"m{number}.py").write_text(LOOP.replace("model", f"model_{number}"))
+    paths = sorted(tmp_path.iterdir())
+    whole = review(tmp_path, paths)
+    shuffled = [*paths[5:], *reversed(paths[:5])]
+    assert canonical(asdict(review(tmp_path, shuffled))) == canonical(asdict(whole))
+    alone = review(tmp_path, paths, rules=["ESP301"])
+    assert alone.claims == tuple(claim for claim in whole.claims if claim.rule == "ESP301")
+
+
+def test_a_fingerprint_stays_when_lines_move_and_tells_equal_lines_apart():
+    twice = LOOP + LOOP.partition("\n\n")[2]
+    first = review_sources({"a.py": twice}, rules=["ESP301"]).claims
+    moved = review_sources({"a.py": "# a new line\n\n" + twice}, rules=["ESP301"]).claims
+    assert len({claim.fingerprint for claim in first}) == 2
+    assert [claim.fingerprint for claim in first] == [claim.fingerprint for claim in moved]
+    assert [claim.location.line for claim in moved] == [claim.location.line + 2 for claim in first]
+
+
+def test_categories_and_rules_narrow_the_review(tmp_path):
+    (tmp_path / "a.py").write_text(LOOP)
+    assert rules_found(review(tmp_path, [tmp_path], categories=[Category.MEMORY])) == ["ESP301"]
+    assert review(tmp_path, [tmp_path], rules=["gradients-not-cleared"]).rules == ("ESP101",)
+
+
+def test_each_path_is_told_before_it_is_read(tmp_path):
+    for name in ("b.py", "a.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    told: list[str] = []
+    review(tmp_path, [tmp_path], on_file=told.append)
+    assert told == ["a.py", "b.py"]
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "losses.append(loss)  # esper: ignore[ESP301] five steps in all",
+        "# esper: ignore[ESP301] five steps in all\n    losses.append(loss)",
+        "losses.append(loss)  # esper: ignore[ESP101, ESP301] five steps in all",
+        "losses.append(\n        loss\n    )  # esper: ignore[ESP301] five steps in all",
+    ],
+    ids=["beside", "above", "several codes", "behind the last line"],
+)
+def test_a_comment_with_a_reason_silences_its_rule_on_its_line(comment):
+    report = review_sources({"a.py": LOOP.replace("losses.append(loss)", comment)})
+    assert rules_found(report) == ["ESP101"]
+    assert report.suppressed == 1
+
+
+@pytest.mark.parametrize(
+    ("comment", "claims"),
+    [
+        ("# esper: ignore[ESP301]", ["ESP101", "ESP001", "ESP301"]),
+        ("# esper: ignore", ["ESP101", "ESP001", "ESP301"]),
+        ("# esper: ignore[ESP305] another rule", ["ESP101", "ESP301"]),
+    ],
+)
+def test_a_comment_without_a_reason_or_for_another_rule_silences_nothing(comment, claims):
+    report = review_sources({"a.py": LOOP.replace("losses.append(loss)", f"losses.append(loss)  {comment}")})
+    assert sorted(rules_found(report)) == sorted(claims)
+    assert report.suppressed == 0
+
+
+def test_a_suppression_inside_a_string_counts_for_nothing():
+    source = LOOP.replace("losses.append(loss)", 'losses.append(loss); s = "# esper: ignore[ESP301] no"')
+    assert rules_found(review_sources({"a.py": source})) == ["ESP101", "ESP301"]
+
+
+def test_columns_count_characters():
+    source = "import torch\nname = 'größe'; state = torch.load(p, weights_only=False)\n"
+    claim = review_sources({"a.py": source}).claims[0]
+    assert claim.location.column == len("name = 'größe'; state = ") + 1
+
+
+def test_sources_in_other_encodings_are_read(tmp_path):
+    (tmp_path / "latin.py").write_bytes("# -*- coding: latin-1 -*-\nname = 'größe'\n".encode("latin-1"))
+    (tmp_path / "marked.py").write_bytes(b"\xef\xbb\xbfx = 1\n")
+    report = review(tmp_path, [tmp_path])
+    assert len(report.examined) == 2
+    assert report.unreadable == ()
+
+
+def test_what_cannot_be_read_in_a_directory_is_reported_and_the_rest_reviewed(tmp_path):
+    (tmp_path / "a.py").write_text(LOOP)
+    (tmp_path / "binary.py").write_bytes(b"\x00\x01\x02")
+    (tmp_path / "broken.py").write_text("x = 1\ndef f(:\n")
+    (tmp_path / "huge.py").write_bytes(b"#" * (LARGEST_BYTES + 1))
+    (tmp_path / "mojibake.py").write_bytes(b"x = 1\ny = '\xff'\n")
+    (tmp_path / "unknown.py").write_bytes(b"# coding: klingon\n")
+    report = review(tmp_path, [tmp_path])
+    assert [each.path for each in report.examined] == ["a.py"]
+    assert rules_found(report) == ["ESP101", "ESP301"]
+    assert [(each.path, each.line) for each in report.unreadable] == [
+        ("binary.py", None),
+        ("broken.py", 2),
+        ("huge.py", None),
+        ("mojibake.py", 2),
+        ("unknown.py", None),
+    ]
+    assert all(each.problem and each.remedy for each in report.unreadable)
+
+
+def test_a_source_that_nests_too_deeply_is_reported(tmp_path):
+    (tmp_path / "deep.py").write_text("x = " + "-" * 100_000 + "1\n")
+    (tmp_path / "long.py").write_text("x = " + " + ".join(["1"] * 20_000) + "\n")
+    report = review(tmp_path, [tmp_path])
+    assert [each.path for each in report.unreadable] == ["deep.py", "long.py"]
+
+
+def test_a_file_named_by_a_person_that_does_not_parse_is_reported(tmp_path):
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    report = review(tmp_path, [tmp_path / "broken.py"])
+    assert report.examined == ()
+    assert [each.line for each in report.unreadable] == [1]
+
+
+@pytest.mark.parametrize(("content", "problem"), [(b"", "empty"), (b" \n\n", "empty"), (b"\x7fELF\x00", "binary")])
+def test_a_file_named_by_a_person_must_hold_something(tmp_path, content, problem):
+    (tmp_path / "a.py").write_bytes(content)
+    with pytest.raises(InputFileError, match=problem):
+        review(tmp_path, [tmp_path / "a.py"])
+
+
+def test_odd_escapes_in_reviewed_code_warn_nobody(tmp_path):
+    (tmp_path / "a.py").write_text("import re\nre.match('\\d', '1')\nx = 1 is 1\n")
+    assert len(review(tmp_path, [tmp_path]).examined) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("train.py", {("ESP101", "critical"), ("ESP301", "warning")}),
+        ("examples/train.py", {("ESP101", "critical"), ("ESP301", "warning")}),
+        ("tests/test_train.py", {("ESP101", "warning")}),
+        ("pkg/test_train.py", {("ESP101", "warning")}),
+        ("benchmarks/train.py", {("ESP101", "warning")}),
+    ],
+)
+def test_tests_and_benchmarks_are_let_off_in_part(path, found):
+    report = review_sources({path: LOOP})
+    assert {(claim.rule, claim.severity.value) for claim in report.claims} == found
+
+
+def test_a_review_leaves_the_garbage_collector_as_it_was():
+    import gc
+
+    assert gc.isenabled()
+    review_sources({"a.py": LOOP})
+    assert gc.isenabled()
+
+
+def test_a_clean_file_has_no_claims():
+    clean = LOOP.replace("    loss =", "    optimizer.zero_grad()\n    loss =").replace("(loss)", "(loss.detach())")
+    report = review_sources({"a.py": clean})
+    assert report.claims == ()

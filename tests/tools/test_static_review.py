@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from esper_agents.domain.finding import Category
+from esper_agents.errors import EsperError, UsageError
+from esper_agents.tools.static_review import static_review
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_findings_come_back_as_claims_about_files_that_were_read(call, project):
+    found = await call("static-review", paths=["train.py"])
+    assert "ESP305" in {each.rule for each in found.claims}
+    assert [each.path for each in found.examined] == ["train.py"]
+    lines = (project / "train.py").read_text().splitlines()
+    for claim in found.claims:
+        assert claim.location.path == "train.py"
+        assert claim.excerpt.strip() == lines[claim.location.line - 1].strip()
+    assert found.output["claims"] == [each.fingerprint for each in found.claims]
+    assert found.output["files"] == 1
+
+
+async def test_only_rules_of_the_named_categories_are_applied(call):
+    everything = await call("static-review", paths=["train.py"])
+    some = await call("static-review", paths=["train.py"], categories=["memory"])
+    assert {each.category for each in some.claims} <= {Category.MEMORY}
+    assert set(some.output["rules"]) < set(everything.output["rules"])
+
+
+async def test_an_unknown_category_is_refused_with_those_there_are(call):
+    with pytest.raises(UsageError) as refused:
+        await call("static-review", paths=["train.py"], categories=["magic"])
+    assert "silent-correctness" in refused.value.remedy
+
+
+async def test_a_file_that_cannot_be_read_is_said_and_the_others_are_reviewed(call, project):
+    (project / "broken.py").write_text("def (:\n")
+    (project / "binary.py").write_bytes(b"\0\1\2")
+    found = await call("static-review", paths=["."])
+    assert {each["path"] for each in found.output["unreadable"]} == {"broken.py", "binary.py"}
+    assert all(each["problem"] and each["remedy"] for each in found.output["unreadable"])
+    assert "2 files could not be read" in found.summary
+    assert "train.py" in {each.path for each in found.examined}
+
+
+@pytest.mark.parametrize("path", ["..", "/etc", "../other.py", "link.py"])
+async def test_paths_outside_the_project_are_refused(call, project, path):
+    (project.parent / "other.py").write_text("import torch\n")
+    (project / "link.py").symlink_to("../other.py")
+    with pytest.raises(EsperError):
+        await call("static-review", paths=[path])
+
+
+@pytest.mark.parametrize("categories", [None, [], ["memory", "security"]])
+async def test_every_call_that_can_be_made_can_be_told_as_a_command(categories):
+    arguments = {"paths": ["a b.py"]} | ({} if categories is None else {"categories": categories})
+    said = static_review.rerun(arguments)
+    assert said.endswith("-- 'a b.py'")
+    assert said.count("--category") == len(categories or [])
+    assert static_review.rerun({"paths": ["x.py"], "categories": None}) == "esper review -- x.py"
