@@ -6,9 +6,9 @@ from dataclasses import replace
 from hashlib import sha1, sha256
 
 from esper_agents.certificates.policy import ceiling, load_policy, settle
+from esper_agents.certificates.statement import digest_of_value as digest
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.certificate import Certificate, Definition
-from esper_agents.domain.codec import digest
 from esper_agents.domain.evidence import Artifact, CallOutcome, Evidence, Risk, SourceFile
 from esper_agents.domain.finding import Category, Claim, Confidence, Finding, Location, Severity, fingerprint
 from esper_agents.domain.handoff import ConsultAnswer, Handoff, OpenPart
@@ -39,8 +39,8 @@ def source(path: str = "examples/train.py", text: str = TRAIN) -> SourceFile:
 
 
 def evidence(number: int = 1, **changes: object) -> Evidence:
-    arguments = {"paths": ["examples/train.py"]}
-    output = {"findings": 1, "lines": 10, "seconds": 0.25}
+    arguments = changes.get("arguments", {"paths": ["examples/train.py"]})
+    output = changes.get("output", {"findings": 1, "lines": 10, "seconds": 0.25})
     made = Evidence(
         id=f"ev_{number:032x}",
         tool="static-review",
@@ -70,6 +70,17 @@ def measurement(number: int = 2, **changes: object) -> Evidence:
         output={"speedup": 1.31, "low": 1.27, "high": 1.35, "replicates": 9},
         artifacts=(Artifact("samples.json", "ab" * 32, 4096, "application/json"),),
         rerun="esper compare examples/train.py:old examples/train.py:new",
+    )
+    return replace(made, **changes)
+
+
+def ran_tests(number: int = 8, **changes: object) -> Evidence:
+    made = evidence(
+        number,
+        tool="run-tests",
+        summary="tests: 12 passed in 3.10s",
+        output={"exit_code": 0, "output": "12 passed in 3.10s"},
+        rerun="python -m pytest -q tests",
     )
     return replace(made, **changes)
 
@@ -143,7 +154,7 @@ def certificate(
         verdict=None,  # type: ignore[arg-type]
         summary="The loop trains as written.",
         findings=(),
-        evidence=(evidence(),),
+        evidence=(evidence(), ran_tests()),
         examined=(source(),),
         revision=Revision("1" * 40, "2" * 40, "main", "https://example.org/demo.git", is_git=True, dirty=()),
         assumptions=(),
@@ -266,9 +277,7 @@ def of_status(status: Status) -> Certificate:  # noqa: C901, PLR0911 - one for e
         case Status.ADVISORY_ONLY:
             return certificate(Kind.ADVICE, request="why does memory grow?", findings=(finding(), critical(2)))
         case Status.EMERGENCY_STOP:
-            return certificate(
-                findings=(critical(rule="ESP990", name="checkpoint-runs-commands", category=Category.SECURITY),)
-            )
+            return certificate(findings=(critical(),), risks=RiskAssessment("High", "Irreversible"))
 
 
 def every_text(made: Certificate, text: str) -> Certificate:

@@ -12,6 +12,7 @@ from esper_agents.domain.route import Candidate, Route, RouteOutcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from esper_agents.agents.routing.taught import Taught
     from esper_agents.domain.agent import Agent
 
 TRIAGE = "issue-triage-manager"
@@ -50,24 +51,25 @@ class _Account:
 
     def support_milli(self) -> int:
         """Return the same of what speaks for the agent and can be cited."""
-        by_words = sum(each.weight_milli for each in self.pro.values() if each.is_word and each.cited)
+        by_words = sum(each.weight_milli for each in self.pro.values() if each.is_word and each.cited and not each.is_taught)
         return by_words + _halving(self.pro.values())
 
 
 class Router:
     """Gives requests to agents by what they say, by the definitions, and by the lexicon in `prompts/routing`."""
 
-    def __init__(self, agents: Sequence[Agent]) -> None:
+    def __init__(self, agents: Sequence[Agent], *, taught: Sequence[Taught] | None = None) -> None:
         """Build the index, so that a request then costs milliseconds.
 
         Args:
             agents: Everybody who may be given a task. Their order does not matter.
+            taught: Requests to learn words from, instead of those that come with the program.
 
         Raises:
             DefinitionError: The lexicon cannot be read.
         """
         self._agents = frozenset(agent.name for agent in agents)
-        self._witness = Witness(agents)
+        self._witness = Witness(agents, taught)
 
     def route(self, request: str, *, code: str = "", paths: Sequence[str] = ()) -> Route:
         """Return who is given a request, and why.
@@ -106,12 +108,14 @@ def _is_elsewhere(best: Candidate, account: _Account, elsewhere: _Account) -> bo
     An outright request for something else is weighed against that agent. Mere words of everyday life only stand
     against words that fit everyday life as well, such as "faster" or "leak". One such word alone is not enough.
     """
-    is_one_word = len(best.because) == 1 and all(each.is_word for each in account.pro.values())
+    own = [each for each in account.pro.values() if not each.is_taught]
+    is_one_word = len({each.cited for each in own if each.cited}) == 1 and all(each.is_word for each in own)
     if is_one_word or account.support_milli() < _LEAST_MILLI:
         return True
-    if elsewhere.pro and all(each.is_bare for each in account.pro.values()):
+    abroad = [each for each in elsewhere.pro.values() if not each.is_taught]
+    if abroad and all(each.is_bare for each in own):
         return True
-    outright = _halving(each for each in elsewhere.pro.values() if not each.is_bare)
+    outright = _halving(each for each in abroad if not each.is_bare)
     return outright > 0 and outright >= best.score_milli
 
 

@@ -107,14 +107,19 @@ class Session:
         try:
             async with running(self._workshop, self._lease, say) as run:
                 self._run = run
-                run.watch(self._changed.set)
+                run.watch(self._tell)
                 if self._is_stopped:
                     run.stop()
                 await drive(self._graph, run)
                 return await self._outcome(run)
         finally:
             self._is_over = True
-            self._changed.set()
+            self._tell()
+
+    def _tell(self) -> None:
+        """Wake everybody who watches; each waits for the next change on an event of its own time."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def stop(self) -> None:
         """Ask the run to stop at the next step boundary; the session can be resumed."""
@@ -129,14 +134,13 @@ class Session:
             after: Only rows with a greater number.
         """
         while True:
-            is_last_look = self._is_over
-            self._changed.clear()
+            changed, is_last_look = self._changed, self._is_over
             for row in await self._workshop.store.run(_rows, self.id, after):
                 after = row.seq
                 yield event_of(row)
             if is_last_look:
                 return
-            await self._changed.wait()
+            await changed.wait()
 
     async def _outcome(self, run: Run) -> Outcome:
         entry = None

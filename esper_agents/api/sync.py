@@ -51,9 +51,14 @@ class SyncSession:
         import asyncio
 
         running = asyncio.create_task(self._session.run())
-        async for event in self._session.events():
-            if watch is not None:
-                watch(event)
+        try:
+            async for event in self._session.events():
+                if watch is not None:
+                    watch(event)
+        except BaseException:
+            self._session.stop()
+            await asyncio.gather(running, return_exceptions=True)
+            raise
         return await running
 
     def stop(self) -> None:

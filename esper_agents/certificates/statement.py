@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.shape import from_json, to_json
 from esper_agents.certificates.strict_json import loads, refuse
 from esper_agents.domain.certificate import Certificate
 from esper_agents.domain.identifier import Prefix, is_id
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://esper-agents.dev/certificate/v1"
@@ -76,6 +79,16 @@ def normal(certificate: Certificate) -> Certificate:
 def digest_of(data: bytes) -> str:
     """Return the digest that names a statement's bytes, as `sha256:` and 64 hex digits."""
     return f"sha256:{sha256(data).hexdigest()}"
+
+
+def digest_of_value(value: JsonObject) -> str:
+    """Return the sha256 of a tool's arguments or output as they stand in the record, in RFC 8785 bytes, as hex digits.
+
+    So a stranger can compute it again from the certificate alone.
+    """
+    import rfc8785
+
+    return sha256(rfc8785.dumps(to_json(value))).hexdigest()
 
 
 def _subjects(certificate: Certificate) -> list[dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -96,13 +98,22 @@ def _inside(root: Path, name: str) -> Path | None:
 
 
 def _citations(certificate: Certificate, path: str, content: bytes) -> tuple[Check, ...]:
-    text = content.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    text = _decoded(content)
     lines = [_words(line) for line in _LINE_END.split(text)]
     claims = [finding.claim for finding in certificate.findings if finding.claim.location.path == path]
     return tuple(
         _citation(f"{claim.rule} at {claim.location}", claim.location.line, _words(claim.excerpt), lines)
         for claim in claims
     )
+
+
+def _decoded(content: bytes) -> str:
+    """Return Python source as its own declaration says it is encoded; what that cannot read is kept apart."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except (SyntaxError, UnicodeDecodeError):
+        encoding = "utf-8-sig"
+    return content.decode(encoding, "surrogateescape")
 
 
 def _citation(name: str, line: int, excerpt: str, lines: list[str]) -> Check:

@@ -11,7 +11,7 @@ from esper_agents.certificates.check import Check, Outcome, claim
 from esper_agents.certificates.policy import ceiling_of, load_policy, worst
 from esper_agents.certificates.render import layout, render_markdown
 from esper_agents.certificates.shape import to_json
-from esper_agents.certificates.statement import digest_of, parse
+from esper_agents.certificates.statement import digest_of, digest_of_value, parse
 from esper_agents.certificates.subjects import SubjectCheck, SubjectState, verify_subjects
 from esper_agents.domain.status import Kind, Stance, status_for
 from esper_agents.errors import DefinitionError, IntegrityError
@@ -140,5 +140,14 @@ def _evidence_problems(certificate: Certificate) -> list[str]:
     cited = [(finding.id, id_) for finding in certificate.findings for id_ in finding.evidence]
     cited += [("an assumption", id_) for assumption in certificate.assumptions for id_ in assumption.evidence]
     problems += [f"{who} rests on {id_}, which is not on record" for who, id_ in cited if id_ not in known]
+    problems += [
+        f"the digest of what {each.id} {what} is not that of what is on record"
+        for each in certificate.evidence
+        for what, value, digest in (
+            ("was given", each.arguments, each.arguments_sha256),
+            ("put out", each.output, each.output_sha256),
+        )
+        if digest_of_value(value) != digest
+    ]
     unread = [file.path for file in certificate.examined if (file.path, file.sha256) not in read]
     return problems + [f"no call on record read {path}" for path in unread]

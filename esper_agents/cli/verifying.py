@@ -107,14 +107,11 @@ def _view_checks(exhibit: Exhibit, data: bytes) -> tuple[Check, ...]:
 
 
 def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
-    """Return the citations that a file contradicts although it is what it was.
-
-    Not as failures: the excerpt may be forged, or the file is in an encoding that reads differently here.
-    """
+    """Return the citations that a file contradicts although it is what it was: their excerpts were never in it."""
     from esper_agents.certificates.subjects import SubjectState
 
     return tuple(
-        Check(each.name, Outcome.CANNOT_DECIDE, f"{each.detail}, though the file is what it was")
+        Check(each.name, Outcome.FAILS, f"{each.detail}, though the file is what it was")
         for file in files
         for each in file.citations
         if file.state is SubjectState.VALID and each.outcome is Outcome.FAILS

@@ -1,10 +1,9 @@
-"""Domain types to JSON text and back, checked on the way in, and the digest of a JSON value."""
+"""Domain types to JSON text and back, checked on the way in."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -70,8 +69,3 @@ def canonical(value: JsonObject | Sequence[Any]) -> bytes:
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "surrogatepass")
-
-
-def digest(value: JsonObject | Sequence[Any]) -> str:
-    """Return the sha256 of a JSON value, as 64 hex digits."""
-    return sha256(canonical(value)).hexdigest()

@@ -38,13 +38,19 @@ def write(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> 
 
 
 def close_actions(
-    transaction: Transaction, project_key: str, *, examined: Collection[str], standing: Collection[str]
+    transaction: Transaction,
+    project_key: str,
+    *,
+    agents: Collection[str],
+    examined: Collection[str],
+    standing: Collection[str],
 ) -> None:
-    """Mark open actions done whose finding is gone from files that were all examined again.
+    """Mark open actions done whose finding is gone from files that were all examined again by who looks for it.
 
     Args:
         transaction: Where.
         project_key: Whose.
+        agents: Who took part; what others have found they may not have looked for.
         examined: Paths of the files that were examined.
         standing: Fingerprints of the findings that still stand.
     """
@@ -52,6 +58,7 @@ def close_actions(
         note.c.project_key == project_key,
         note.c.kind == NoteKind.ACTION,
         note.c.state == NoteState.CURRENT,
+        note.c.agent.in_(agents),
     )
     for each in transaction.connection.execute(wanted).all():
         sources = {source.path for source in decode(tuple[SourceDigest, ...], each.sources)}

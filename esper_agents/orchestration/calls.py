@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.codec import checked, digest
+from esper_agents.certificates.statement import digest_of_value
+from esper_agents.domain.codec import checked
 from esper_agents.domain.evidence import CallOutcome, Evidence
 from esper_agents.domain.finding import Finding
 from esper_agents.domain.identifier import Prefix, new_id
@@ -45,7 +46,7 @@ async def _carried_out(run: Run, frame: Frame, turn: OpenTurn, number: int, call
     if needs_approval(tool) and not is_approved(state, call):
         return _not_run(tool, call, new_id(Prefix.EVIDENCE), CallOutcome.DENIED, "a person denied this call")
     if state.calling is None:
-        begun = Calling(new_id(Prefix.EVIDENCE), call.tool, digest(call.arguments))
+        begun = Calling(new_id(Prefix.EVIDENCE), call.tool, digest_of_value(call.arguments))
         await run.record((RowKey(frame.number, turn.step, number, RowKind.CALLING), begun))
         return await _run_tool(run, frame, tool, call, begun.evidence)
     if not tool.is_repeatable:
@@ -96,11 +97,11 @@ def _evidence(tool: Tool, call: ToolCall, ended: _Ended) -> Evidence:
         risk=tool.risk,
         is_repeatable=tool.is_repeatable,
         arguments=call.arguments,
-        arguments_sha256=digest(call.arguments),
+        arguments_sha256=digest_of_value(call.arguments),
         outcome=ended.outcome,
         summary=ended.result.summary,
         output=ended.result.output,
-        output_sha256=digest(ended.result.output),
+        output_sha256=digest_of_value(ended.result.output),
         examined=ended.result.examined,
         artifacts=ended.result.artifacts,
         started_at=ended.began_at,

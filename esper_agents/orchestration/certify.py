@@ -47,6 +47,7 @@ def _issue(store: Store, run: Run, issued: Certificate, data: bytes) -> Appended
         notes.close_actions(
             transaction,
             project_key,
+            agents={each.agent for each in issued.definitions},
             examined={each.path for each in issued.examined},
             standing={each.claim.fingerprint for each in issued.findings},
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime  # noqa: TC002 - LangGraph reads the annotations of nodes
+from langsmith import tracing_context
 
 from esper_agents.orchestration.certify import certify
 from esper_agents.orchestration.hops import MOST_HOPS
@@ -67,5 +68,9 @@ async def _next(state: State, runtime: Runtime[Context]) -> str:  # noqa: ARG001
 
 
 async def drive(graph: Graph, run: Run) -> None:
-    """Run a session until it ends or waits for a person."""
-    await graph.ainvoke({"session": run.session}, {"recursion_limit": _RECURSION_LIMIT}, context=Context(run))
+    """Run a session until it ends or waits for a person.
+
+    Nothing of it is traced, even where the environment has LangSmith trace whatever LangGraph runs: that would send it.
+    """
+    with tracing_context(enabled=False):
+        await graph.ainvoke({"session": run.session}, {"recursion_limit": _RECURSION_LIMIT}, context=Context(run))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.codec import canonical, digest
+from esper_agents.certificates.statement import digest_of_value
+from esper_agents.domain.codec import canonical
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Question
@@ -34,7 +35,9 @@ def approval_question(tool: Tool, call: ToolCall) -> Question:
     """Return the question whether one call may be made."""
     arguments = canonical(call.arguments).decode()
     text = f"may {tool.name} run with {arguments}? risk {tool.risk}: it {_WHAT.get(tool.risk, 'only reads')}"
-    return Question(new_id(Prefix.QUESTION), text, (APPROVE, DENY), tool.name, call.arguments, digest(call.arguments))
+    return Question(
+        new_id(Prefix.QUESTION), text, (APPROVE, DENY), tool.name, call.arguments, digest_of_value(call.arguments)
+    )
 
 
 def is_approved(state: Call, call: ToolCall) -> bool:
@@ -45,5 +48,5 @@ def is_approved(state: Call, call: ToolCall) -> bool:
         and state.answer.question == state.question.id
         and state.answer.text == APPROVE
         and state.question.tool == call.tool
-        and state.question.arguments_sha256 == digest(call.arguments)
+        and state.question.arguments_sha256 == digest_of_value(call.arguments)
     )

@@ -121,12 +121,14 @@ async def running(workshop: Workshop, held: Lease, say: Say) -> AsyncIterator[Ru
         yield run
     finally:
         heart.cancel()
+        # Read on: a run that was torn down in the middle of a write does not know whether it was made.
+        run.history.add(await workshop.store.run(_rows, held.session, run.history.seq))
         await workshop.store.run(lease.release, held, run.history.state)
 
 
-def _rows(store: Store, session_id: str) -> tuple[Row, ...]:
+def _rows(store: Store, session_id: str, after: int = 0) -> tuple[Row, ...]:
     with store.reading() as connection:
-        return ledger.rows(connection, session_id)
+        return ledger.rows(connection, session_id, after=after)
 
 
 def session_row(kind: RowKind) -> RowKey:

@@ -54,6 +54,7 @@ class ProjectIndex(Objects):
         self._callees: dict[Call, tuple[Function, ...]] = {}
         self._callers: dict[Function, tuple[Call, ...]] = {}
         self._reached: dict[Function, frozenset[str]] = {}
+        self._closures: dict[Function, tuple[Function, ...]] = {}
         self._made: dict[object, object] = {}
 
     def once(self, key: object, make: Callable[[], T]) -> T:
@@ -169,31 +170,32 @@ class ProjectIndex(Objects):
             if function in (self._called(call, self.class_in_sight) or self._namesakes(call)):
                 yield call
 
+    def closure(self, function: Function) -> tuple[Function, ...]:
+        """Return a function with all functions of these files that it may call, nearest first."""
+        if function not in self._closures:
+            self._closures[function] = tuple(self._close(function))
+        return self._closures[function]
+
+    def _close(self, start: Function) -> dict[Function, None]:
+        seen = {start: None}
+        edge = [start]
+        for _ in range(_CALLS):
+            following = [called for each in edge for call in each.calls for called in self.possible_callees(call)]
+            following += [inner for each in edge for inner in each.inner]
+            edge = [each for each in dict.fromkeys(following) if each not in seen]
+            seen.update(dict.fromkeys(edge))
+        return seen
+
     def reached(self, function: Function) -> frozenset[str]:
         """Return the last names of all that a function may call, directly or through functions of these files.
 
         A method that no file here defines counts a second time with a dot in front: `.eval` is no `eval(...)`.
         """
         if function not in self._reached:
-            self._reached[function] = frozenset(self._reach(function))
+            calls = [call for each in self.closure(function) for call in each.calls]
+            unknown = {f".{call.tail}" for call in calls if call.receiver and not self.possible_callees(call)}
+            self._reached[function] = frozenset(unknown | {call.tail for call in calls})
         return self._reached[function]
-
-    def _reach(self, start: Function) -> set[str]:
-        tails = set[str]()
-        seen, edge = {start}, [start]
-        for _ in range(_CALLS):
-            following: list[Function] = []
-            for function in edge:
-                for call in function.calls:
-                    tails.add(call.tail)
-                    called = self.possible_callees(call)
-                    following += called
-                    if call.receiver and not called:
-                        tails.add(f".{call.tail}")
-                following += function.inner
-            edge = [each for each in dict.fromkeys(following) if each not in seen]
-            seen.update(edge)
-        return tails
 
 
 def argument_for(call: Call, function: Function, parameter: str) -> ast.expr | None:

@@ -24,6 +24,7 @@ _NAMED = re.compile(
 _EVALUATING = re.compile(
     r"_?(?:run_|do_)?(?:eval|evaluate|evaluation|validate|validation|valid|val|test|predict|infer|inference)"
     r"(?:_\w+)?|\w+_(?:eval|evaluate|validate|inference|predict)|(?:\w+_)?accuracy(?:_\w+)?"
+    r"|(?:estimate|measure)_(?:loss|error|accuracy|metrics)\w*"
 )
 _HELD_OUT = re.compile(
     r"(?<![a-z])(?:val|valid|validation|test|eval|dev|holdout)(?![a-z])|(?:val|test|eval)_?(?:loader|set|data)",

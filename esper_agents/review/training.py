@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted, tail_of
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Block, Call, FileTables, Function
 
 _BACKWARD = ("backward", "manual_backward")
+_IN_PLACE = frozenset({"add_", "sub_"})
 _CLEARING = re.compile(r"(zero|clear|reset)_?(the_)?grad", re.IGNORECASE)
 _OPTIMIZER = re.compile(r"opt(im|imi[sz]er)?s?(_|\d|$)|optim|scaler|solver|adam|sgd", re.IGNORECASE)
 _NOT_OPTIMIZER = re.compile(r"sched|options?$", re.IGNORECASE)
@@ -22,9 +24,13 @@ _NOT_OPTIMIZER = re.compile(r"sched|options?$", re.IGNORECASE)
 
 def backward_calls(file: FileTables) -> Iterator[Call]:
     """Yield the calls that send a loss backward: `loss.backward()`, `accelerator.backward(loss)` and their like."""
-    for call in file.calls_ending(*_BACKWARD):
-        if call.receiver and call.receiver != "super()" and call.function.name not in _BACKWARD:
-            yield call
+    yield from filter(is_backward, file.calls_ending(*_BACKWARD))
+
+
+def is_backward(call: Call) -> bool:
+    """Return whether a call sends a loss backward; a `backward` that passes on to another is no such call."""
+    passes_on = call.receiver in {"", "super()"} or call.function.name in _BACKWARD
+    return call.tail in _BACKWARD and not passes_on
 
 
 def loss_of(backward: Call) -> str:
@@ -50,7 +56,43 @@ def innermost_training_loops(file: FileTables) -> Iterator[tuple[Block, list[Cal
     yield from found.items()
 
 
-def is_optimizer_step(call: Call, index: ProjectIndex) -> bool:
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A place where gradients are used up: an optimizer steps, or parameters are changed by hand.
+
+    Attributes:
+        call: The call, where it is one.
+        block: Where it stands.
+        line: The line.
+        optimizer: The optimizer, as written; empty for an update by hand.
+    """
+
+    call: Call | None
+    block: Block
+    line: int
+    optimizer: str
+
+
+def steps(function: Function, index: ProjectIndex) -> Iterator[Step]:
+    """Yield the steps that a function itself takes."""
+    for call in function.calls:
+        if _is_optimizer_step(call, index):
+            handed = call.argument(0) if "scaler" in call.receiver.lower() else None
+            optimizer = call.receiver if handed is None else dotted(handed)
+            yield Step(call, call.block, call.line, optimizer)
+        elif call.tail in _IN_PLACE and any(_reads_grad(each) for each in (*call.node.args, *call.node.keywords)):
+            yield Step(None, call.block, call.line, "")
+    for target, assignments in function.assignments.items():
+        for each in assignments:
+            if each.is_augmented and "grad" not in target and _reads_grad(each.value):
+                yield Step(None, each.block, each.line, "")
+
+
+def _reads_grad(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in ast.walk(node))
+
+
+def _is_optimizer_step(call: Call, index: ProjectIndex) -> bool:
     """Return whether a call lets an optimizer use the gradients."""
     if call.tail != "step" or not call.receiver:
         return False

@@ -4,7 +4,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 import pytest
-from certificate_samples import certificate, critical, evidence, finding, measurement, of_status, source
+from certificate_samples import certificate, critical, evidence, finding, measurement, of_status, ran_tests, source
 
 from esper_agents.certificates.policy import NO_REASON, ceiling, ceiling_of, load_policy, policy_text, settle
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
@@ -154,7 +154,7 @@ def test_evidence_that_is_missing_lowers_the_ceiling_until_the_same_call_complet
 
 def test_a_look_up_that_failed_lowers_nothing():
     missing = evidence(3, tool="read-file", outcome=CallOutcome.FAILED, examined=())
-    assert top(evidence=(evidence(), missing)).stance is Stance.FOR
+    assert top(evidence=(evidence(), ran_tests(), missing)).stance is Stance.FOR
 
 
 @pytest.mark.parametrize("measured", [(), (measurement(outcome=CallOutcome.FAILED),)])
@@ -162,7 +162,14 @@ def test_a_recommendation_without_a_measurement_is_undecided(measured):
     found = top(Kind.RECOMMENDATION, evidence=(evidence(), *measured))
     assert found.status is Status.NEEDS_FURTHER_REVIEW
     assert "no-measurement" in names(found)
-    assert top(Kind.APPROVAL, evidence=(evidence(),)).stance is Stance.FOR
+
+
+@pytest.mark.parametrize(("kind", "stance"), [(Kind.APPROVAL, Stance.CONDITIONAL), (Kind.ADVICE, Stance.FOR)])
+def test_code_that_was_only_read_is_approved_at_best_on_conditions(kind, stance):
+    found = top(kind, evidence=(evidence(),))
+    assert found.stance is stance
+    assert ("not-run" in names(found)) is (stance is Stance.CONDITIONAL)
+    assert top(kind, evidence=(evidence(), ran_tests())).stance is Stance.FOR
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -186,14 +193,6 @@ def test_a_risky_implementation_is_at_best_conditional_on_a_person(kind, risk, s
 def test_where_no_way_out_is_less_than_high_risk_everything_stops(kind, risks, stops):
     assert (top(kind, findings=(critical(),), risks=risks).status is Status.EMERGENCY_STOP) is stops
     assert top(kind, risks=risks).status is not Status.EMERGENCY_STOP
-
-
-@pytest.mark.parametrize("kind", Kind)
-def test_code_that_runs_foreign_commands_stops_everything(kind):
-    hostile = critical(name="checkpoint-runs-commands", category=Category.SECURITY)
-    assert top(kind, findings=(hostile,)).status is Status.EMERGENCY_STOP
-    unsure = critical(name="checkpoint-runs-commands", category=Category.SECURITY, confidence=Confidence.MODERATE)
-    assert top(kind, findings=(unsure,)).status is not Status.EMERGENCY_STOP
 
 
 def test_the_deciding_line_comes_first():
@@ -272,7 +271,7 @@ def test_without_findings_at_hand_conditions_quote_the_policy():
 
 def test_a_rationale_is_never_empty():
     assert decide().rationale == "what was examined gives no reason against it"
-    assert decide(Stance.UNDECIDED).rationale == "no line of code was read, so there is nothing to judge"
+    assert decide(Stance.UNDECIDED).rationale.startswith("no line of code was read, so there is nothing to judge")
 
 
 def test_advice_that_warns_against_something_is_still_advice_but_never_out_of_nothing():

@@ -199,7 +199,7 @@ def test_a_quotation_that_its_own_file_contradicts_is_never_called_good(judged, 
     judged.record.write_bytes(json.dumps(value).encode())
     judged.view.unlink()
     found = verify(judged.record)
-    assert outcomes(found) == ("holds", "holds", "cannot decide", "valid")
+    assert outcomes(found) == ("holds", "holds", "fails", "valid")
     assert "though the file is what it was" in found.citations[-1].detail
 
 

@@ -9,6 +9,7 @@ import pty
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import termios
 from contextlib import suppress
@@ -18,6 +19,7 @@ import pytest
 # Between an empty log and the length of a whole one: some rows fit, not all.
 ROOM_BYTES = 300_000
 PATIENCE_S = 120
+COLUMNS = 40
 MORE_THAN_THE_REST = 64 * 1024 * 1024
 
 
@@ -160,10 +162,11 @@ def test_a_full_disk_stops_a_session_that_resume_completes(known, tmp_path):
 
 
 class Terminal:
-    """A terminal that the command runs in, with its keyboard."""
+    """A narrow terminal that the command runs in, with its keyboard."""
 
     def __init__(self, child):
         self._fd, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
         self.shown = ""
         self.process = subprocess.Popen(
             **child,
@@ -219,6 +222,8 @@ def test_leaving_the_question_at_the_terminal_leaves_it_to_be_answered_later(slo
 def test_a_question_at_the_terminal_takes_only_its_options(slow, terminal):
     terminal.type("perhaps\r")
     terminal.wait_for("one of approve, deny> ")
+    ((session,),) = slow.place.rows("SELECT id FROM session")
+    assert f"session: {session}\r\n" in terminal.shown
     slow.go()
     terminal.type("approve\r")
     assert terminal.close() == 0, terminal.shown

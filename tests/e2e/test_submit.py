@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 from places import FAULTY, SOUND, git, write
@@ -49,7 +52,7 @@ def test_views_are_published_in_the_project_and_do_not_make_it_dirty(toy, known)
     done = known.esper("submit", "review this training code", "sound.py", code=0)
     assert any("clean" in each for each in said(done.stdout, "tool") if each.startswith("git-state"))
     assert "remembers" in said(done.stdout, "agent")[0]
-    assert said(done.stdout, "verdict")[-1].startswith("APPROVED")
+    assert "APPROVED for sound" in said(done.stdout, "verdict")[-1]
 
 
 def test_json_is_all_there_is_on_standard_output(known):
@@ -83,7 +86,7 @@ def test_asking_again_after_mending_says_what_is_gone_new_and_still_there(place)
     assert said(done.stdout, "gone") == ["ESP101 train.py:5"]
     assert [each.split(" ")[1] for each in said(done.stdout, "new")] == ["train.py:5"]
     assert said(done.stdout, "still") == ["ESP301 train.py:15"]
-    assert said(done.stdout, "not") == ["seen  nothing"]
+    assert said(done.stdout, "not")[0].split() == ["seen", "nothing"]
     assert re.search(r"remembers \d+ things", said(done.stdout, "agent")[0])
     record = made.esper("certificates", "show", "latest", "--json", code=0).json
     assert first in json.dumps(record)
@@ -96,6 +99,29 @@ def test_views_can_be_kept_out_of_the_project(place):
     assert view.is_file()
     assert view.is_relative_to(made.home)
     assert not git(made.root, "status", "--porcelain", "--ignored")
+
+
+class _Listener(BaseHTTPRequestHandler):
+    heard: ClassVar = []
+
+    def do_any(self):
+        self.heard.append(self.path)
+        self.send_error(404)
+
+    do_GET = do_POST = do_any  # noqa: N815 - what the base class calls
+
+
+def test_nothing_is_sent_anywhere_even_where_tracing_is_switched_on(known):
+    with HTTPServer(("127.0.0.1", 0), _Listener) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        traced = {"TRACING_V2": "true", "ENDPOINT": address, "API_KEY": "none"}
+        names = {f"{who}_{name}": text for who in ("LANGSMITH", "LANGCHAIN") for name, text in traced.items()}
+        names["LANGSMITH_TRACING"] = "true"
+        done = known.esper("submit", "review this training code", "sound.py", env=names, code=0)
+        server.shutdown()
+    assert not done.stderr
+    assert _Listener.heard == []
 
 
 @pytest.mark.parametrize("files", [{"docs": "a file, where views would go\n"}, None])

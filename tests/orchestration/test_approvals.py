@@ -7,7 +7,7 @@ import sys
 import pytest
 from toys import calling, calls
 
-from esper_agents.domain.codec import digest
+from esper_agents.certificates.statement import digest_of_value as digest
 from esper_agents.domain.evidence import CallOutcome, Risk
 from esper_agents.domain.ledger import RowKind
 from esper_agents.domain.move import Ask, Conclude

@@ -86,16 +86,10 @@ async def test_a_newer_note_on_the_same_subject_supersedes_the_older_one(toybox,
     assert len({each.subject for each in working}) == 1
 
 
-async def actions(toybox):
-    return {
-        each.text.split(": ")[1].split(".")[0]: each.state for each in await remembered(toybox, kind=NoteKind.ACTION)
-    }
-
-
 async def test_an_action_is_done_when_its_finding_is_gone_from_the_file(toybox, reviewer):
     reviewer.claims = [claim(message="first"), claim(message="second", line=5)]
     await toybox.run("reviewer")
-    assert await actions(toybox) == {"first": NoteState.CURRENT, "second": NoteState.CURRENT}
+    assert [each.state for each in await remembered(toybox, kind=NoteKind.ACTION)] == [NoteState.CURRENT] * 2
     reviewer.claims = [claim(message="second", line=5)]
     (toybox.project / "train.py").write_text("x = 1\n" * 10)
     await toybox.run("reviewer")
@@ -171,7 +165,7 @@ async def test_what_the_documents_show_is_text_and_no_markup(toybox, reviewer):
     text = (folder / "next-actions.md").read_text()
     assert "<script>" not in text
     assert "\\<script\\>" in text
-    assert "](javascript" not in text
+    assert "x\\](javascript" in text
     assert "\n# Heading" not in text
     assert "49" not in text.replace("\\{\\{ 7\\*7 \\}\\}", "")
     for hidden in ("\u202e", "\u200b", "\x1b"):

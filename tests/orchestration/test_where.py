@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from esper_agents.certificates.statement import digest_of_value as digest
 from esper_agents.domain.agent import Agent
 from esper_agents.domain.certificate import Definition
-from esper_agents.domain.codec import digest, encode
+from esper_agents.domain.codec import encode
 from esper_agents.domain.evidence import CallOutcome, Evidence, Risk
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.ledger import (

@@ -9,13 +9,16 @@ from esper_agents.agents.routing.lexicon import Where, lexicon
 from esper_agents.agents.routing.likeness import Likeness
 from esper_agents.agents.routing.passages import Kind
 from esper_agents.agents.routing.reading import Reader
+from esper_agents.agents.routing.taught import habits, taught
 from esper_agents.agents.routing.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from esper_agents.agents.routing.habits import Lean
     from esper_agents.agents.routing.likeness import Resemblance
     from esper_agents.agents.routing.reading import Stretch
+    from esper_agents.agents.routing.taught import Taught
     from esper_agents.domain.agent import Agent
 
 # Weights in thousandths, on the scale of the lexicon's votes: 1000 for each point.
@@ -26,6 +29,8 @@ _EXAMPLE, _COUNTEREXAMPLE = 5000, -4000
 _EXAMPLE_ALONE = 9000
 # Factors in thousandths: of a word with a slip in it, and of what is said not to be it.
 _SLIPPED, _DENIED = 800, -500
+# The same of what only surrounds the sentence that asks.
+_BACKGROUND = 600
 _MOST_WORDS = 200
 # Words of an example may stand this far apart to be cited together.
 _TOGETHER = 5
@@ -42,6 +47,7 @@ class Evidence(NamedTuple):
         note: What there is to say about it, where it speaks against.
         is_bare: Whether it names no subject of ours.
         is_word: Whether it is how single words lean.
+        is_taught: Whether it was learnt from requests, not from what the agents say of themselves.
     """
 
     agent: str
@@ -51,42 +57,51 @@ class Evidence(NamedTuple):
     note: str = ""
     is_bare: bool = True
     is_word: bool = False
+    is_taught: bool = False
 
 
 class Witness:
     """Gathers the evidence in requests for a set of agents."""
 
-    def __init__(self, agents: Sequence[Agent]) -> None:
-        """Index what the definitions and the lexicon say.
+    def __init__(self, agents: Sequence[Agent], requests: Sequence[Taught] | None = None) -> None:
+        """Index what the definitions, the lexicon and known requests say.
 
         Args:
             agents: Everybody who may be given a task.
+            requests: What to learn from, instead of what comes with the program.
         """
         self._lexicon = lexicon()
         self._agents = frozenset(agent.name for agent in agents)
         self._reader = Reader(self._lexicon, self._agents)
         self._likeness = Likeness(agents, self._lexicon.idle)
         self._leaning = Leaning(agents, self._lexicon.hints, self._lexicon.idle)
+        self._habits = habits(taught() if requests is None else requests)
 
     def evidence(self, request: str, code: str, paths: Sequence[str]) -> Iterator[Evidence]:
         """Yield everything that speaks for or against anybody."""
         told: list[Stretch] = []
-        for stretch in self._reader.read(request, code, paths):
-            yield from self._cues(stretch)
+        stretches = list(self._reader.read(request, code, paths))
+        has_wish = any(stretch.wished for stretch in stretches)
+        for stretch in stretches:
+            yield from self._cues(stretch, has_wish=has_wish)
             yield from self._named(stretch)
             if stretch.kind in {Kind.PROSE, Kind.EXCEPTION}:
                 told.append(stretch)
                 yield from self._examples(stretch)
         yield from self._words(told)
 
-    def _cues(self, stretch: Stretch) -> Iterator[Evidence]:
+    def _cues(self, stretch: Stretch, *, has_wish: bool) -> Iterator[Evidence]:
         """Find the cues; the words of an agent's name are a name and no cue."""
         named = {at for mention in stretch.mentions for at in mention.positions}
         for where, weight in _weights(stretch.kind).items():
             for hit in self._lexicon.cues[where].find(stretch.words):
                 if named.intersection(hit.positions):
                     continue
-                factor = weight * (_SLIPPED if stretch.slipped.intersection(hit.positions) else 1000) // 1000
+                if has_wish and stretch.kind is Kind.PROSE and hit.positions[0] not in stretch.wished:
+                    weight_here = weight * _BACKGROUND // 1000
+                else:
+                    weight_here = weight
+                factor = weight_here * (_SLIPPED if stretch.slipped.intersection(hit.positions) else 1000) // 1000
                 note = ""
                 if stretch.denied.issuperset(hit.positions):
                     factor, note = factor * _DENIED // 1000, "said not to be it"
@@ -105,18 +120,23 @@ class Witness:
     def _words(self, told: Sequence[Stretch]) -> Iterator[Evidence]:
         placed = [(each, at) for each in told for at in range(len(each.words)) if at not in each.denied][:_MOST_WORDS]
         heard = [stretch.words[at] for stretch, at in placed]
-        for lean in self._leaning.of(heard):
-            is_bare = lean.agent in self._lexicon.agents
-            for at, weight in lean.towards:
-                stretch, within = placed[at]
-                cited = stretch.cited((within,))
-                yield Evidence(lean.agent, f"word {heard[at].stem}", weight, cited, is_bare=is_bare, is_word=True)
-            rest = lean.weight_milli - sum(weight for _, weight in lean.towards)
-            yield Evidence(lean.agent, "other words", rest, "", is_word=True)
+        for is_taught, leans in ((False, self._leaning.of(heard)), (True, self._habits.of(heard))):
+            for lean in leans:
+                yield from self._lean(lean, placed, is_taught=is_taught)
         for stretch, at in placed:
             for agent in self._leaning.declined_by(stretch.words[at]):
                 source = f"declined {stretch.words[at].stem}"
                 yield Evidence(agent, source, _DECLINED, stretch.cited((at,)), "it declines that")
+
+    def _lean(self, lean: Lean, placed: Sequence[tuple[Stretch, int]], *, is_taught: bool) -> Iterator[Evidence]:
+        is_bare = is_taught or lean.agent in self._lexicon.agents
+        kind = "taught" if is_taught else "word"
+        for number, weight in lean.towards:
+            stretch, at = placed[number]
+            source, cited = f"{kind} {stretch.words[at].stem}", stretch.cited((at,))
+            yield Evidence(lean.agent, source, weight, cited, "", is_bare, is_word=True, is_taught=is_taught)
+        rest = lean.weight_milli - sum(weight for _, weight in lean.towards)
+        yield Evidence(lean.agent, f"other {kind}s", rest, "", is_word=True, is_taught=is_taught)
 
     def _examples(self, stretch: Stretch) -> Iterator[Evidence]:
         for like in self._likeness.examples_like(stretch.words):

@@ -49,6 +49,10 @@ class Lexicon:
         cues: The phrases of the cues, by where they are looked for.
         negators: Phrases that turn round what follows.
         dismissals: Phrases that turn round what stands before.
+        wishes: Phrases that say that something is asked for.
+        injections: Phrases that give orders to whoever decides on the request.
+        orders: Stems that ask for something where a sentence begins with them.
+        wants: Stems that a negator turns round although they are part of it.
         closers: Stems that end the reach of a negator or a dismissal.
         addressing: Stems before an agent's name that speak to that agent.
         reporting: Stems after an agent's name that speak of its work, not to it.
@@ -62,6 +66,10 @@ class Lexicon:
     cues: Mapping[Where, PhraseIndex[Cue]]
     negators: PhraseIndex[None]
     dismissals: PhraseIndex[None]
+    wishes: PhraseIndex[None]
+    injections: PhraseIndex[None]
+    orders: frozenset[str]
+    wants: frozenset[str]
     closers: frozenset[str]
     addressing: frozenset[str]
     reporting: frozenset[str]
@@ -72,6 +80,8 @@ class Lexicon:
     agents: frozenset[str]
 
 
+_PHRASES = ("negators", "dismissals", "wishes", "injections")
+_STEMS = ("orders", "wants", "closers", "addressing", "reporting")
 _NOT_PHRASES = frozenset(("name", "votes", "where", "bare"))
 
 
@@ -109,14 +119,13 @@ def read_lexicon(folder: Path) -> Lexicon:
         idle = _stems(f"{reading['idle']} {reading['idle_abroad']}")
         return Lexicon(
             cues={where: PhraseIndex(listed) for where, listed in phrases.items()},
-            negators=PhraseIndex((phrase, None) for phrase in reading["negators"]),
-            dismissals=PhraseIndex((phrase, None) for phrase in reading["dismissals"]),
             hints={each: frozenset(names) for each, names in hinted.items() if each not in idle},
             agents=frozenset(agents),
             idle=idle,
             spelling=frozenset(reading["spelling"].split()),
             plain=frozenset(reading["plain"].split()),
-            **{name: _stems(reading[name]) for name in ("closers", "addressing", "reporting")},
+            **{name: PhraseIndex((phrase, None) for phrase in reading[name]) for name in _PHRASES},
+            **{name: _stems(reading[name]) for name in _STEMS},
         )
     except KeyError as error:
         where = str(folder / "reading.toml")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from esper_agents.agents.routing.lexicon import Where
@@ -22,6 +22,8 @@ _MOST_SLIPS = 40
 _MOST_PATHS = 20
 # Of one passage; the subject and the question stand at its ends.
 _MOST_WORDS = 600
+_SENTENCE_END = re.compile("[.!?\\n]+(?=\\s|$)|[\u3002\uff01\uff1f]|\\n")
+_QUESTION_MARKS = ("?", "\uff1f")
 _CLAUSE_ENDS = re.compile("[.,;:!?()\n\u3001\u3002\uff0c\uff01\uff1f]")
 
 
@@ -50,6 +52,7 @@ class Stretch:
         slipped: Positions of the words that were mended.
         denied: Positions of the words that a negator or dismissal turns round.
         mentions: The agents named in it.
+        wished: Positions of the words in sentences that ask for something, the others being background.
     """
 
     kind: Kind
@@ -58,6 +61,7 @@ class Stretch:
     slipped: frozenset[int] = frozenset()
     denied: frozenset[int] = frozenset()
     mentions: tuple[Mention, ...] = ()
+    wished: frozenset[int] = frozenset()
 
     def cited(self, positions: Sequence[int]) -> str:
         """Return the text from the first to the last of some words, as it stands there."""
@@ -90,8 +94,8 @@ class Reader:
         heard = _bounded_words(passage.text)
         slipped = frozenset(self._mend(heard))
         plain = Stretch(passage.kind, passage.text, heard, slipped)
-        mentions = tuple(self._mentions(plain))
-        return Stretch(passage.kind, passage.text, heard, slipped, frozenset(self._denied(plain)), mentions)
+        denied, mentions = frozenset(self._denied(plain)), tuple(self._mentions(plain))
+        return replace(plain, denied=denied, mentions=mentions, wished=frozenset(self._wished(plain)))
 
     def _mend(self, heard: list[Word]) -> Iterator[int]:
         left = _MOST_SLIPS
@@ -105,9 +109,18 @@ class Reader:
 
     def _denied(self, stretch: Stretch) -> Iterator[int]:
         for hit in self._lexicon.negators.find(stretch.words):
+            yield from (at for at in hit.positions if stretch.words[at].stem in self._lexicon.wants)
             yield from self._within_clause(stretch, hit.positions[-1], 1)
         for hit in self._lexicon.dismissals.find(stretch.words):
+            yield from range(hit.positions[0], hit.positions[-1])
             yield from self._within_clause(stretch, hit.positions[0], -1)
+
+    def _wished(self, stretch: Stretch) -> Iterator[int]:
+        """Find the sentences that ask: questions, those that say so, and those that begin with an order."""
+        asking = {hit.positions[0] for hit in self._lexicon.wishes.find(stretch.words)}
+        for sentence, is_question in _sentences(stretch):
+            if is_question or asking.intersection(sentence) or stretch.words[sentence[0]].stem in self._lexicon.orders:
+                yield from sentence
 
     def _within_clause(self, stretch: Stretch, start: int, step: int) -> Iterator[int]:
         for at in range(start + step, start + step * (_REACH + 1), step):
@@ -119,8 +132,12 @@ class Reader:
             yield at
 
     def _mentions(self, stretch: Stretch) -> Iterator[Mention]:
-        """Find the names of agents; one of a single word counts only where the agent is spoken to."""
+        """Find the names of agents; one of a single word counts only where the agent is spoken to.
+
+        Where the text gives orders to whoever reads it, a name in it is part of them and asks for nobody.
+        """
         heard = stretch.words
+        is_ordered = bool(self._lexicon.injections.find(heard))
         for at, word in enumerate(heard):
             for parts, name in self._names.get(word.folded, ()):
                 end = at + len(parts)
@@ -128,13 +145,26 @@ class Reader:
                     continue
                 after = heard[end].stem if end < len(heard) else ""
                 if len(parts) > 1 or after == "agent" or self._is_spoken_to(stretch, at):
-                    yield Mention(name, tuple(range(at, end)), after not in self._lexicon.reporting)
+                    yield Mention(name, tuple(range(at, end)), not is_ordered and after not in self._lexicon.reporting)
 
     def _is_spoken_to(self, stretch: Stretch, at: int) -> bool:
         if stretch.text[: stretch.words[at].start].endswith("@"):
             return True
         before = [word.stem for word in stretch.words[max(0, at - 2) : at] if word.stem != "the"]
         return bool(before) and before[-1] in self._lexicon.addressing
+
+
+def _sentences(stretch: Stretch) -> Iterator[tuple[range, bool]]:
+    """Yield the positions of the words of each sentence, and whether it is a question."""
+    ends = [*_SENTENCE_END.finditer(stretch.text), None]
+    first = at = 0
+    for end in ends:
+        limit = end.start() if end else len(stretch.text)
+        while at < len(stretch.words) and stretch.words[at].start < limit:
+            at += 1
+        if at > first:
+            yield range(first, at), bool(end) and end[0].startswith(_QUESTION_MARKS)
+            first = at
 
 
 def _plainly(passage: Passage) -> Stretch:

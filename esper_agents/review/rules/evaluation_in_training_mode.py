@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Block, Call, FileTables, Function
 
+# Models that stand beside the one that is trained.
+_KEPT_ASIDE = re.compile(r"teacher|ema|target|reference|frozen|vgg|lpips|inception")
 _BACKWARD = frozenset({"backward", "manual_backward"})
 
 
@@ -74,7 +77,7 @@ class EvaluationInTrainingMode(Rule):
                 continue
             if not is_evaluating(call, loop, index) or not belongs_to_training(function, index):
                 continue
-            if _is_switched(function, index) or _is_explained(call, index):
+            if _is_switched(call, index) or _is_explained(call, index):
                 continue
             seen.add(loop)
             yield self._found(call, index)
@@ -92,18 +95,31 @@ class EvaluationInTrainingMode(Rule):
         )
 
 
-def _is_switched(function: Function, index: ProjectIndex) -> bool:
-    """Return whether a function, what it calls, its callers or its class may switch a model to evaluation."""
+def _is_switched(call: Call, index: ProjectIndex) -> bool:
+    """Return whether the function of a call, what it calls, its callers or its class may switch its model."""
+    function = call.function
     owner = owner_of(function)
     methods = [method for each in index.ancestors(owner)[0] for method in each.methods.values()] if owner else []
     around = (*callers_around(function, index), function.file.functions[0], *methods)
-    return any(_switches(each, index) for each in dict.fromkeys(around))
+    return any(_switches(each, call.path, index) for each in dict.fromkeys(around))
 
 
-def _switches(function: Function, index: ProjectIndex) -> bool:
-    if ".eval" in index.reached(function):
-        return True
-    return any(call.tail == "train" and call.receiver and _may_be_false(call) for call in function.calls)
+def _switches(function: Function, path: str, index: ProjectIndex) -> bool:
+    for call in function.calls:
+        evaluates = call.tail == "eval" or (call.tail == "train" and _may_be_false(call))
+        if evaluates and call.receiver and not _is_another(call.receiver, path):
+            return True
+        if any(".eval" in index.reached(each) for each in index.possible_callees(call)):
+            return True
+    return False
+
+
+def _is_another(receiver: str, path: str) -> bool:
+    """Return whether two paths are surely two models: `self.teacher` and `self.student`, `teacher` and `model`."""
+    if receiver.startswith("self.") and path.startswith("self."):
+        return receiver.split(".")[1].rstrip("()[]") != path.split(".")[1].rstrip("()[]")
+    kept_aside = _KEPT_ASIDE.search(receiver)
+    return kept_aside is not None and kept_aside[0] not in path
 
 
 def _may_be_false(call: Call) -> bool:
@@ -115,5 +131,10 @@ def _is_explained(call: Call, index: ProjectIndex) -> bool:
     function = call.function
     if provides_evaluation(function, index) or runs_the_loop(function.file):
         return True
-    owner = index.class_of(call.node.func, function, call.line)
-    return owner is not None and not mode_changes_something(owner, index)
+    held = [call.node.func]
+    while isinstance(held[-1], ast.Attribute):
+        held.append(held[-1].value)
+    owners = [index.class_of(each, function, call.line) for each in held]
+    return any(
+        not mode_changes_something(owner, index) for owner in owners if owner is not None and index.is_module(owner)
+    )

@@ -12,16 +12,18 @@ from esper_agents.review.training import (
     backward_calls,
     cleared_by_assignment,
     clears_gradients,
-    is_optimizer_step,
+    is_backward,
     reaches_clearing,
+    steps,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.training import Step
 
 _REMEDY = "call `optimizer.zero_grad()` once for every `optimizer.step()`, in the same loop"
 # Calls that take an optimizer without clearing its gradients.
@@ -58,25 +60,25 @@ class GradientsNotCleared(Rule):
     )
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
-        """Yield one hit for each loop, or function that a loop calls, whose steps never clear."""
-        seen: set[Block] = set()
-        for backward in backward_calls(file):
-            step = _step_after(backward, index)
-            if step is None or clears_gradients_itself(step) or _is_made_anew(step):
-                continue
-            where = step.block.loop or backward.function.block
-            if where in seen:
-                continue
-            seen.add(where)
-            if step.block.loop is not None:
-                yield from self._in_loop(backward, where, index)
-            else:
-                yield from self._in_step_function(backward, index)
+        """Yield one hit for each optimizer in each loop, or function that a loop calls, whose steps never clear."""
+        for function in dict.fromkeys(call.function for call in backward_calls(file)):
+            taken = tuple(steps(function, index))
+            seen: set[tuple[Block, str]] = set()
+            for step in taken:
+                where, backward = _round_of(step)
+                if backward is None or (where, step.optimizer) in seen or _clears_anyway(step, where):
+                    continue
+                seen.add((where, step.optimizer))
+                if where is function.block:
+                    yield from self._in_step_function(backward, index)
+                else:
+                    others = {each.optimizer for each in taken} - {step.optimizer, ""} if step.optimizer else set()
+                    yield from self._in_loop(backward, where, others, index)
 
-    def _in_loop(self, backward: Call, loop: Block, index: ProjectIndex) -> Iterator[Hit]:
-        if _is_cleared(loop, index):
+    def _in_loop(self, backward: Call, loop: Block, others: Collection[str], index: ProjectIndex) -> Iterator[Hit]:
+        if _is_cleared(loop, index, others):
             return
-        outside = any(_is_cleared(outer, index) for outer in loop.loops() if outer is not loop)
+        outside = any(_is_cleared(outer, index, others) for outer in loop.loops() if outer is not loop)
         extra = ": `zero_grad` stands only in the loop around it" if outside else ""
         yield self.hit(
             backward.node,
@@ -102,29 +104,33 @@ class GradientsNotCleared(Rule):
             )
 
 
-def _step_after(backward: Call, index: ProjectIndex) -> Call | None:
-    """Return the optimizer step that uses these gradients: in the same function, in the nearest loop round both."""
-    steps = [call for call in backward.function.calls if is_optimizer_step(call, index)]
-    if backward.block.loop is None:
-        return next((call for call in steps if call.block.loop is None), None)
-    shared = [call for call in steps if call.block.loop is not None and backward.block.within(call.block.loop)]
-    return max(shared, key=lambda call: call.line, default=None)
+def _round_of(step: Step) -> tuple[Block, Call | None]:
+    """Return what a step repeats with, and its backward there: the nearest loop round both, else the function."""
+    function = step.block.function
+    for around in (*step.block.loops(), function.block):
+        found = [call for call in function.calls if is_backward(call) and call.block.within(around)]
+        above = [call for call in found if call.line <= step.line]
+        if found:
+            return around, above[-1] if above else found[0]
+    return function.block, None
 
 
-def _is_made_anew(step: Call) -> bool:
-    """Return whether the loop makes its optimizer in every round: that is a trial, not a training."""
-    loop = step.block.loop
-    made = step.function.assignments.get(step.receiver, ())
-    return loop is not None and any(each.block.within(loop) for each in made)
+def _clears_anyway(step: Step, around: Block) -> bool:
+    """Return whether an engine clears by itself, or every round makes anew what it steps: that is a trial."""
+    if step.call is not None and clears_gradients_itself(step.call):
+        return True
+    made = step.block.function.assignments.get(step.optimizer, ())
+    is_loop = around is not step.block.function.block
+    return is_loop and any(each.block.within(around) and not each.is_unpacked for each in made)
 
 
-def _is_cleared(around: Block, index: ProjectIndex) -> bool:
-    """Return whether anything inside a block may clear gradients, in doubt yes."""
-    function = around.function
-    for each in (function, *_inside(function)):
+def _is_cleared(around: Block, index: ProjectIndex, others: Collection[str] = ()) -> bool:
+    """Return whether anything in a block may clear gradients, in doubt yes; what clears only others does not count."""
+    for each in (around.function, *_inside(around.function)):
         if any(block.within(around) for block in cleared_by_assignment(each)):
             return True
-        if any(_may_clear(call, index) for call in each.calls if call.block.within(around)):
+        calls = (call for call in each.calls if call.block.within(around) and call.receiver not in others)
+        if any(_may_clear(call, index) for call in calls):
             return True
     return False
 

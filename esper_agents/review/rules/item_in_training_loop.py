@@ -48,7 +48,7 @@ class ItemInTrainingLoop(Rule):
         if not fetches:
             return
         on_device = _names_a_device(index)
-        loops = [loop for loop, _ in innermost_training_loops(file)]
+        loops = [loop for loop, _ in innermost_training_loops(file) if not _wants_input_gradients(loop)]
         steps = _step_functions(file, index)
         for call in fetches:
             if any(call.block.within(loop) and _made_in(call, loop) and not _is_excused(call, loop) for loop in loops):
@@ -74,6 +74,11 @@ def _fetches(call: Call) -> bool:
         return False
     is_first_half = isinstance(call.parent, ast.Attribute) and call.parent.attr in _FETCHING
     return not is_first_half
+
+
+def _wants_input_gradients(loop: Block) -> bool:
+    """Return whether a loop asks for gradients of its inputs: an attack or a saliency map, no training."""
+    return any(call.tail == "requires_grad_" and call.block.within(loop) for call in loop.function.calls)
 
 
 def _made_in(call: Call, loop: Block) -> bool:

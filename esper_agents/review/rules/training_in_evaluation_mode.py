@@ -9,6 +9,7 @@ from esper_agents.review.index import argument_for
 from esper_agents.review.models import forward_calls, switches
 from esper_agents.review.names import dotted
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.tables import BlockKind
 from esper_agents.review.training import innermost_training_loops
 
 if TYPE_CHECKING:
@@ -51,25 +52,16 @@ class TrainingInEvaluationMode(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield what switches a model to evaluation in a loop that goes on training it."""
-        trained = {call.path for call in forward_calls(file, index)}
-        for inner, _ in innermost_training_loops(file):
-            for loop in inner.loops():
-                if not any(_switches_back(call, index) for call in _calls_in(loop)):
-                    yield from self._left_in_evaluation(loop, inner, trained, index)
-
-    def _left_in_evaluation(self, loop: Block, inner: Block, trained: set[str], index: ProjectIndex) -> Iterator[Hit]:
-        models = {path for path in trained if any(call.path == path for call in _calls_in(inner))}
-        for call in _calls_in(loop):
-            if any(
-                call is each.call and each.path in models
-                for each in switches(loop.function)
-                if each.to_training is False
-            ):
-                yield self._found(call, call.receiver, SEEN)
-            for function in index.callees(call):
-                for path in models:
-                    if _leaves_in_evaluation(call, function, path):
-                        yield self._found(call, path, FOLLOWED)
+        seen: set[Call] = set()
+        for loop in _training_loops(file, index):
+            calls = _calls_in(loop)
+            if any(_switches_back(call, index) for call in calls):
+                continue
+            trained = _trained_in(loop, index)
+            for call, path, basis in _left_in_evaluation(loop, trained, index):
+                if call not in seen:
+                    seen.add(call)
+                    yield self._found(call, path, basis)
 
     def _found(self, call: Call, path: str, basis: str) -> Hit:
         return self.hit(
@@ -81,6 +73,53 @@ class TrainingInEvaluationMode(Rule):
         )
 
 
+def _training_loops(file: FileTables, index: ProjectIndex) -> Iterator[Block]:
+    """Yield the loops in which a loss goes backward, and those that call a function of these files for it."""
+    found = [loop for inner, _ in innermost_training_loops(file) for loop in inner.loops()]
+    for call in file.calls:
+        if call.block.loop is not None and _trains(call, index):
+            found += call.block.loops()
+    yield from dict.fromkeys(loop for loop in found if loop.kind is not BlockKind.COMPREHENSION)
+
+
+def _trains(call: Call, index: ProjectIndex) -> bool:
+    return call.tail in index.functions and any("backward" in index.reached(each) for each in index.callees(call))
+
+
+def _trained_in(loop: Block, index: ProjectIndex) -> set[str]:
+    """Return the models that a loop trains, as the loop calls them."""
+    direct = {
+        call.path
+        for inner, _ in innermost_training_loops(loop.function.file)
+        if inner.within(loop)
+        for call in _calls_in(inner)
+        if call in forward_calls(loop.function.file, index)
+    }
+    handed = {
+        _means(call, function, forward.path)
+        for call in _calls_in(loop)
+        if _trains(call, index)
+        for function in index.callees(call)
+        for each in index.closure(function)
+        for forward in forward_calls(each.file, index)
+        if forward.function is each and (each is function or forward.path.startswith("self."))
+    }
+    return (direct | handed) - {""}
+
+
+def _left_in_evaluation(loop: Block, trained: set[str], index: ProjectIndex) -> Iterator[tuple[Call, str, str]]:
+    """Yield the calls that leave a trained model in evaluation mode, with the model and how that is known."""
+    for switch in switches(loop.function):
+        if switch.to_training is False and switch.path in trained and switch.call.block.within(loop):
+            yield switch.call, switch.path, SEEN
+    for call in _calls_in(loop):
+        for function in index.callees(call) if not _trains(call, index) else ():
+            for switch in switches(function):
+                path = _means(call, function, switch.path)
+                if switch.to_training is False and path in trained:
+                    yield call, path, FOLLOWED
+
+
 def _calls_in(block: Block) -> list[Call]:
     return [call for call in block.function.calls if call.block.within(block)]
 
@@ -90,11 +129,6 @@ def _switches_back(call: Call, index: ProjectIndex) -> bool:
     if call.tail == "train" and call.receiver and not index.callees(call):
         return True
     return any(".train" in index.reached(each) for each in index.possible_callees(call))
-
-
-def _leaves_in_evaluation(call: Call, function: Function, path: str) -> bool:
-    """Return whether a function switches the model it is handed, or that its object holds, to evaluation."""
-    return any(_means(call, function, each.path) == path for each in switches(function) if each.to_training is False)
 
 
 def _means(call: Call, function: Function, path: str) -> str:
