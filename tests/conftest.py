@@ -86,17 +86,30 @@ def make_project(tmp_path, git):
     return make
 
 
+@pytest.fixture(scope="session")
+def _project_template():
+    folder = Path(tempfile.mkdtemp(prefix="esper-test-project-"))
+    (folder / "train.py").write_text(TRAIN)
+    quiet = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    person = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
+    for arguments in (("init", "-q", "-b", "main", "--template="), ("add", "-A"), (*person, "commit", "-qm", "first")):
+        subprocess.run(["git", "-C", str(folder), *arguments], check=True, env=quiet)
+    yield folder
+    shutil.rmtree(folder)
+
+
 @pytest.fixture
-def project(make_project):
+def project(tmp_path, _project_template):
     """Return the folder of a small training project under git."""
-    return make_project()
+    return Path(shutil.copytree(_project_template, tmp_path / "toy"))
 
 
 @pytest.fixture
-def toybox(project, tmp_path, migrated_sqlite):
+def toybox(project, tmp_path, migrated_sqlite, monkeypatch):
     """Return a project to which a test adds agents, tools and playbooks of its own."""
-    from toys import Toybox
+    from toys import Toybox, read_once
 
+    read_once(monkeypatch)
     return Toybox(project, tmp_path / "agents", migrated_sqlite)
 
 

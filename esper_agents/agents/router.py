@@ -5,21 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from esper_agents.agents.routing.evidence import Evidence, Witness
+from esper_agents.agents.routing.evidence import REFUSED, Evidence, Witness
 from esper_agents.agents.routing.passages import HEAD, TAIL
 from esper_agents.domain.route import Candidate, Route, RouteOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from esper_agents.agents.routing.taught import Taught
     from esper_agents.domain.agent import Agent
 
 TRIAGE = "issue-triage-manager"
-_REFUSED = "refused"
 
 # With less to be said for the best agent, a request is none of ours.
 _LEAST_MILLI = 1000
+# With less in all, a single word that speaks for an agent is taken for chance.
+_LONE_MILLI = 2500
+# So many statements for an agent are no chance, whatever everyday word stands beside them.
+_ENOUGH_PIECES = 3
 _MOST_CANDIDATES = 5
 _MOST_CITED = 4
 _LONGEST_CITATION = 60
@@ -49,14 +52,25 @@ class _Account:
         by_words = sum(each.weight_milli for each in pieces if each.is_word)
         return by_words + _halving(self.pro.values()) - _halving(self.contra.values())
 
+    def untaught(self) -> list[Evidence]:
+        """Return what speaks for the agent by what it says of itself and by the lexicon."""
+        return [each for each in self.pro.values() if not each.is_taught]
+
     def support_milli(self) -> int:
         """Return the same of what speaks for the agent and can be cited."""
-        by_words = sum(each.weight_milli for each in self.pro.values() if each.is_word and each.cited and not each.is_taught)
+        by_words = sum(each.weight_milli for each in self.untaught() if each.is_word and each.cited)
         return by_words + _halving(self.pro.values())
+
+    def is_supported(self) -> bool:
+        """Return whether more than one stray word speaks for the agent; one must be telling in known requests too."""
+        own = self.untaught()
+        is_one_word = len({each.cited for each in own if each.cited}) == 1 and all(each.is_word for each in own)
+        is_chance = is_one_word and self.score_milli() < _LONE_MILLI
+        return not is_chance and self.support_milli() >= _LEAST_MILLI
 
 
 class Router:
-    """Gives requests to agents by what they say, by the definitions, and by the lexicon in `prompts/routing`."""
+    """Gives requests to agents by what they say, by the definitions, and by what is in `prompts/routing`."""
 
     def __init__(self, agents: Sequence[Agent], *, taught: Sequence[Taught] | None = None) -> None:
         """Build the index, so that a request then costs milliseconds.
@@ -66,7 +80,7 @@ class Router:
             taught: Requests to learn words from, instead of those that come with the program.
 
         Raises:
-            DefinitionError: The lexicon cannot be read.
+            DefinitionError: The lexicon or the requests that come with it cannot be read.
         """
         self._agents = frozenset(agent.name for agent in agents)
         self._witness = Witness(agents, taught)
@@ -92,31 +106,34 @@ class Router:
         accounts: dict[str, _Account] = {}
         for evidence in self._witness.evidence(request, code, paths):
             accounts.setdefault(evidence.agent, _Account()).add(evidence)
-        elsewhere = accounts.pop(_REFUSED, _Account())
+        elsewhere = accounts.pop(REFUSED, _Account())
         ours = {name: account for name, account in accounts.items() if name in self._agents}
-        candidates = _ranked(ours)
-        if not candidates or _is_elsewhere(candidates[0], ours[candidates[0].agent], elsewhere):
+        candidates = _ranked(ours, is_settled=not elsewhere.untaught())
+        if not candidates or _is_elsewhere(candidates[0], ours, elsewhere):
             return Route(RouteOutcome.REFUSED, "", candidates, _refusal(elsewhere))
         best = candidates[0]
         outcome = RouteOutcome.TRIAGE if best.agent == TRIAGE else RouteOutcome.ASSIGNED
         return Route(outcome, best.agent, candidates, _explanation(candidates) + _bound_note(request, code))
 
 
-def _is_elsewhere(best: Candidate, account: _Account, elsewhere: _Account) -> bool:
-    """Return whether a request belongs to nobody here, given what speaks for the best agent.
+def _is_elsewhere(best: Candidate, ours: Mapping[str, _Account], elsewhere: _Account) -> bool:
+    """Return whether a request belongs to nobody here, given the best agent and what speaks for each.
 
-    An outright request for something else is weighed against that agent. Mere words of everyday life only stand
-    against words that fit everyday life as well, such as "faster" or "leak". One such word alone is not enough.
+    An outright request for something else is weighed against that agent. Mere words of everyday life stand only
+    against few words that fit everyday life as well, such as "faster" or "leak", or against one technical word that
+    weighs less. One word alone is enough only where known requests say so too.
     """
-    own = [each for each in account.pro.values() if not each.is_taught]
-    is_one_word = len({each.cited for each in own if each.cited}) == 1 and all(each.is_word for each in own)
-    if is_one_word or account.support_milli() < _LEAST_MILLI:
+    account = ours[best.agent]
+    own = account.untaught()
+    if not account.is_supported():
         return True
-    abroad = [each for each in elsewhere.pro.values() if not each.is_taught]
-    if abroad and all(each.is_bare for each in own):
-        return True
+    abroad = elsewhere.untaught()
     outright = _halving(each for each in abroad if not each.is_bare)
-    return outright > 0 and outright >= best.score_milli
+    if outright > 0 and outright >= min(best.score_milli, _halving(own)):
+        return True
+    subject = max(_halving(each for each in other.untaught() if not each.is_bare) for other in ours.values())
+    is_thin = sum(not each.is_word for each in own) < _ENOUGH_PIECES
+    return bool(abroad) and is_thin and subject <= _halving(abroad)
 
 
 def _halving(pieces: Iterable[Evidence]) -> int:
@@ -124,12 +141,18 @@ def _halving(pieces: Iterable[Evidence]) -> int:
     return sum(weight >> place for place, weight in enumerate(weights))
 
 
-def _ranked(accounts: dict[str, _Account]) -> tuple[Candidate, ...]:
+def _ranked(accounts: dict[str, _Account], *, is_settled: bool) -> tuple[Candidate, ...]:
+    """Return the candidates, best first.
+
+    Where nothing speaks of another subject, those that have enough to show for themselves leave the others behind.
+    """
     found = [
         Candidate(name, account.score_milli(), _citations(account.pro.values()), _objections(account.contra.values()))
         for name, account in accounts.items()
         if any(each.cited for each in account.pro.values())
     ]
+    if is_settled:
+        found = [each for each in found if accounts[each.agent].is_supported()] or found
     found.sort(key=lambda each: (-each.score_milli, each.agent))
     return tuple(found[:_MOST_CANDIDATES])
 
@@ -165,7 +188,7 @@ def _shortfall(candidate: Candidate) -> str:
 
 
 def _refusal(elsewhere: _Account) -> str:
-    cited = _citations(elsewhere.pro.values())
+    cited = _citations(elsewhere.untaught())
     about = ", ".join(_quoted(each) for each in cited) + " is not" if cited else "nothing in it is"
     return f"refused: {about} about software or machine learning, sorry; {_TRY}"
 

@@ -179,7 +179,8 @@ class OpenProject:
         if not route.agent:
             return Plan(task, route, "", (), ())
         agent = self.workshop.agents.get(route.agent)
-        reasoner = "playbook" if agent.name in self.workshop.playbooks else "none offline: it would end undecided"
+        has_playbook = agent.name in self.workshop.playbooks
+        reasoner = "playbook" if has_playbook else "no playbook and no model: it would end undecided"
         tools = tuple(tool.use for tool in self.workshop.tools.named(agent.tools))
         return Plan(task, route, reasoner, tools, agent.hands_off_to)
 

@@ -12,7 +12,7 @@ from esper_agents.cli.live import Narrator, narrator, say
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, short
 from esper_agents.domain.finding import counted
 from esper_agents.domain.session import SessionState
-from esper_agents.domain.status import Status
+from esper_agents.domain.status import Kind, Status
 
 if TYPE_CHECKING:
     from esper_agents.api import OpenProject, Outcome, Session
@@ -111,6 +111,8 @@ async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certif
         say("because", line.because)
     if verdict.below_ceiling:
         say("because", verdict.below_ceiling)
+    if verdict.kind is Kind.ADVICE:
+        say("answer", issued.summary)
     for condition in verdict.conditions[:_SHOWN]:
         say("condition", condition)
     _findings_screen(issued.findings)

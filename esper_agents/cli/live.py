@@ -75,7 +75,9 @@ def _more(findings: list[Any]) -> list[tuple[str, str]]:
 def _opened(body: JsonObject) -> list[tuple[str, str]]:
     remembered = len(body["notes"])
     memory = f", remembers {remembered} things of this project" if remembered else ""
-    return [("agent", f"{body['agent']['name']} by {body['definition']['reasoner']}{memory}")]
+    by = body["definition"]["reasoner"]
+    how = "has no playbook and no model" if by == "unattended" else f"by {by}"
+    return [("agent", f"{body['agent']['name']} {how}{memory}")]
 
 
 def _handed_off(body: JsonObject) -> list[tuple[str, str]]:

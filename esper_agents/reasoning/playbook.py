@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import entry_points, version
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Play: TypeAlias = Callable[["Brief"], Generator[Move, Any, Conclude]]
 
 _GROUP = "esper_agents.playbooks"
+UNATTENDED = "unattended"
 
 
 class PlaybookReasoner:
@@ -111,4 +113,4 @@ def source_of(play: Play, provider: str) -> ReasonerSource:
 
 def without_playbook() -> ReasonerSource:
     """Return what stands in for an agent that can only work with a model: it says so, and judges nothing."""
-    return source_of(unattended, f"esper-agents {version('esper-agents')}")
+    return replace(source_of(unattended, f"esper-agents {version('esper-agents')}"), kind=UNATTENDED)

@@ -45,7 +45,7 @@ class ReasonerSource:
     """Something that builds reasoners for an agent.
 
     Attributes:
-        kind: `playbook` or `claude`.
+        kind: `playbook`, `claude`, or `unattended` where nothing can decide.
         sha256: Digest of what decides, such as a playbook's source; empty where nothing local decides.
         provider: Distribution and version it comes from.
         build: Makes a reasoner for a frame.

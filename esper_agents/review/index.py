@@ -25,6 +25,8 @@ _CALLS = 6
 # An unknown receiver's method is followed only where few methods have that name, a parameter only to few callers.
 _NAMESAKES = 8
 _CALLERS = 8
+# What a step to the callers costs of the steps there are: their number multiplies with each.
+_HOP = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class ProjectIndex(Objects):
             origin
             for call, argument in handed
             if argument is not None
-            for origin in self.origins(argument, call.function, call.line, steps - 1)
+            for origin in self.origins(argument, call.function, call.line, max(steps - _HOP, 0))
         )
 
     def class_of(self, value: ast.expr, function: Function, before: int, steps: int = STEPS) -> Class | None:

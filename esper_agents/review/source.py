@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha1, sha256
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.codec import carried
 from esper_agents.domain.evidence import SourceFile
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def read(file: Path, path: str) -> Source | Unreadable:
         file: Where it is.
         path: What to call it: relative to the root, with forward slashes.
     """
+    if carried(path) != path:
+        return Unreadable(carried(path), "its name is not UTF-8", "rename it", None)
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -245,7 +245,7 @@ async def test_a_session_is_the_same_on_both_databases(both, toybox):
     toybox.tool("look")
     toybox.agent("worker", calling("look"))
     ran = await toybox.run("worker")
-    assert ran.certificate.verdict.status is Status.APPROVED
+    assert ran.certificate.verdict.status in {Status.APPROVED, Status.CONDITIONALLY_APPROVED}
     async with toybox.open() as opened:
         again = await (await opened.resume(ran.outcome.session)).run()
         assert again.certificate == ran.outcome.certificate

@@ -35,17 +35,18 @@ def test_an_agent_of_ones_own_takes_under_forty_lines():
 
 
 @pytest.mark.parametrize(
-    ("source", "status"),
-    [("import torch\n\ntorch.manual_seed(0)\n", "APPROVED"), (FAULTY, "CONDITIONALLY_APPROVED")],
+    ("source", "summary"),
+    [("import torch\n\ntorch.manual_seed(0)\n", "every script fixes its seed"), (FAULTY, "a script fixes no seed")],
 )
-def test_an_agent_of_ones_own_issues_a_certificate(place, source, status):
+def test_an_agent_of_ones_own_issues_a_certificate(place, source, summary):
     made = place({"train.py": source})
     done = python(OWN_AGENT / "own_agent.py", "train.py", cwd=made.root, home=made.home)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
+    assert summary in done.stdout
+    ((agent, status),) = made.rows("SELECT agent, status FROM certificate")
+    assert agent == "seed-auditor"
     assert f"**Status**: {status}" in done.stdout
-    assert "seed-auditor" in done.stdout
-    assert made.rows("SELECT agent, status FROM certificate") == [("seed-auditor", status)]
 
 
 @pytest.fixture(scope="module")

@@ -89,6 +89,7 @@ def test_a_killed_session_is_resumed_and_its_unfinished_call_is_not_run_again(sl
 
 def test_a_session_has_one_owner_at_a_time_and_a_question_one_answer(slow):
     process = slow.start("approve", "latest")
+    assert "approve by" in read(process.stdout, "answer")
     ((session,),) = slow.place.rows("SELECT id FROM session")
     assert "running" in slow.place.esper("sessions", "list", code=0).stdout
     problem, _ = slow.place.esper("resume", session).problem(75)

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import pytest
 from langgraph.graph import END, START
 
-from esper_agents.orchestration.graph import build_graph
+from esper_agents.orchestration import graph
+from esper_agents.orchestration.graph import build_graph, drive
 from esper_agents.orchestration.where import Place
 
 
@@ -40,13 +45,50 @@ def test_a_run_may_enter_at_any_place_so_that_a_resumed_one_is_the_same_run():
     assert {target for source, target in edges() if source == START} == set(map(str, Place))
 
 
+TRACED = """
+import asyncio, http.server, os, sys, threading
+
+asked = []
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked.append(self.path)
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(202)
+        self.end_headers()
+
+    do_GET = do_POST
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+os.environ["LANGSMITH_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
+os.environ["LANGSMITH_TRACING"] = os.environ["LANGCHAIN_TRACING_V2"] = "true"
+os.environ["LANGSMITH_API_KEY"] = "key"
+
+from esper_agents.api import open_project
+from langchain_core.tracers.langchain import wait_for_all_tracers
+
+async def main():
+    async with open_project(sys.argv[1]) as project:
+        outcome = await (await project.submit(project.task("review this", [sys.argv[1] + "/train.py"]))).run()
+        print(outcome.state)
+
+asyncio.run(main())
+wait_for_all_tracers()
+print(asked)
+"""
+
+
+def test_nothing_of_a_session_is_traced_to_anywhere_even_when_the_environment_asks_for_it(project):
+    command = [sys.executable, "-c", TRACED, str(project)]
+    assert subprocess.check_output(command, text=True).splitlines() == ["done", "[]"]
+
+
 @pytest.mark.anyio
 async def test_an_edge_to_a_name_that_is_not_there_is_an_error(monkeypatch):
-    from types import SimpleNamespace
-
-    from esper_agents.orchestration import graph
-    from esper_agents.orchestration.graph import drive
-
     monkeypatch.setattr(graph, "where", lambda _history: "elsewhere")
     run = SimpleNamespace(session="ses_1", history=None)
     with pytest.raises(KeyError, match="elsewhere"):

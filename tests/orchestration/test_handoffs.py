@@ -20,7 +20,7 @@ def handing(to, *, before=(), **packet):
     """Return a playbook that hands off, and concludes with the reason where that is refused."""
 
     def play(_brief):
-        for move in before:
+        for move in before:  # noqa: UP028 - a list takes no answers
             yield move
         refused = yield HandOff(to, **{"domain": "toys", "reason": "it knows", "context": "found nothing", **packet})
         yield calls("look", text="after all")
@@ -173,7 +173,8 @@ def consulting(*names, then=None):
     def play(_brief):
         answers = []
         for name in names:
-            answers.append((yield Consult(name, f"what says {name}?")))
+            answer = yield Consult(name, f"what says {name}?")
+            answers.append(answer)
         yield calls("look", text="parent")
         return then(answers) if then else Conclude("; ".join(each.answer for each in answers))
 

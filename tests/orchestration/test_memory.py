@@ -155,7 +155,10 @@ async def test_a_session_that_ends_without_a_verdict_leaves_no_notes(toybox):
         assert await opened.memory() == ()
 
 
-HOSTILE = "x](javascript:alert) <script>alert(1)</script>\n# Heading\n- [ ] item | `code` {{ 7*7 }} \u202e\u200b\x1b[31m &amp;"
+HOSTILE = (
+    "x](javascript:alert) <script>alert(1)</script>\n# Heading\n- [ ] item | `code` {{ 7*7 }} "
+    "\u202e\u200b\x1b[31m &amp;"
+)
 
 
 async def test_what_the_documents_show_is_text_and_no_markup(toybox, reviewer):

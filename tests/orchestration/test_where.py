@@ -89,16 +89,18 @@ def history(*rows):
     return History("ses_1", ledger(*rows))
 
 
-of_turns = st.sampled_from(
-    [
-        lambda f, s, c, m: row(RowKind.DECIDING, {}, f, s),
-        lambda f, s, c, m: row(RowKind.MOVED, Moved(m, {}), f, s),
-        lambda f, s, c, m: row(RowKind.MOVE_REFUSED, Refusal(("no",)), f, s),
-        lambda f, s, c, m: row(RowKind.ASKED, Question("qst_1", "?", (), "", {}, ""), f, s, c),
-        lambda f, s, c, m: row(RowKind.ANSWERED, Answer("qst_1", "yes", "somebody"), f, s, c),
-        lambda f, s, c, m: row(RowKind.CALLING, Calling("ev_1", "look", digest({})), f, s, c),
-        lambda f, s, c, m: row(RowKind.CALLED, REPORT, f, s, c),
-    ]
+of_turns = st.one_of(
+    st.sampled_from(
+        [
+            (RowKind.DECIDING, {}),
+            (RowKind.MOVE_REFUSED, Refusal(("no",))),
+            (RowKind.ASKED, Question("qst_1", "?", (), "", {}, "")),
+            (RowKind.ANSWERED, Answer("qst_1", "yes", "somebody")),
+            (RowKind.CALLING, Calling("ev_1", "look", digest({}))),
+            (RowKind.CALLED, REPORT),
+        ]
+    ),
+    st.sampled_from(MOVES).map(lambda move: (RowKind.MOVED, Moved(move, {}))),
 )
 
 
@@ -117,7 +119,7 @@ def histories(draw):
             rows.append(opened(frames, parent, draw(st.integers(1, 3)) if parent else 0))
         elif kind == "turn" and frames:
             place = draw(st.integers(1, frames)), draw(st.integers(1, 3)), draw(st.integers(0, 2))
-            rows.append(draw(of_turns)(*place, draw(st.sampled_from(MOVES))))
+            rows.append(row(*draw(of_turns), *place))
         elif kind == "end" and frames:
             frame = draw(st.integers(1, frames))
             ends = [concluded(frame), concluded(frame, None), row(RowKind.HANDED_OFF, HandedOff(HANDOFF, ()), frame)]

@@ -262,7 +262,7 @@ def test_the_database_is_a_file_unless_a_team_shares_one(tmp_path, monkeypatch):
 @pytest.mark.parametrize("given", ["oracle://me@host/x", "mysql://me@host/x", "nosuch://host/x"])
 def test_a_database_we_do_not_speak_is_refused(given, tmp_path, monkeypatch):
     monkeypatch.setenv("ESPER_DATABASE_URL", given)
-    with pytest.raises(UsageError, match="ESPER_DATABASE_URL names a '[a-z]+' database") as refused:
+    with pytest.raises(UsageError, match=r"ESPER_DATABASE_URL names a '[a-z]+' database") as refused:
         database_url(tmp_path / "esper.db")
     says_two_lines(refused.value)
 

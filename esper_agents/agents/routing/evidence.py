@@ -10,7 +10,7 @@ from esper_agents.agents.routing.likeness import Likeness
 from esper_agents.agents.routing.passages import Kind
 from esper_agents.agents.routing.reading import Reader
 from esper_agents.agents.routing.taught import habits, taught
-from esper_agents.agents.routing.words import words
+from esper_agents.agents.routing.words import NUMBER, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from esper_agents.agents.routing.taught import Taught
     from esper_agents.domain.agent import Agent
 
+REFUSED = "refused"
+
 # Weights in thousandths, on the scale of the lexicon's votes: 1000 for each point.
-_NAMED = 12000
+_NAMED = 14000
 _DECLINED = -600
 _EXAMPLE, _COUNTEREXAMPLE = 5000, -4000
 # An agent that no cue speaks for has its own words alone, so they say more.
@@ -30,7 +32,7 @@ _EXAMPLE_ALONE = 9000
 # Factors in thousandths: of a word with a slip in it, and of what is said not to be it.
 _SLIPPED, _DENIED = 800, -500
 # The same of what only surrounds the sentence that asks.
-_BACKGROUND = 600
+_BACKGROUND = 700
 _MOST_WORDS = 200
 # Words of an example may stand this far apart to be cited together.
 _TOGETHER = 5
@@ -92,21 +94,22 @@ class Witness:
 
     def _cues(self, stretch: Stretch, *, has_wish: bool) -> Iterator[Evidence]:
         """Find the cues; the words of an agent's name are a name and no cue."""
-        named = {at for mention in stretch.mentions for at in mention.positions}
+        ignored = stretch.ordered.union(*(mention.positions for mention in stretch.mentions))
         for where, weight in _weights(stretch.kind).items():
             for hit in self._lexicon.cues[where].find(stretch.words):
-                if named.intersection(hit.positions):
+                if ignored.intersection(hit.positions):
                     continue
+                factor = weight * (_SLIPPED if stretch.slipped.intersection(hit.positions) else 1000) // 1000
                 if has_wish and stretch.kind is Kind.PROSE and hit.positions[0] not in stretch.wished:
-                    weight_here = weight * _BACKGROUND // 1000
-                else:
-                    weight_here = weight
-                factor = weight_here * (_SLIPPED if stretch.slipped.intersection(hit.positions) else 1000) // 1000
+                    factor = factor * _BACKGROUND // 1000
                 note = ""
                 if stretch.denied.issuperset(hit.positions):
                     factor, note = factor * _DENIED // 1000, "said not to be it"
                 cited = stretch.cited(hit.positions)
+                is_inner = stretch.kind is Kind.CODE or stretch.is_part_of_name(hit.positions)
                 for agent, vote in hit.meaning.votes.items():
+                    if agent == REFUSED and is_inner:
+                        continue
                     yield Evidence(agent, hit.meaning.name, vote * factor // 1000, cited, note, hit.meaning.is_bare)
 
     def _named(self, stretch: Stretch) -> Iterator[Evidence]:
@@ -118,7 +121,9 @@ class Witness:
                 yield Evidence(agent, "named", _NAMED, cited, is_bare=False)
 
     def _words(self, told: Sequence[Stretch]) -> Iterator[Evidence]:
-        placed = [(each, at) for each in told for at in range(len(each.words)) if at not in each.denied][:_MOST_WORDS]
+        placed = [(each, at) for each in told for at in range(len(each.words)) if at not in each.denied | each.ordered][
+            :_MOST_WORDS
+        ]
         heard = [stretch.words[at] for stretch, at in placed]
         for is_taught, leans in ((False, self._leaning.of(heard)), (True, self._habits.of(heard))):
             for lean in leans:
@@ -131,11 +136,14 @@ class Witness:
     def _lean(self, lean: Lean, placed: Sequence[tuple[Stretch, int]], *, is_taught: bool) -> Iterator[Evidence]:
         is_bare = is_taught or lean.agent in self._lexicon.agents
         kind = "taught" if is_taught else "word"
+        rest = lean.weight_milli
         for number, weight in lean.towards:
             stretch, at = placed[number]
+            if stretch.words[at].stem in self._lexicon.idle:
+                continue
+            rest -= weight
             source, cited = f"{kind} {stretch.words[at].stem}", stretch.cited((at,))
             yield Evidence(lean.agent, source, weight, cited, "", is_bare, is_word=True, is_taught=is_taught)
-        rest = lean.weight_milli - sum(weight for _, weight in lean.towards)
         yield Evidence(lean.agent, f"other {kind}s", rest, "", is_word=True, is_taught=is_taught)
 
     def _examples(self, stretch: Stretch) -> Iterator[Evidence]:
@@ -169,6 +177,6 @@ def _weights(kind: Kind) -> Mapping[Where, int]:
 
 
 def _shared(stretch: Stretch, like: Resemblance, idle: frozenset[str]) -> str:
-    theirs = {word.stem for word in words(like.example.text)} - idle
+    theirs = {word.stem for word in words(like.example.text)} - idle - {NUMBER}
     shared = [at for at, word in enumerate(stretch.words) if word.stem in theirs]
     return stretch.cited([at for at in shared if at - shared[0] <= _TOGETHER]) if shared else ""

@@ -6,6 +6,8 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from esper_agents.agents.routing.words import NUMBER
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
 # How many remarks of others an agent's own are mixed with: one remark is no habit.
 _DOUBT = 30
 _MOST_SHOWN = 3
-# What stands for numbers: they are about anything.
-_NUMBER = "#"
 
 
 class Remark(NamedTuple):
@@ -90,7 +90,7 @@ class Habits:
     def _learn(self, index: int, remark: Remark) -> None:
         self._remarks[index] += remark.share
         for each in remark.stems:
-            if (len(each) > 1 or not each.isascii()) and not each.startswith(_NUMBER):
+            if (len(each) > 1 or not each.isascii()) and not each.startswith(NUMBER):
                 self._uses[each][index] += remark.share
 
     def _log_odds_milli(self, each: str) -> list[int]:
@@ -99,9 +99,7 @@ class Habits:
             uses = self._uses[each]
             usual = (math.fsum(uses.values()) + 0.5) / (self._total + 1)
             known = self._odds[each] = [
-                round(
-                    self._unit_milli * math.log((uses.get(index, 0.0) + _DOUBT * usual) / (said + _DOUBT) / usual)
-                )
+                round(self._unit_milli * math.log((uses.get(index, 0.0) + _DOUBT * usual) / (said + _DOUBT) / usual))
                 for index, said in enumerate(self._remarks)
             ]
         return known

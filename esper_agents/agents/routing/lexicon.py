@@ -80,7 +80,6 @@ class Lexicon:
     agents: frozenset[str]
 
 
-_PHRASES = ("negators", "dismissals", "wishes", "injections")
 _STEMS = ("orders", "wants", "closers", "addressing", "reporting")
 _NOT_PHRASES = frozenset(("name", "votes", "where", "bare"))
 
@@ -124,7 +123,10 @@ def read_lexicon(folder: Path) -> Lexicon:
             idle=idle,
             spelling=frozenset(reading["spelling"].split()),
             plain=frozenset(reading["plain"].split()),
-            **{name: PhraseIndex((phrase, None) for phrase in reading[name]) for name in _PHRASES},
+            negators=_phrases(reading["negators"]),
+            dismissals=_phrases(reading["dismissals"]),
+            wishes=_phrases(reading["wishes"]),
+            injections=_phrases(reading["injections"]),
             **{name: _stems(reading[name]) for name in _STEMS},
         )
     except KeyError as error:
@@ -138,6 +140,10 @@ def _cue(entry: Mapping[str, Any], path: Path) -> Cue:
         return Cue(entry["name"], votes, is_bare=entry.get("bare", False))
     except KeyError as error:
         raise DefinitionError(str(path), f"a cue without {error}", remedy=f"give the cue {error}") from error
+
+
+def _phrases(listed: list[str]) -> PhraseIndex[None]:
+    return PhraseIndex((phrase, None) for phrase in listed)
 
 
 def _stems(listed: str | list[str]) -> frozenset[str]:

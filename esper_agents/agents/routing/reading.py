@@ -24,6 +24,8 @@ _MOST_PATHS = 20
 _MOST_WORDS = 600
 _SENTENCE_END = re.compile("[.!?\\n]+(?=\\s|$)|[\u3002\uff01\uff1f]|\\n")
 _QUESTION_MARKS = ("?", "\uff1f")
+_JOINTS = frozenset("._/`=")
+_JOINTS_AFTER = frozenset("_/`(=")
 _CLAUSE_ENDS = re.compile("[.,;:!?()\n\u3001\u3002\uff0c\uff01\uff1f]")
 
 
@@ -53,6 +55,7 @@ class Stretch:
         denied: Positions of the words that a negator or dismissal turns round.
         mentions: The agents named in it.
         wished: Positions of the words in sentences that ask for something, the others being background.
+        ordered: Positions of the words in sentences that give orders to whoever decides; they say nothing.
     """
 
     kind: Kind
@@ -62,10 +65,17 @@ class Stretch:
     denied: frozenset[int] = frozenset()
     mentions: tuple[Mention, ...] = ()
     wished: frozenset[int] = frozenset()
+    ordered: frozenset[int] = frozenset()
 
     def cited(self, positions: Sequence[int]) -> str:
         """Return the text from the first to the last of some words, as it stands there."""
         return self.text[self.words[positions[0]].start : self.words[positions[-1]].end]
+
+    def is_part_of_name(self, positions: Sequence[int]) -> bool:
+        """Return whether words stand within an identifier, a path or quoted code, not in running prose."""
+        before = self.text[: self.words[positions[0]].start][-1:]
+        after = self.text[self.words[positions[-1]].end :][:2]
+        return before in _JOINTS or after[:1] in _JOINTS_AFTER or (after[:1] == "." and after[1:].isalnum())
 
 
 class Reader:
@@ -94,8 +104,10 @@ class Reader:
         heard = _bounded_words(passage.text)
         slipped = frozenset(self._mend(heard))
         plain = Stretch(passage.kind, passage.text, heard, slipped)
-        denied, mentions = frozenset(self._denied(plain)), tuple(self._mentions(plain))
-        return replace(plain, denied=denied, mentions=mentions, wished=frozenset(self._wished(plain)))
+        ordered = frozenset(self._ordered(plain))
+        denied, mentions = frozenset(self._denied(plain)), tuple(self._mentions(plain, is_ordered=bool(ordered)))
+        wished = frozenset(self._wished(plain)) - ordered
+        return replace(plain, denied=denied, mentions=mentions, wished=wished, ordered=ordered)
 
     def _mend(self, heard: list[Word]) -> Iterator[int]:
         left = _MOST_SLIPS
@@ -122,6 +134,12 @@ class Reader:
             if is_question or asking.intersection(sentence) or stretch.words[sentence[0]].stem in self._lexicon.orders:
                 yield from sentence
 
+    def _ordered(self, stretch: Stretch) -> Iterator[int]:
+        ordering = {hit.positions[0] for hit in self._lexicon.injections.find(stretch.words)}
+        for sentence, _ in _sentences(stretch) if ordering else ():
+            if ordering.intersection(sentence):
+                yield from sentence
+
     def _within_clause(self, stretch: Stretch, start: int, step: int) -> Iterator[int]:
         for at in range(start + step, start + step * (_REACH + 1), step):
             if not 0 <= at < len(stretch.words) or stretch.words[at].stem in self._lexicon.closers:
@@ -131,21 +149,26 @@ class Reader:
                 return
             yield at
 
-    def _mentions(self, stretch: Stretch) -> Iterator[Mention]:
+    def _mentions(self, stretch: Stretch, *, is_ordered: bool) -> Iterator[Mention]:
         """Find the names of agents; one of a single word counts only where the agent is spoken to.
 
         Where the text gives orders to whoever reads it, a name in it is part of them and asks for nobody.
         """
         heard = stretch.words
-        is_ordered = bool(self._lexicon.injections.find(heard))
         for at, word in enumerate(heard):
             for parts, name in self._names.get(word.folded, ()):
                 end = at + len(parts)
                 if [each.folded for each in heard[at:end]] != parts:
                     continue
                 after = heard[end].stem if end < len(heard) else ""
+                is_asked = not is_ordered and after not in self._lexicon.reporting and not self._is_work_of(heard, at)
                 if len(parts) > 1 or after == "agent" or self._is_spoken_to(stretch, at):
-                    yield Mention(name, tuple(range(at, end)), not is_ordered and after not in self._lexicon.reporting)
+                    yield Mention(name, tuple(range(at, end)), is_asked)
+
+    def _is_work_of(self, heard: Sequence[Word], at: int) -> bool:
+        """Return whether what stands before is a report or the like "of" somebody."""
+        before = [word.stem for word in heard[max(0, at - 3) : at] if word.stem != "the"]
+        return len(before) > 1 and before[-1] == "of" and before[-2] in self._lexicon.reporting
 
     def _is_spoken_to(self, stretch: Stretch, at: int) -> bool:
         if stretch.text[: stretch.words[at].start].endswith("@"):
@@ -163,7 +186,7 @@ def _sentences(stretch: Stretch) -> Iterator[tuple[range, bool]]:
         while at < len(stretch.words) and stretch.words[at].start < limit:
             at += 1
         if at > first:
-            yield range(first, at), bool(end) and end[0].startswith(_QUESTION_MARKS)
+            yield range(first, at), end is not None and end[0].startswith(_QUESTION_MARKS)
             first = at
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Chosen by cross-validation: more of it drowns what the phrases say.
-_UNIT_MILLI = 1400
+_UNIT_MILLI = 1200
 
 
 class Taught(NamedTuple):
@@ -73,6 +73,7 @@ def _read(line: str, where: str) -> Taught:
 def _remarks(requests: Iterable[Taught]) -> Iterator[Remark]:
     for each in requests:
         told = (part.text for part in passages(bounded(each.text)) if part.kind in {Kind.PROSE, Kind.EXCEPTION})
-        stems = {word.stem for text in told for word in words(text)}
+        # A single character of a script without spaces is no word.
+        stems = {word.stem for text in told for word in words(text) if len(word.stem) > 1}
         for agent in each.agents:
             yield Remark(agent, stems, 1 / len(each.agents))

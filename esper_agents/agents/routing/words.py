@@ -22,7 +22,9 @@ _WORD = re.compile(
 )
 _VOWEL = re.compile("[aeiouy]")
 _SHORTEST = 4
-_SIGNS = {"factor": "#x", "share": "#%", "huge": "#e", "size": "#gb", "time": "#s", "number": "#"}
+# What any number compares as, and what the signs of other quantities begin with.
+NUMBER = "#"
+_SIGNS = {"factor": "#x", "share": "#%", "huge": "#e", "size": "#gb", "time": "#s", "number": NUMBER}
 
 
 class Word(NamedTuple):
@@ -69,7 +71,7 @@ def forms(word: str) -> tuple[str, str]:
     """Return what a word compares as, without its ending and with it."""
     folded = _fold(word)
     if folded.isdigit():
-        return "#", "#"
+        return NUMBER, NUMBER
     if not folded.isascii() or len(folded) < _SHORTEST:
         return folded, folded
     return _without_ending(folded), folded

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Block, Call, FileTables, Function
 
 
+# How many steps from caller to caller are followed.
+_STEPS = 3
+
+
 class TrainingInEvaluationMode(Rule):
     """A loop that trains and evaluates a model in turn, and never switches it back to training mode.
 
@@ -83,7 +87,17 @@ def _training_loops(file: FileTables, index: ProjectIndex) -> Iterator[Block]:
 
 
 def _trains(call: Call, index: ProjectIndex) -> bool:
-    return call.tail in index.functions and any("backward" in index.reached(each) for each in index.callees(call))
+    if call.tail not in index.once("names that train", lambda: _names_that_train(index)):
+        return False
+    return any("backward" in index.reached(each) for each in index.callees(call))
+
+
+def _names_that_train(index: ProjectIndex) -> frozenset[str]:
+    """Return the names of functions that send a loss backward, and of those that call such a name, a few steps up."""
+    found = {call.function.name for call in index.calls_ending("backward", "manual_backward")}
+    for _ in range(_STEPS):
+        found |= {call.function.name for call in index.calls_ending(*sorted(found))}
+    return frozenset(found - {"<module>"})
 
 
 def _trained_in(loop: Block, index: ProjectIndex) -> set[str]:
