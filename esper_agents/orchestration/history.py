@@ -149,7 +149,7 @@ class Frame:
         """What a consult answered; None while it has not."""
         if self.concluded is None:
             return None
-        final = self.turns[-1].moved
+        final = self.turns[-1].moved if self.turns else None
         said = final.move.summary if final and isinstance(final.move, Conclude) else ""
         reports = [call.report for turn in self.turns for call in turn.calls.values() if call.report]
         found = [each for report in reports for each in report.findings] + list(self.concluded.findings)

@@ -9,7 +9,7 @@ from certificate_samples import certificate, critical, evidence, finding, measur
 from esper_agents.certificates.policy import NO_REASON, ceiling, ceiling_of, load_policy, policy_text, settle
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.evidence import CallOutcome
-from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.domain.finding import Confidence, Severity
 from esper_agents.domain.move import RiskAssessment
 from esper_agents.domain.status import Kind, Stance, Status
 

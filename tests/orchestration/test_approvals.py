@@ -259,6 +259,27 @@ async def test_an_approval_is_bound_to_the_tool_and_the_arguments_it_was_asked_f
     assert careful.effects() == []
 
 
+async def test_an_approval_is_bound_to_its_question(toybox):
+    from sqlalchemy import select, update
+
+    from esper_agents.domain.codec import decode, encode
+    from esper_agents.domain.move import Answer
+    from esper_agents.storage.tables import ledger
+
+    toybox.tool("write", risk=Risk.MEDIUM, repeatable=False)
+    toybox.agent("writer", calling("write"))
+    async with toybox.open() as opened:
+        outcome = await waiting(toybox, opened)
+        await stopped_after_answer(opened, outcome.questions[0].id)
+        with opened.workshop.store.store.writing() as transaction:
+            where = ledger.c.session_id == outcome.session, ledger.c.kind == RowKind.ANSWERED
+            given = decode(Answer, transaction.connection.scalar(select(ledger.c.body).where(*where)))
+            other = Answer("qst_" + "0" * 32, given.text, given.by)
+            transaction.connection.execute(update(ledger).where(*where).values(body=encode(other)))
+        await (await opened.resume(outcome.session)).run()
+    assert toybox.effects() == []
+
+
 async def stopped_after_answer(opened, question):
     held = await opened.answer(question, "approve")
     held.stop()

@@ -20,9 +20,9 @@ def measured(*arguments):
 
 
 def test_a_session_that_is_killed_at_some_step_goes_on_where_it_was():
-    code, found = measured("--every", 30, "--random", 2)
+    code, found = measured("--every", 40, "--random", 1)
     assert (found["violations"], code) == ([], 0)
-    assert found["killed_at_points"] == -(-found["points"] // 30)
+    assert found["killed_at_points"] == -(-found["points"] // 40)
 
 
 @pytest.mark.slow

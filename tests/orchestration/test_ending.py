@@ -83,6 +83,25 @@ async def test_cancelling_a_session_that_runs_elsewhere_ends_it_at_the_next_step
     assert slow.effects() == ["one", "wait"]
 
 
+async def test_nothing_is_decided_after_a_session_was_cancelled(toybox):
+    async def cancel(_context):
+        async with toybox.open() as elsewhere:
+            await elsewhere.cancel("latest")
+
+    def two(_brief):
+        yield calls("first")
+        yield calls("second")
+        return Conclude("both")
+
+    toybox.tool("first", during=cancel)
+    toybox.tool("second")
+    toybox.agent("worker", two)
+    ran = await toybox.run("worker")
+    assert ran.outcome.state is SessionState.CANCELLED
+    assert [row.kind for row in ran.rows][-3:] == ["calling", "called", "cancelled"]
+    assert toybox.effects() == ["first"]
+
+
 async def test_cancelling_a_session_that_nobody_runs_ends_it_at_once(slow):
     async with slow.open() as opened:
         session = await slow.submit(opened, "worker")

@@ -192,14 +192,32 @@ def test_nobody_can_take_a_lease_between_the_look_at_it_and_the_commit(store, he
     taken = []
     thread = threading.Thread(target=lambda: taken.append(lease.claim(store, held.session)))
     with store.writing() as transaction:
-        ledger.append_within(transaction, held, DECIDING)
+        lease.check(transaction, held)
         clock.now_ms += LEASE_MS
         thread.start()
         thread.join(0.3)
         assert taken == []
     thread.join()
     assert taken[0].fence == held.fence + 1
-    assert count(store, held) == 2
+
+
+def test_who_wants_a_session_while_another_is_taking_it_finds_it_busy(store, held):
+    lease.release(store, held, SessionState.OPEN)
+    got, busy = [], []
+
+    def want():
+        try:
+            got.append(lease.claim(store, held.session))
+        except BusyError as error:
+            busy.append(error)
+
+    thread = threading.Thread(target=want)
+    with store.writing() as transaction:
+        lease.claim_within(transaction, held.session)
+        thread.start()
+        thread.join(0.3)
+    thread.join()
+    assert (got, len(busy)) == ([], 1)
 
 
 def test_of_two_owners_that_write_in_turns_only_the_newer_one_adds_rows(store, held, clock):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 from sqlalchemy import inspect, text
@@ -87,6 +88,25 @@ def test_processes_that_start_at_once_on_an_empty_database_wait_for_one_another(
         assert migrate.version(connection) == HEAD
         assert connection.scalar(text("SELECT count(*) FROM alembic_version")) == 1
     engine.dispose()
+
+
+def test_while_one_migrates_the_others_wait_and_then_have_nothing_to_do(empty_database, monkeypatch):
+    plain, entered, second = migrate.upgrade, [], threading.Event()
+
+    def slow(connection):
+        entered.append(connection)
+        if len(entered) > 1:
+            second.set()
+        second.wait(0.5)
+        plain(connection)
+
+    monkeypatch.setattr(migrate, "upgrade", slow)
+    threads = [threading.Thread(target=lambda: Store(empty_database).close()) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(entered) == 1
 
 
 def set_version(engine, version):
