@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from esper_agents.review.conditions import tests_around
 from esper_agents.review.index import resolve
 from esper_agents.review.names import dotted
 
@@ -37,12 +38,14 @@ class CompiledBy:
         line: The line.
         is_direct: Whether the function itself was named there, and was not reached through calls.
         is_whole: Whether `fullgraph=True` was asked for, which turns a graph break into an error.
+        is_sometimes: Whether a call on the way to it stands under an `if`.
     """
 
     path: str
     line: int
     is_direct: bool
     is_whole: bool
+    is_sometimes: bool = False
 
 
 def compiled_functions(index: ProjectIndex) -> dict[Function, CompiledBy]:
@@ -58,9 +61,9 @@ def _compiled(index: ProjectIndex) -> dict[Function, CompiledBy]:
     queue = list(found)
     for function in queue:
         by = found[function]
-        for called in _called_in(function, index):
+        for called, is_sometimes in _called_in(function, index):
             if called not in found and not _is_outside(called):
-                found[called] = CompiledBy(by.path, by.line, is_direct=False, is_whole=by.is_whole)
+                found[called] = replace(by, is_direct=False, is_sometimes=by.is_sometimes or is_sometimes)
                 queue.append(called)
     return found
 
@@ -68,7 +71,7 @@ def _compiled(index: ProjectIndex) -> dict[Function, CompiledBy]:
 def _asked_for(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Function, CompiledBy]]:
     for function in file.functions:
         for path, node in zip(function.decorators, _decorators(function), strict=False):
-            if path in _COMPILERS:
+            if (path in _COMPILERS or _is_partial(node, function)) and not _says(node, "disable"):
                 yield function, CompiledBy(file.path, node.lineno, is_direct=True, is_whole=_is_whole(node))
     for call in file.calls_ending("compile"):
         for function in _functions_compiled(call, index):
@@ -81,7 +84,7 @@ def _decorators(function: Function) -> list[ast.expr]:
 
 def _functions_compiled(call: Call, index: ProjectIndex) -> Iterator[Function]:
     """Yield what `torch.compile(it)`, or a module's own `it.compile()`, compiles."""
-    if call.name == "torch.compile" and call.node.args:
+    if call.name == "torch.compile" and call.node.args and not _says(call.node, "disable"):
         yield from _behind(call.node.args[0], call, index)
     elif call.receiver and isinstance(call.node.func, ast.Attribute) and not call.name.startswith("torch."):
         owner = index.class_of(call.node.func.value, call.function, call.line)
@@ -114,17 +117,21 @@ def _method(value: ast.expr, function: Function, line: int, index: ProjectIndex)
     return index.method(owner, value.attr) if owner is not None else None
 
 
-def _called_in(function: Function, index: ProjectIndex) -> Iterator[Function]:
-    """Yield what a compiled function runs: what it calls, and the `forward` of the modules its class is built of."""
+def _called_in(function: Function, index: ProjectIndex) -> Iterator[tuple[Function, bool]]:
+    """Yield what a compiled function runs, each with whether it does so under an `if` only.
+
+    That is what it calls, and the `forward` of the modules its class is built of.
+    """
     for call in function.calls:
-        yield from index.callees(call)
+        for called in index.callees(call):
+            yield called, any(tests_around(call.block, function.block))
     owner = function.owner
     init = owner.methods.get("__init__") if owner is not None and function.name == "forward" else None
     for call in init.calls if init is not None else ():
         part = index.class_named(call.name, function.file)
         forward = index.method(part, "forward") if part is not None and index.is_module(part) else None
         if forward is not None:
-            yield forward
+            yield forward, False
 
 
 def _is_outside(function: Function) -> bool:
@@ -132,7 +139,20 @@ def _is_outside(function: Function) -> bool:
 
 
 def _is_whole(node: ast.expr) -> bool:
+    return _says(node, "fullgraph")
+
+
+def _is_partial(node: ast.expr, function: Function) -> bool:
+    """Return whether a decorator is `functools.partial(torch.compile, ...)`."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    outer = function.outer.function if function.outer else function
+    is_partial = resolve(dotted(node.func), outer) == "functools.partial"
+    return is_partial and resolve(dotted(node.args[0]), outer) in _COMPILERS
+
+
+def _says(node: ast.expr, keyword: str) -> bool:
     return isinstance(node, ast.Call) and any(
-        each.arg == "fullgraph" and isinstance(each.value, ast.Constant) and each.value.value is True
+        each.arg == keyword and isinstance(each.value, ast.Constant) and each.value.value is True
         for each in node.keywords
     )

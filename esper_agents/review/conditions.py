@@ -45,6 +45,14 @@ def _words(test: ast.expr) -> str:
     return " ".join(dotted(each) for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute))
 
 
+def are_alternatives(one: Block, other: Block) -> bool:
+    """Return whether two blocks stand in different arms of one `if`, so that never both run."""
+    arms = {each.node: each.kind for each in one.chain() if isinstance(each.node, ast.If)}
+    return any(
+        arms.get(each.node, each.kind) is not each.kind for each in other.chain() if isinstance(each.node, ast.If)
+    )
+
+
 def steers(call: Call) -> bool:
     """Return whether a call's value decides how to go on: in a test, or through a name that a test reads."""
     statement = call.statement

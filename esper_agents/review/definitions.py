@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
 _REEXPORTS = 5
 
 
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What a class inherits from.
+
+    Attributes:
+        classes: The class and its bases in these files, nearest first.
+        foreign: The resolved paths of the bases that stand elsewhere.
+    """
+
+    classes: tuple[Class, ...]
+    foreign: frozenset[str]
+
+
 class Definitions:
     """Functions and classes of all files, by name.
 
@@ -25,7 +39,7 @@ class Definitions:
 
     def __init__(self, files: Sequence[FileTables]) -> None:
         self.files = {file.path: file for file in files}
-        self._ancestors: dict[Class, tuple[list[Class], set[str]]] = {}
+        self._lineages: dict[Class, Lineage] = {}
 
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
@@ -98,13 +112,13 @@ class Definitions:
             name = place.imports[last]
         return None, name
 
-    def ancestors(self, owner: Class) -> tuple[list[Class], set[str]]:
-        """Return a class with its bases in these files, nearest first, and the paths of those outside them."""
-        if owner not in self._ancestors:
-            self._ancestors[owner] = self._find_ancestors(owner)
-        return self._ancestors[owner]
+    def lineage(self, owner: Class) -> Lineage:
+        """Return a class with what it inherits from."""
+        if owner not in self._lineages:
+            self._lineages[owner] = self._find_lineage(owner)
+        return self._lineages[owner]
 
-    def _find_ancestors(self, owner: Class) -> tuple[list[Class], set[str]]:
+    def _find_lineage(self, owner: Class) -> Lineage:
         inside, outside = [owner], set[str]()
         for each in inside:
             for base in each.bases:
@@ -113,15 +127,15 @@ class Definitions:
                     outside.add(base)
                 elif found not in inside:
                     inside.append(found)
-        return inside, outside
+        return Lineage(tuple(inside), frozenset(outside))
 
     def method(self, owner: Class, name: str) -> Function | None:
         """Return the method a class has, its own or inherited from these files."""
-        return next((each.methods[name] for each in self.ancestors(owner)[0] if name in each.methods), None)
+        return next((each.methods[name] for each in self.lineage(owner).classes if name in each.methods), None)
 
     def is_module(self, owner: Class) -> bool:
         """Return whether a class is surely a `torch.nn.Module`."""
-        outside = self.ancestors(owner)[1]
+        outside = self.lineage(owner).foreign
         return any(base.startswith("torch.nn.") or tail_of(base) in {"LightningModule", "Module"} for base in outside)
 
 

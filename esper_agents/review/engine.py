@@ -6,7 +6,7 @@ import ast
 import gc
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Claim, Location, fingerprint
@@ -123,13 +123,13 @@ def _report(sources: Iterable[Source | Unreadable], rules: tuple[Rule, ...]) -> 
             elif isinstance(source, Source):
                 examined.append(source.record)
                 tables.append(known)
-        claims, suppressed = _run(tables, rules)
+        outcome = _run(tables, rules)
     return Report(
-        claims=claims,
+        claims=tuple(outcome.claims),
         examined=tuple(examined),
-        unreadable=tuple(unreadable),
+        unreadable=tuple(sorted((*unreadable, *outcome.too_deep), key=lambda each: (each.path, each.problem))),
         rules=tuple(rule.code for rule in rules),
-        suppressed=suppressed,
+        suppressed=outcome.suppressed,
         lines=sum(record.lines for record in examined),
         torch_files=sum(file.imports_torch for file in tables),
     )
@@ -168,30 +168,40 @@ def _module_name(path: str) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def _run(files: Sequence[FileTables], rules: Sequence[Rule]) -> tuple[tuple[Claim, ...], int]:
+@dataclass(slots=True)
+class _Outcome:
+    """What the rules said, while it is gathered."""
+
+    claims: list[Claim] = field(default_factory=list)
+    too_deep: list[Unreadable] = field(default_factory=list)
+    suppressed: int = 0
+
+
+def _run(files: Sequence[FileTables], rules: Sequence[Rule]) -> _Outcome:
     index = ProjectIndex(files)
-    claims: list[Claim] = []
-    suppressed = 0
+    outcome = _Outcome()
     for file in files:
-        hits = sorted(_hits(file, index, rules), key=lambda found: (found[1].line, found[1].column, found[0].code))
+        found = [(rule, hit) for rule in rules for hit in _hits(file, index, rule, outcome.too_deep)]
         seen: dict[tuple[str, str], int] = {}
-        for rule, hit in hits:
+        for rule, hit in sorted(found, key=lambda each: (each[1].line, each[1].column, each[0].code)):
             if _is_suppressed(file, rule.code, hit):
-                suppressed += 1
+                outcome.suppressed += 1
             else:
-                claims.append(_claim(file, rule, hit, seen))
-    return tuple(claims), suppressed
+                outcome.claims.append(_claim(file, rule, hit, seen))
+    return outcome
 
 
-def _hits(file: FileTables, index: ProjectIndex, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Hit]]:
-    for rule in rules:
-        if not applies(rule.category, file.purpose):
-            continue
-        places = set[tuple[int, int]]()
+def _hits(file: FileTables, index: ProjectIndex, rule: Rule, too_deep: list[Unreadable]) -> Iterable[Hit]:
+    """Return what a rule finds in a file, each place once; what it cannot follow is noted."""
+    if not applies(rule.category, file.purpose):
+        return ()
+    places: dict[tuple[int, int], Hit] = {}
+    try:
         for hit in rule.check(file, index):
-            if (hit.line, hit.column) not in places:
-                places.add((hit.line, hit.column))
-                yield rule, hit
+            places.setdefault((hit.line, hit.column), hit)
+    except RecursionError:
+        too_deep.append(Unreadable(file.path, f"nests too deeply for {rule.code}", "split the expression", None))
+    return places.values()
 
 
 def _is_suppressed(file: FileTables, code: str, hit: Hit) -> bool:

@@ -40,7 +40,7 @@ _SELF_CLEARING = ("deepspeed",)
 
 def is_managed(owner: Class, index: ProjectIndex) -> bool:
     """Return whether a framework's loop calls the methods of a class."""
-    return any(tail_of(base) in _MANAGED_BASES for base in index.ancestors(owner)[1])
+    return any(tail_of(base) in _MANAGED_BASES for base in index.lineage(owner).foreign)
 
 
 def provides_evaluation(function: Function, index: ProjectIndex) -> bool:

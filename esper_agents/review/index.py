@@ -127,7 +127,7 @@ class ProjectIndex(Objects):
     def _super(self, call: Call) -> Class | None:
         """Return the class that `super()` means in a call: the nearest base in these files that has the method."""
         owner = owner_of(call.function) if call.receiver == "super()" else None
-        bases = self.ancestors(owner)[0][1:] if owner is not None else []
+        bases = self.lineage(owner).classes[1:] if owner is not None else []
         return next((each for each in bases if call.tail in each.methods), None)
 
     def local_function(self, name: str, function: Function) -> Function | None:

@@ -30,6 +30,9 @@ _HELD_OUT = re.compile(
     r"(?<![a-z])(?:val|valid|validation|test|eval|dev|holdout)(?![a-z])|(?:val|test|eval)_?(?:loader|set|data)",
     re.IGNORECASE,
 )
+_MAKES_NO_LAYER = frozenset(
+    {"super", "range", "len", "zip", "list", "int", "enumerate", "max", "min", "float", "isinstance"}
+)
 # What makes plain numbers of outputs, which then carry no gradient.
 _MEASURING = frozenset({"argmax", "item", "topk", "numpy", "tolist"})
 # What is done in a loop that wants gradients.
@@ -131,37 +134,27 @@ def _switched_names(index: ProjectIndex) -> frozenset[str]:
 
 def mode_changes_something(owner: Class, index: ProjectIndex) -> bool:
     """Return whether a model may behave otherwise in training; no only where all its layers are known."""
-    for each in index.ancestors(owner)[0]:
-        for method in each.methods.values():
-            if any(_is_moded(call) for call in method.calls):
-                return True
-    inside, outside = index.ancestors(owner)
-    if any(tail_of(base) != "Module" for base in outside):
-        return True
-    return any(
-        _is_unknown_part(call, index)
-        for each in inside
-        if (init := each.methods.get("__init__"))
-        for call in init.calls
-    )
+    parts = [owner]
+    for part in parts:
+        lineage = index.lineage(part)
+        calls = [call for each in lineage.classes for method in each.methods.values() for call in method.calls]
+        made = [call for call in calls if call.function.name == "__init__" and not _is_plain(call)]
+        inner = [index.class_named(call.name, call.function.file) for call in made]
+        asks = any("self.training" in each.file.text for each in lineage.classes)
+        is_foreign = any(tail_of(base) != "Module" for base in lineage.foreign)
+        if asks or is_foreign or None in inner or any(_is_moded(call) for call in calls):
+            return True
+        parts += [each for each in dict.fromkeys(inner) if each is not None and each not in parts]
+    return False
 
 
 def _is_moded(call: Call) -> bool:
-    return call.tail.startswith(_MODED) or call.tail in {
-        "dropout",
-        "batch_norm",
-        "training",
-        "dropout2d",
-        "instance_norm",
-    }
+    return call.tail.startswith(_MODED) or call.tail in {"dropout", "batch_norm", "dropout2d", "instance_norm"}
 
 
-def _is_unknown_part(call: Call, index: ProjectIndex) -> bool:
-    """Return whether a call may build a layer that is not torch's own."""
-    if call.name.startswith(("torch.", "super()")) or call.name in {"super", "range", "len", "zip", "list", "int"}:
-        return False
-    owner = index.class_named(call.name, call.function.file)
-    return owner is None or mode_changes_something(owner, index)
+def _is_plain(call: Call) -> bool:
+    """Return whether a call is torch's own, or makes no layer."""
+    return call.name.startswith(("torch.", "super()")) or call.name in _MAKES_NO_LAYER
 
 
 def happens_in(block: Block, tails: frozenset[str], index: ProjectIndex) -> bool:

@@ -42,7 +42,7 @@ class Objects(Definitions):
         return self._attribute(owner, path) if owner is not None and path.startswith("self.") else None
 
     def _attribute(self, owner: Class, path: str) -> Assignment | None:
-        for each in self.ancestors(owner)[0]:
+        for each in self.lineage(owner).classes:
             for found in each.attributes.get(path, ()):
                 if dotted(found.value) != path and not dotted(found.value).startswith(f"{path}."):
                     return found

@@ -46,14 +46,13 @@ def loss_of(backward: Call) -> str:
     return backward.receiver
 
 
-def innermost_training_loops(file: FileTables) -> Iterator[tuple[Block, list[Call]]]:
-    """Yield each loop that itself sends a loss backward, inner loops aside, with those calls."""
+def innermost_training_loops(file: FileTables) -> dict[Block, list[Call]]:
+    """Return each loop that itself sends a loss backward, inner loops aside, with the calls that do it."""
     found: dict[Block, list[Call]] = {}
     for call in backward_calls(file):
-        loop = call.block.loop
-        if loop is not None:
-            found.setdefault(loop, []).append(call)
-    yield from found.items()
+        if call.block.loop is not None:
+            found.setdefault(call.block.loop, []).append(call)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.tables import Block, Function
 
-NO_GRAD = frozenset(
-    {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
-    | {"torch.autograd.inference_mode", "torch.autograd.grad_mode.inference_mode", "torch.no_grad.__enter__"}
-)
+_OFF = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
 # Tensor methods that return a tensor on the same graph.
 _KEEPING = frozenset(
     {"mean", "sum", "cpu", "cuda", "to", "clone", "float", "double", "half", "view", "reshape", "squeeze", "unsqueeze"}
@@ -66,6 +63,5 @@ def without_gradients(block: Block) -> bool:
 
 
 def turns_gradients_off(path: str) -> bool:
-    """Return whether a resolved path of a context or decorator is `no_grad`, `inference_mode` or a wrapper named so."""
-    path = path.removesuffix("()")
-    return path in NO_GRAD or tail_of(path) in {"no_grad", "inference_mode", "set_grad_enabled"}
+    """Return whether a resolved path of a context or decorator is `no_grad`, `inference_mode` or one named so."""
+    return tail_of(path) in _OFF

@@ -168,6 +168,13 @@ def test_a_source_that_nests_too_deeply_is_reported(tmp_path):
     assert [each.path for each in report.unreadable] == ["deep.py", "long.py"]
 
 
+def test_a_source_that_nests_too_deeply_for_a_rule_costs_the_others_nothing():
+    deep = "y = " + "-" * 400 + "x / x.sum()\n"
+    report = review_sources({"a.py": LOOP + deep, "b.py": LOOP})
+    assert rules_found(report) == ["ESP101", "ESP301"] * 2
+    assert [(each.path, each.problem) for each in report.unreadable] == [("a.py", "nests too deeply for ESP211")]
+
+
 def test_a_file_named_by_a_person_that_does_not_parse_is_reported(tmp_path):
     (tmp_path / "broken.py").write_text("def f(:\n")
     report = review(tmp_path, [tmp_path / "broken.py"])

@@ -79,8 +79,9 @@ fit(model, a, b, c)
 """
     sources = project(evaluation(NO_GRAD)) | {"main.py": model}
     assert found("ESP102", sources) == []
-    sources["main.py"] = model.replace("nn.Linear(4, 2)", "nn.Sequential(nn.Linear(4, 2), nn.Dropout())")
-    assert found("ESP102", sources) == [FORWARD]
+    for layer in ("nn.Sequential(nn.Linear(4, 2), nn.Dropout())", "elsewhere.Layer()", "Net()"):
+        sources["main.py"] = model.replace("nn.Linear(4, 2)", layer)
+        assert found("ESP102", sources) == ([] if layer == "Net()" else [FORWARD])
 
 
 def test_evaluation_inside_the_training_function_is_found(found):

@@ -33,6 +33,8 @@ _EXAMPLE_ALONE = 9000
 _SLIPPED, _DENIED = 800, -500
 # The same of what only surrounds the sentence that asks.
 _BACKGROUND = 700
+# And of what such a sentence begins with: what is wanted comes before what it is about.
+_OPENING = 1200
 _MOST_WORDS = 200
 # Words of an example may stand this far apart to be cited together.
 _TOGETHER = 5
@@ -100,8 +102,7 @@ class Witness:
                 if ignored.intersection(hit.positions):
                     continue
                 factor = weight * (_SLIPPED if stretch.slipped.intersection(hit.positions) else 1000) // 1000
-                if has_wish and stretch.kind is Kind.PROSE and hit.positions[0] not in stretch.wished:
-                    factor = factor * _BACKGROUND // 1000
+                factor = factor * _standing(stretch, hit.positions[0], has_wish=has_wish) // 1000
                 note = ""
                 if stretch.denied.issuperset(hit.positions):
                     factor, note = factor * _DENIED // 1000, "said not to be it"
@@ -158,6 +159,14 @@ class Witness:
             yield Evidence(like.agent, "counterexample", weight, cited, f"an example against it: {like.example.text!r}")
             if like.example.instead in self._agents:
                 yield Evidence(like.example.instead, "example against another", -weight, cited)
+
+
+def _standing(stretch: Stretch, at: int, *, has_wish: bool) -> int:
+    """Return how far what begins at a position counts by where it stands towards what is asked."""
+    if at in stretch.opening:
+        return _OPENING
+    is_aside = has_wish and stretch.kind is Kind.PROSE and at not in stretch.wished
+    return _BACKGROUND if is_aside else 1000
 
 
 def _weights(kind: Kind) -> Mapping[Where, int]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # How many words a negator turns round at most.
 _REACH = 5
 _MOST_SLIPS = 40
+# How many words after what asks name what is asked for.
+_OPENING = 3
 _MOST_PATHS = 20
 # Of one passage; the subject and the question stand at its ends.
 _MOST_WORDS = 600
@@ -55,6 +57,7 @@ class Stretch:
         denied: Positions of the words that a negator or dismissal turns round.
         mentions: The agents named in it.
         wished: Positions of the words in sentences that ask for something, the others being background.
+        opening: Positions of the words that such a sentence, or what asks in it, begins with.
         ordered: Positions of the words in sentences that give orders to whoever decides; they say nothing.
     """
 
@@ -65,6 +68,7 @@ class Stretch:
     denied: frozenset[int] = frozenset()
     mentions: tuple[Mention, ...] = ()
     wished: frozenset[int] = frozenset()
+    opening: frozenset[int] = frozenset()
     ordered: frozenset[int] = frozenset()
 
     def cited(self, positions: Sequence[int]) -> str:
@@ -107,7 +111,8 @@ class Reader:
         ordered = frozenset(self._ordered(plain))
         denied, mentions = frozenset(self._denied(plain)), tuple(self._mentions(plain, is_ordered=bool(ordered)))
         wished = frozenset(self._wished(plain)) - ordered
-        return replace(plain, denied=denied, mentions=mentions, wished=wished, ordered=ordered)
+        opening = frozenset(self._opening(plain)) & wished
+        return replace(plain, denied=denied, mentions=mentions, wished=wished, opening=opening, ordered=ordered)
 
     def _mend(self, heard: list[Word]) -> Iterator[int]:
         left = _MOST_SLIPS
@@ -133,6 +138,12 @@ class Reader:
         for sentence, is_question in _sentences(stretch):
             if is_question or asking.intersection(sentence) or stretch.words[sentence[0]].stem in self._lexicon.orders:
                 yield from sentence
+
+    def _opening(self, stretch: Stretch) -> Iterator[int]:
+        for sentence, _ in _sentences(stretch):
+            yield from sentence[:_OPENING]
+        for hit in self._lexicon.wishes.find(stretch.words):
+            yield from range(hit.positions[0], hit.positions[-1] + _OPENING)
 
     def _ordered(self, stretch: Stretch) -> Iterator[int]:
         ordering = {hit.positions[0] for hit in self._lexicon.injections.find(stretch.words)}

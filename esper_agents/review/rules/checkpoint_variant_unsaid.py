@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import FileTables
+    from esper_agents.review.tables import Call, FileTables
 
 _NAMES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
+_PLACE = 3
 
 
 class CheckpointVariantUnsaid(FileRule):
@@ -39,9 +40,14 @@ class CheckpointVariantUnsaid(FileRule):
         """Yield the calls that leave the variant open."""
         for call in file.calls_to(*_NAMES):
             said = {each.arg for each in call.node.keywords}
-            if call.node.args and not said & {"use_reentrant", None}:
+            if call.node.args and not said & {"use_reentrant", None} and not _is_said_in_place(call):
                 yield self.hit(
                     call.node,
                     f"`{call.tail}` does not say which variant it wants, and gets the old one with a warning",
                     remedy="write `use_reentrant=False`",
                 )
+
+
+def _is_said_in_place(call: Call) -> bool:
+    """Return whether `use_reentrant` stands in its place, as only `checkpoint_sequential` has one for it."""
+    return call.tail == "checkpoint_sequential" and call.argument(_PLACE) is not None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.conditions import are_alternatives
+from esper_agents.review.names import dotted
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 
 if TYPE_CHECKING:
@@ -21,12 +24,12 @@ class ClippingOfScaledGradients(Rule):
     """Gradient clipping between `scaler.scale(loss).backward()` and `scaler.step(...)` without `scaler.unscale_(...)`.
 
     ## Why it costs
-    The gradients still carry the loss scale, 65536 to begin with, so their norm is that much larger. Clipped to 1.0
-    and unscaled afterwards, they are up to 65536 times too small: training all but stops, and the harder the scale
-    works, the more.
+    The gradients still carry the loss scale, 65536 to begin with, so their norm is that much larger. Clipped to 1.0 and
+    unscaled afterwards, they are up to 65536 times too small: SGD all but stops, and Adam comes near its `eps`.
 
     ## When it is right
-    Never on purpose. Where `unscale_` is called in a helper, the helper is looked into.
+    Never on purpose. Where `unscale_` is called in a helper, the helper is looked into. Clipping in the other arm of
+    the `if` that scales, and a scaler made with `enabled=False`, are not reported.
 
     ## Sources
     PyTorch notes, "Automatic mixed precision examples": working with unscaled gradients, gradient clipping.
@@ -50,11 +53,13 @@ class ClippingOfScaledGradients(Rule):
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the clippings of scaled gradients."""
         for backward in file.calls_ending("backward"):
-            if not backward.receiver.endswith(".scale()"):
+            scaler = _scaler(backward)
+            if not scaler or _is_disabled(scaler, backward, index):
                 continue
-            scaler = backward.receiver.removesuffix(".scale()")
             for call in backward.function.calls:
-                if call.line > backward.line and _clips(call, index) and not _is_unscaled(call, scaler, index):
+                if call.line <= backward.line or are_alternatives(call.block, backward.block):
+                    continue
+                if _clips(call, index) and not _is_unscaled(call, scaler, index):
                     yield self._found(call, scaler)
 
     def _found(self, call: Call, scaler: str) -> Hit:
@@ -66,6 +71,23 @@ class ClippingOfScaledGradients(Rule):
             confidence=Confidence.HIGH if itself else Confidence.MODERATE,
             basis=SEEN if itself else FOLLOWED,
         )
+
+
+def _scaler(backward: Call) -> str:
+    """Return the path of the scaler whose `scale` made what goes backward, in place or under a name."""
+    if backward.receiver.endswith(".scale()"):
+        return backward.receiver.removesuffix(".scale()")
+    made = backward.function.last_assignment(backward.receiver, backward.line)
+    path = dotted(made.value) if made is not None and isinstance(made.value, ast.Call) else ""
+    return path.removesuffix(".scale()") if path.endswith(".scale()") else ""
+
+
+def _is_disabled(scaler: str, backward: Call, index: ProjectIndex) -> bool:
+    made = index.binding(scaler, backward.function, backward.line)
+    keywords = made.value.keywords if made is not None and isinstance(made.value, ast.Call) else []
+    return any(
+        each.arg == "enabled" and isinstance(each.value, ast.Constant) and not each.value.value for each in keywords
+    )
 
 
 def _clips(call: Call, index: ProjectIndex) -> bool:

@@ -1,4 +1,4 @@
-"""ESP504: the same thing is compiled again in every round of a loop."""
+"""ESP504: the same thing is wrapped for compilation again in every round of a loop."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class CompileInLoop(FileRule):
     """A `torch.compile` inside a loop, of something that the loop does not change.
 
     ## Why it costs
-    Each call makes a new compiled object with a cache of its own. Its first use traces, guards and often compiles
-    again: seconds to minutes in every round, for code that was already compiled.
+    Each call makes a new wrapper and checks it against what was compiled before: about 0.7 ms a round with torch 2.13,
+    against 0.1 ms for a call of what is already wrapped. The compiled code itself is found again, unless `backend` is a
+    function made anew: then every round compiles, until the recompile limit is reached and the code runs eagerly.
 
     ## When it is right
     The loop is over what is compiled, such as the layers of a model or several settings: then what is handed to
@@ -33,7 +34,7 @@ class CompileInLoop(FileRule):
     """
 
     code, name = "ESP504", "compile-in-loop"
-    severity, category = Severity.WARNING, Category.COMPILE
+    severity, category = Severity.SUGGESTION, Category.COMPILE
     bad = (
         "import torch\n"
         "\n"
@@ -65,7 +66,7 @@ class CompileInLoop(FileRule):
             ):
                 yield self.hit(
                     call.node,
-                    f"`{ast.unparse(call.node.args[0])}` is compiled anew in every round of the loop",
+                    f"`{ast.unparse(call.node.args[0])}` is wrapped anew by `torch.compile` in every round of the loop",
                     remedy="compile it once, before the loop",
                 )
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
-from esper_agents.review.conditions import names_in
+from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.names import dotted
 from esper_agents.review.rule import FileRule
 from esper_agents.review.tables import BlockKind
@@ -24,12 +24,12 @@ class ConcatenationInLoop(FileRule):
     """A `torch.cat` in a loop whose result replaces one of its own parts.
 
     ## Why it costs
-    Every round copies all that was gathered before: n rounds move on the order of n squared elements, and both the
-    old and the new tensor are alive at once. A list that is joined once after the loop moves every element once.
+    Every round copies all that was gathered before: n rounds move on the order of n squared elements, and both the old
+    and the new tensor are alive at once. A list that is joined once after the loop moves every element once.
 
     ## When it is right
     Each round needs what was gathered so far, as in generation token by token: a loop that reads the tensor elsewhere
-    is not reported, nor is one over a short literal range.
+    is not reported, nor is one over a short literal range or over the layers of a model.
 
     ## Sources
     PyTorch documentation of `torch.cat`, which returns a new tensor.
@@ -92,17 +92,31 @@ def _growing_loop(call: Call, target: str) -> Block | None:
     if loop is None or loop.kind is BlockKind.COMPREHENSION or _is_short(loop):
         return None
     made_inside = any(
-        each.statement is not call.statement and each.block.within(loop) and target not in names_in(each.value)
+        each.statement is not call.statement
+        and each.block.within(loop)
+        and target not in names_in(each.value)
+        and not _is_first_round(each.block, loop, target)
         for each in call.function.assignments.get(target, ())
     )
     return None if made_inside else loop
 
 
+def _is_first_round(block: Block, loop: Block, target: str) -> bool:
+    """Return whether code runs only while nothing was gathered yet: under `if out is None`."""
+    return any(_asks_for_the_first(test, target) for test in tests_around(block, loop))
+
+
+def _asks_for_the_first(test: ast.expr, target: str) -> bool:
+    return isinstance(test, ast.Compare) and dotted(test.left) == target and isinstance(test.ops[0], ast.Is | ast.IsNot)
+
+
 def _is_short(loop: Block) -> bool:
-    """Return whether a loop has few rounds by the look of it: `range(4)`, or a literal."""
+    """Return whether a loop has few rounds by the look of it: `range(4)`, a literal, or the layers of a model."""
     rounds = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
     if isinstance(rounds, ast.Tuple | ast.List):
         return True
+    if loop.function.owner is not None and loop.function.name.startswith("forward") and rounds is not None:
+        return any(path.startswith("self.") for path in names_in(rounds))
     is_range = isinstance(rounds, ast.Call) and dotted(rounds.func) == "range"
     return is_range and all(isinstance(each, ast.Constant) for each in rounds.args)  # type: ignore[union-attr]
 
@@ -113,7 +127,8 @@ def _is_read_elsewhere(call: Call, loop: Block, target: str) -> bool:
         is_leaf = isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return | ast.Assert)
         if is_leaf and statement is not call.statement and _reads(statement, target):
             return True
-        if isinstance(statement, ast.If | ast.While) and target in names_in(statement.test):
+        is_test = isinstance(statement, ast.If | ast.While) and not _asks_for_the_first(statement.test, target)
+        if is_test and target in names_in(statement.test):  # type: ignore[attr-defined]
             return True
     return False
 

@@ -13,13 +13,14 @@ from esper_agents.review.names import dotted, root_of
 from esper_agents.review.rule import INFERRED, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _REDUCTIONS = ("norm", "std", "sum", "vector_norm")
+_RESHAPING = frozenset({"unsqueeze", "view", "reshape", "expand_as", "expand", "to", "float"})
 _POSITIVE = frozenset({"exp", "softmax", "sigmoid", "softplus", "cosh"})
 
 
@@ -27,14 +28,14 @@ class DivisionWithoutFloor(Rule):
     """A tensor divided by its own norm, standard deviation or sum, with nothing that keeps the divisor from zero.
 
     ## Why it costs
-    A padded row, an empty mask, a batch of equal values or of one: the divisor is zero and the result NaN or
-    infinite. One such value in a loss turns every weight to NaN in the next step. The standard deviation of a single
-    value is NaN by itself.
+    A padded row, an empty mask, a batch of equal values or of one: the divisor is zero and the result NaN or infinite.
+    One such value in a loss turns every weight to NaN in the next step. The standard deviation of a single value is NaN
+    by itself.
 
     ## When it is right
-    Something is added to the divisor, it is clamped, or the values are known to be positive (`exp`, `softmax`). A
-    test of the divisor round the division counts as well. Divisions of a reduction by a reduction, such as a masked
-    mean, are left alone, because masks are usually known not to be empty.
+    Something is added to the divisor, it is clamped, or the values are known to be positive (`exp`, `softmax`). A test
+    of the divisor round the division counts as well. Divisions of a reduction by a reduction, such as a masked mean,
+    are left alone, because masks are usually known not to be empty.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.normalize`, which takes the larger of the norm and `eps`, and of
@@ -49,25 +50,79 @@ class DivisionWithoutFloor(Rule):
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield divisions whose divisor is a bare reduction of the value that is divided."""
         for call in file.calls_ending(*_REDUCTIONS):
-            division = call.parent
-            if (
-                not isinstance(division, ast.BinOp)
-                or not isinstance(division.op, ast.Div)
-                or division.right is not call.node
-            ):
-                continue
             reduced = _reduced(call)
-            if reduced is None or not _is_itself(division.left, reduced) or _is_safe(call, reduced, index):
-                continue
-            likely = call.tail == "std" or "loss" in call.function.name
-            yield self.hit(
-                division,
-                f"the result is NaN or infinite where the {_WORD[call.tail]} of {ast.unparse(reduced)!r} is 0",
-                remedy=f"add a small number to the divisor, or `.clamp_min(1e-8)` it{_BETTER.get(call.tail, '')}",
-                confidence=Confidence.MODERATE if likely else Confidence.LOW,
-                basis=f"{INFERRED}: nothing in sight keeps the divisor from 0",
-                severity=Severity.WARNING if likely else Severity.SUGGESTION,
-            )
+            for division, divided in _divisions(call) if reduced is not None else ():
+                if reduced is None or not _is_itself(divided, reduced) or _is_safe(call, reduced, index):
+                    continue
+                if not _is_cared_for(division, call):
+                    yield self._found(division, call, reduced)
+
+    def _found(self, division: ast.AST, call: Call, reduced: ast.expr) -> Hit:
+        likely = call.tail == "std" or "loss" in call.function.name
+        return self.hit(
+            division,
+            f"the result is NaN or infinite where the {_WORD[call.tail]} of {ast.unparse(reduced)!r} is 0",
+            remedy=f"add a small number to the divisor, or `.clamp_min(1e-8)` it{_BETTER.get(call.tail, '')}",
+            confidence=Confidence.MODERATE if likely else Confidence.LOW,
+            basis=f"{INFERRED}: nothing in sight keeps the divisor from 0",
+            severity=Severity.WARNING if likely else Severity.SUGGESTION,
+        )
+
+
+def _divisions(call: Call) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """Yield where a reduction divides, in its own statement or under the name it is given, with what is divided."""
+    statement = call.statement
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Return | ast.Expr):
+        return
+    yield from _divided_by(statement, lambda node: _bare(node) is call.node)
+    is_named = isinstance(statement, ast.Assign) and _bare(statement.value) is call.node
+    if is_named and isinstance(statement.targets[0], ast.Name):  # type: ignore[union-attr]
+        name = statement.targets[0].id  # type: ignore[union-attr]
+        known = call.function.assignments
+        if len(known.get(name, ())) == 1 and f"{name}[]" not in known:
+            for later in _statements(call.function):
+                yield from _divided_by(later, lambda node: isinstance(_bare(node), ast.Name) and dotted(node) == name)
+
+
+def _statements(function: Function) -> Iterator[ast.stmt]:
+    """Yield the statements of a function that make or return values."""
+    for assignments in function.assignments.values():
+        yield from (each.statement for each in assignments if isinstance(each.statement, ast.Assign | ast.AugAssign))
+    yield from (statement for statement, _ in function.returns)
+
+
+def _divided_by(statement: ast.stmt, is_divisor: Callable[[ast.expr], bool]) -> Iterator[tuple[ast.AST, ast.expr]]:
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Div) and is_divisor(statement.value):
+        yield statement, statement.target
+    for node in ast.walk(statement):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and is_divisor(node.right):
+            yield node, node.left
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    """Return a divisor without what only changes its shape: `s.unsqueeze(1)`, `s[:, None]`."""
+    while True:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RESHAPING:
+            node = node.func.value
+        else:
+            return node
+
+
+def _is_cared_for(division: ast.AST, call: Call) -> bool:
+    """Return whether the function replaces the results that are no numbers, or asks the divisor beforehand."""
+    text = ast.unparse(call.statement)
+    if any(word in text for word in ("nan_to_num", "where(", "masked_fill")):
+        return True
+    names = {ast.unparse(call.node), *(dotted(each) for each in getattr(call.statement, "targets", ()))} - {""}
+    line: int = getattr(division, "lineno", call.line)
+    return any(
+        isinstance(block.node, ast.If)
+        and block.node.lineno < line
+        and any(name in ast.unparse(block.node.test) for name in names)
+        for block in call.function.blocks
+    )
 
 
 _WORD = {"norm": "norm", "vector_norm": "norm", "std": "standard deviation", "sum": "sum"}
@@ -109,6 +164,9 @@ def _is_safe(call: Call, reduced: ast.expr, index: ProjectIndex) -> bool:
         return True
     if activated(reduced, call.function, call.line, index) is not None:
         return True
+    made = index.binding(name, call.function, call.line) if name else None
+    if made is not None and made.is_unpacked:
+        return True
     origins = index.origins(reduced, call.function, call.line)
     return any(_is_positive(origin.value) for origin in origins) or _was_floored(call, name)
 
@@ -121,9 +179,9 @@ def _is_positive(value: ast.expr) -> bool:
 
 
 def _is_literal(value: ast.expr) -> bool:
-    """Return whether a value is written out, such as `torch.tensor([1, 2, 1])`, a window or a filter."""
+    """Return whether a value is written out or drawn, such as `torch.tensor([1, 2, 1])`, a window or noise."""
     text = ast.unparse(value)
-    return "torch.tensor([" in text or "torch.ones" in text or "arange" in text or "linspace" in text
+    return any(word in text for word in ("torch.tensor([", "torch.ones", "arange", "linspace", "torch.rand"))
 
 
 def _was_floored(call: Call, name: str) -> bool:

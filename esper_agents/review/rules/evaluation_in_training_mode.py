@@ -99,7 +99,7 @@ def _is_switched(call: Call, index: ProjectIndex) -> bool:
     """Return whether the function of a call, what it calls, its callers or its class may switch its model."""
     function = call.function
     owner = owner_of(function)
-    methods = [method for each in index.ancestors(owner)[0] for method in each.methods.values()] if owner else []
+    methods = [method for each in index.lineage(owner).classes for method in each.methods.values()] if owner else []
     around = (*callers_around(function, index), function.file.functions[0], *methods)
     return any(_switches(each, call.path, index) for each in dict.fromkeys(around))
 

@@ -65,7 +65,8 @@ class GradientsNotCleared(Rule):
             taken = tuple(steps(function, index))
             seen: set[tuple[Block, str]] = set()
             for step in taken:
-                where, backward = _round_of(step)
+                where = _round_of(step)
+                backward = _backward_before(step, where)
                 if backward is None or (where, step.optimizer) in seen or _clears_anyway(step, where):
                     continue
                 seen.add((where, step.optimizer))
@@ -104,15 +105,18 @@ class GradientsNotCleared(Rule):
             )
 
 
-def _round_of(step: Step) -> tuple[Block, Call | None]:
-    """Return what a step repeats with, and its backward there: the nearest loop round both, else the function."""
+def _round_of(step: Step) -> Block:
+    """Return what a step repeats with: the nearest loop round it that holds a backward as well, else the function."""
     function = step.block.function
-    for around in (*step.block.loops(), function.block):
-        found = [call for call in function.calls if is_backward(call) and call.block.within(around)]
-        above = [call for call in found if call.line <= step.line]
-        if found:
-            return around, above[-1] if above else found[0]
-    return function.block, None
+    loops = (loop for loop in step.block.loops() if _backward_before(step, loop) is not None)
+    return next(loops, function.block)
+
+
+def _backward_before(step: Step, around: Block) -> Call | None:
+    """Return the last backward above a step in a block, else the first in the block."""
+    found = [call for call in step.block.function.calls if is_backward(call) and call.block.within(around)]
+    above = [call for call in found if call.line <= step.line]
+    return above[-1] if above else next(iter(found), None)
 
 
 def _clears_anyway(step: Step, around: Block) -> bool:

@@ -48,7 +48,7 @@ class ItemInTrainingLoop(Rule):
         if not fetches:
             return
         on_device = _names_a_device(index)
-        loops = [loop for loop, _ in innermost_training_loops(file) if not _wants_input_gradients(loop)]
+        loops = [loop for loop in innermost_training_loops(file) if not _wants_input_gradients(loop)]
         steps = _step_functions(file, index)
         for call in fetches:
             if any(call.block.within(loop) and _made_in(call, loop) and not _is_excused(call, loop) for loop in loops):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Call, FileTables
 
+_TRIED = re.compile(r"^\s+from torch\.(cuda|cpu)\.amp import", re.MULTILINE)
 _INSTEAD = {
     "torch.cuda.amp.autocast": 'torch.amp.autocast("cuda", ...)',
     "torch.cuda.amp.autocast_mode.autocast": 'torch.amp.autocast("cuda", ...)',
@@ -58,4 +60,4 @@ def _is_chosen(call: Call) -> bool:
     """Return whether the code picks between the old name and the new one."""
     picking = {BlockKind.TRY, BlockKind.EXCEPT, BlockKind.IF, BlockKind.ELSE}
     in_branch = any(each.kind in picking for each in call.block.chain())
-    return in_branch and "torch.amp" in call.function.file.text
+    return (in_branch or _TRIED.search(call.function.file.text) is not None) and "torch.amp" in call.function.file.text

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.activations import Activation, activated
+from esper_agents.review.in_place import is_changed_in_place
+from esper_agents.review.names import dotted
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ class LogOfProbability(Rule):
     logarithm is minus infinity, the loss becomes infinite, and its gradient NaN: one such example ends the training.
 
     ## When it is right
-    The probabilities are clamped away from zero first, or something is added to them: neither is reported.
+    The probabilities are clamped away from zero first, in place as well, or something is added to them: neither is
+    reported.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.log_softmax`: slower and numerically unstable when done in two
@@ -60,9 +63,11 @@ class LogOfProbability(Rule):
         for call in file.calls_ending("log", "log2", "log10"):
             value = _operand(call)
             found = activated(value, call.function, call.line, index) if value is not None else None
-            if found is None or found.activation not in _INSTEAD:
+            if value is None or found is None or found.activation not in _INSTEAD:
                 continue
             here = found.function is call.function
+            if here and is_changed_in_place(dotted(value), call, found.line):
+                continue
             yield self.hit(
                 call.node,
                 f"the logarithm of a {found.activation} (line {found.line}) is minus infinity where that is 0",

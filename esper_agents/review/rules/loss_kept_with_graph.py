@@ -61,7 +61,7 @@ class LossKeptWithGraph(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield what gathers a loss in the training loops of the file, and in steps that a framework repeats."""
-        for loop, backwards in innermost_training_loops(file):
+        for loop, backwards in innermost_training_loops(file).items():
             function = loop.function
             losses = {path for path in map(loss_of, backwards) if path}
             yield from self._gathered(function, loop, losses | _aliases(function, losses))
@@ -105,7 +105,7 @@ def _gathers(found: Assignment, losses: Collection[str]) -> bool:
     if not _still_keeps(function, found.value, line, losses):
         return False
     if found.is_augmented:
-        return not isinstance(found.node, ast.Subscript) or not _is_constant_key(found.node) or True
+        return True
     if isinstance(found.node, ast.Subscript):
         return not _is_constant_key(found.node)
     value = found.value

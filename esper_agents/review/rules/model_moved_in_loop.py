@@ -81,7 +81,7 @@ def _is_move(call: Call) -> bool:
 
 
 def _runs(loop: Block, path: str) -> bool:
-    return any(call.path == path and call.block.within(loop) for call in loop.function.calls)
+    return any(call.path == path and call.block.loop is loop for call in loop.function.calls)
 
 
 def _is_excused(call: Call, loop: Block) -> bool:

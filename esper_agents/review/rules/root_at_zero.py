@@ -29,8 +29,8 @@ class RootAtZero(Rule):
     It happens where two points coincide or a prediction is exact, so it strikes late, when the model has become good.
 
     ## When it is right
-    The root is only reported as a metric, under `torch.no_grad()` or on detached values, or a small number stands
-    under the root. `torch.linalg.vector_norm` and `torch.cdist` define their gradient at 0 as 0 and are not reported.
+    The root is only reported as a metric, under `torch.no_grad()` or on detached values, or a small number stands under
+    the root. `torch.linalg.vector_norm` and `torch.cdist` define their gradient at 0 as 0 and are not reported.
 
     ## Sources
     PyTorch notes, "Autograd mechanics", on gradients for non-differentiable functions.
@@ -50,7 +50,7 @@ class RootAtZero(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the roots of bare sums of squares, where gradients may flow."""
-        for call in file.calls_ending("sqrt"):
+        for call in (*file.calls_ending("sqrt", "pow"), *_powers(file)):
             value = _under_root(call)
             if value is None or without_gradients(call.block) or not _is_differentiated(call):
                 continue
@@ -64,7 +64,19 @@ class RootAtZero(Rule):
                 )
 
 
+def _powers(file: FileTables) -> Iterator[Call]:
+    """Yield the calls whose result is raised to the power of a half: `squares.sum() ** 0.5`."""
+    for call in file.calls_ending(*_REDUCING, "mse_loss"):
+        if isinstance(call.parent, ast.BinOp) and isinstance(call.parent.op, ast.Pow) and call.parent.left is call.node:
+            yield call
+
+
 def _under_root(call: Call) -> ast.expr | None:
+    if isinstance(call.parent, ast.BinOp) and isinstance(call.parent.op, ast.Pow) and call.tail not in {"sqrt", "pow"}:
+        return call.node if _is_half(call.parent.right) else None
+    if call.tail == "pow":
+        is_root = isinstance(call.node.func, ast.Attribute) and len(call.node.args) == 1 and _is_half(call.node.args[0])
+        return call.node.func.value if is_root else None  # type: ignore[attr-defined]
     if call.name == "torch.sqrt":
         return call.argument(0, "input")
     is_method = call.receiver and not call.node.args and not call.name.startswith(("torch.", "math.", "numpy."))
@@ -96,6 +108,10 @@ def _is_square_of_difference(value: ast.expr) -> bool:
         base = value.args[0] if dotted(value.func.value) == "torch" and value.args else value.func.value
         return _is_difference(base)
     return False
+
+
+def _is_half(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0.5  # noqa: PLR2004 - the root
 
 
 def _is_two(node: ast.expr) -> bool:

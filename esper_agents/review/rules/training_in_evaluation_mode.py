@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 
 # How many steps from caller to caller are followed.
 _STEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """A call that leaves a model in evaluation mode: the call, the model, and how that is known."""
+
+    call: Call
+    path: str
+    basis: str
 
 
 class TrainingInEvaluationMode(Rule):
@@ -62,24 +72,24 @@ class TrainingInEvaluationMode(Rule):
             if any(_switches_back(call, index) for call in calls):
                 continue
             trained = _trained_in(loop, index)
-            for call, path, basis in _left_in_evaluation(loop, trained, index):
-                if call not in seen:
-                    seen.add(call)
-                    yield self._found(call, path, basis)
+            for left in _left_in_evaluation(loop, trained, index):
+                if left.call not in seen:
+                    seen.add(left.call)
+                    yield self._found(left)
 
-    def _found(self, call: Call, path: str, basis: str) -> Hit:
+    def _found(self, left: _Left) -> Hit:
         return self.hit(
-            call.node,
-            f"{path!r} stays in evaluation mode after this, while the loop goes on training it",
-            remedy=f"call `{path}.train()` at the start of every round",
-            confidence=Confidence.HIGH if basis == SEEN else Confidence.MODERATE,
-            basis=basis,
+            left.call.node,
+            f"{left.path!r} stays in evaluation mode after this, while the loop goes on training it",
+            remedy=f"call `{left.path}.train()` at the start of every round",
+            confidence=Confidence.HIGH if left.basis == SEEN else Confidence.MODERATE,
+            basis=left.basis,
         )
 
 
 def _training_loops(file: FileTables, index: ProjectIndex) -> Iterator[Block]:
     """Yield the loops in which a loss goes backward, and those that call a function of these files for it."""
-    found = [loop for inner, _ in innermost_training_loops(file) for loop in inner.loops()]
+    found = [loop for inner in innermost_training_loops(file) for loop in inner.loops()]
     for call in file.calls:
         if call.block.loop is not None and _trains(call, index):
             found += call.block.loops()
@@ -104,7 +114,7 @@ def _trained_in(loop: Block, index: ProjectIndex) -> set[str]:
     """Return the models that a loop trains, as the loop calls them."""
     direct = {
         call.path
-        for inner, _ in innermost_training_loops(loop.function.file)
+        for inner in innermost_training_loops(loop.function.file)
         if inner.within(loop)
         for call in _calls_in(inner)
         if call in forward_calls(loop.function.file, index)
@@ -121,17 +131,17 @@ def _trained_in(loop: Block, index: ProjectIndex) -> set[str]:
     return (direct | handed) - {""}
 
 
-def _left_in_evaluation(loop: Block, trained: set[str], index: ProjectIndex) -> Iterator[tuple[Call, str, str]]:
-    """Yield the calls that leave a trained model in evaluation mode, with the model and how that is known."""
+def _left_in_evaluation(loop: Block, trained: set[str], index: ProjectIndex) -> Iterator[_Left]:
+    """Yield the calls that leave a trained model in evaluation mode."""
     for switch in switches(loop.function):
         if switch.to_training is False and switch.path in trained and switch.call.block.within(loop):
-            yield switch.call, switch.path, SEEN
+            yield _Left(switch.call, switch.path, SEEN)
     for call in _calls_in(loop):
         for function in index.callees(call) if not _trains(call, index) else ():
             for switch in switches(function):
                 path = _means(call, function, switch.path)
                 if switch.to_training is False and path in trained:
-                    yield call, path, FOLLOWED
+                    yield _Left(call, path, FOLLOWED)
 
 
 def _calls_in(block: Block) -> list[Call]:

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, FileTables
 
 
+# What a reference names that moves with every push; none at all means the default branch.
+_BRANCHES = frozenset({"", "main", "master"})
+
+
 class UnpinnedHub(FileRule):
     """A `torch.hub.load` of a repository without a tag or commit.
 
     ## Why it costs
-    It downloads the default branch and runs its `hubconf.py`: what runs is decided by whoever can push there, today
-    and in every later run, and results cannot be repeated.
+    It downloads the default branch and runs its `hubconf.py`: what runs is decided by whoever can push there, today and
+    in every later run, and results cannot be repeated.
 
     ## When it is right
     `source="local"`, or a repository of one's own. A tag can be moved, too: a full commit cannot.
@@ -38,17 +42,27 @@ class UnpinnedHub(FileRule):
         """Yield the loads of an unpinned repository."""
         for call in file.calls_to("torch.hub.load", "torch.hub.help", "torch.hub.list"):
             repository = call.argument(0, "repo_or_dir") or call.argument(0, "github")
-            name = repository.value if isinstance(repository, ast.Constant) else None
+            name = _text(repository, call)
             if isinstance(name, str) and _is_unpinned(name) and not _is_local(call):
                 yield self.hit(
                     call.node,
                     f"the code of {name!r} is fetched from a branch that may change",
-                    remedy=f"name a tag or commit: `{name}:<ref>`",
+                    remedy=f"name a tag or commit: `{name.partition(':')[0]}:<ref>`",
                 )
 
 
+def _text(repository: ast.expr | None, call: Call) -> object:
+    """Return the name of a repository, written in place or held by a name that is bound once."""
+    for function in (call.function, call.function.file.functions[0]):
+        bound = function.assignments.get(repository.id, []) if isinstance(repository, ast.Name) else []
+        if len(bound) == 1:
+            repository = bound[0].value
+    return repository.value if isinstance(repository, ast.Constant) else None
+
+
 def _is_unpinned(repository: str) -> bool:
-    return repository.count("/") == 1 and ":" not in repository
+    name, _, reference = repository.partition(":")
+    return name.count("/") == 1 and reference in _BRANCHES
 
 
 def _is_local(call: Call) -> bool:
