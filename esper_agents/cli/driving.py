@@ -87,7 +87,6 @@ async def _end_screen(project: OpenProject, outcome: Outcome) -> None:
             for question in outcome.questions:
                 _question_screen(question)
         case SessionState.REFUSED:
-            say("refused", outcome.route.explanation if outcome.route else "nobody takes this")
             say("next", "ask something about PyTorch code, or name who should take it with --agent")
         case SessionState.CANCELLED:
             say("cancelled", "without a verdict")

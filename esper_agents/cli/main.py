@@ -39,6 +39,8 @@ def build() -> typer.Typer:
 def main() -> None:
     """Run the command line and exit with the code of `errors.ExitCode` that fits."""
     sys.excepthook = _last_words
+    # A retired variable that makes LangChain's core refuse to run; we trace nothing there anyway.
+    os.environ.pop("LANGCHAIN_TRACING", None)
     _open_closed_streams()
     try:
         sys.exit(_run())

@@ -75,7 +75,7 @@ class Step:
 def steps(function: Function, index: ProjectIndex) -> Iterator[Step]:
     """Yield the steps that a function itself takes."""
     for call in function.calls:
-        if _is_optimizer_step(call, index):
+        if is_optimizer_step(call, index):
             handed = call.argument(0) if "scaler" in call.receiver.lower() else None
             optimizer = call.receiver if handed is None else dotted(handed)
             yield Step(call, call.block, call.line, optimizer)
@@ -91,7 +91,7 @@ def _reads_grad(node: ast.AST) -> bool:
     return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in ast.walk(node))
 
 
-def _is_optimizer_step(call: Call, index: ProjectIndex) -> bool:
+def is_optimizer_step(call: Call, index: ProjectIndex) -> bool:
     """Return whether a call lets an optimizer use the gradients."""
     if call.tail != "step" or not call.receiver:
         return False

@@ -1,0 +1,197 @@
+"""ESP213: the logarithm of a value that can be exactly zero."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.activations import Activation, activated
+from esper_agents.review.in_place import is_changed_in_place
+from esper_agents.review.index import resolve
+from esper_agents.review.names import dotted
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import Origin, ProjectIndex
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.tables import Call, FileTables, Function
+
+_LOGARITHMS = frozenset({"torch.log", "torch.log2", "torch.log10"})
+_RELU = frozenset({"torch.relu", "torch.relu_", "torch.nn.functional.relu", "torch.nn.ReLU()"})
+_TANH = frozenset({"torch.tanh", "torch.nn.functional.tanh", "torch.nn.Tanh()"})
+_CLAMPS = frozenset({"clamp", "clamp_min", "clip", "clamp_", "clamp_min_", "clip_"})
+# What takes care of the infinities afterwards.
+_CARING = frozenset({"where", "nan_to_num", "masked_fill"})
+_ADD = "add a small number or clamp: `torch.log(x.clamp_min(1e-8))`"
+_COMPLEMENT = {
+    Activation.SIGMOID: "use `F.logsigmoid(-scores)`, which stays finite",
+    Activation.SOFTMAX: "clamp it away from 0: `torch.log((1 - p).clamp_min(1e-8))`",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Zero:
+    """Why a value can be exactly zero.
+
+    Attributes:
+        what: What it is, in words.
+        remedy: What to do instead.
+        function: The function in which that is to be seen.
+    """
+
+    what: str
+    remedy: str
+    function: Function
+
+
+class LogOfUnclamped(Rule):
+    """A logarithm of what comes out of a ReLU or a clamp at 0, or of 1 minus a probability, with nothing added.
+
+    ## Why it costs
+    These values are exactly 0 for ordinary inputs: a ReLU for every negative one, `1 - sigmoid(x)` in float32 from
+    x = 17 on, because the sigmoid is then rounded to 1. The logarithm is minus infinity, and so is every sum or mean it
+    goes into: the loss is infinite. Behind a sigmoid, softmax or tanh the gradient is NaN as well, which ends the
+    training.
+
+    ## When it is right
+    Something is added to the value or it is clamped above 0, in place as well. What merely might be zero, such as a
+    mean or a difference of measurements, is not reported: only what the reviewed files show to be made so.
+
+    ## Sources
+    PyTorch documentation of `torch.nn.functional.logsigmoid`, `torch.log1p` and `torch.nn.BCEWithLogitsLoss`, the last
+    on combining sigmoid and logarithm for numerical stability.
+    """
+
+    code, name = "ESP213", "log-of-unclamped"
+    severity, category = Severity.WARNING, Category.SILENT_CORRECTNESS
+    bad = (
+        "import torch\n"
+        "\n"
+        "\n"
+        "def discriminator_loss(scores):\n"
+        "    fake = torch.sigmoid(scores)\n"
+        "    return -torch.log(1 - fake).mean()\n"
+    )
+    good = (
+        "import torch\n"
+        "import torch.nn.functional as F\n"
+        "\n"
+        "\n"
+        "def discriminator_loss(scores):\n"
+        "    return -F.logsigmoid(-scores).mean()\n"
+        "\n"
+        "\n"
+        "def squashed_log_prob(log_prob, action):\n"
+        "    return log_prob - torch.log(1 - torch.tanh(action).pow(2) + 1e-6)\n"
+        "\n"
+        "\n"
+        "def log_energy(x):\n"
+        "    energy = torch.relu(x)\n"
+        "    energy.clamp_(min=1e-8)\n"
+        "    return energy.log(), torch.log(x.clamp(min=1e-6)), torch.log1p(torch.relu(x))\n"
+    )
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the logarithms of values that are exactly zero for ordinary inputs."""
+        for call in file.calls_ending("log", "log2", "log10"):
+            value = _operand(call)
+            if value is None or _is_cared_for(call):
+                continue
+            for origin in index.origins(value, call.function, call.line):
+                zero = _zero(origin, index)
+                lifted = origin.function is call.function and is_changed_in_place(dotted(value), call, origin.line)
+                if zero is not None and not lifted:
+                    yield self._found(call, origin, zero)
+                    break
+
+    def _found(self, call: Call, origin: Origin, zero: _Zero) -> Hit:
+        here = origin.function is call.function and zero.function is call.function
+        return self.hit(
+            call.node,
+            f"the logarithm of {zero.what} (line {origin.value.lineno}) is minus infinity where that is exactly 0",
+            remedy=zero.remedy,
+            confidence=Confidence.MODERATE if here else Confidence.LOW,
+            basis=f"{SEEN if here else FOLLOWED}; {INFERRED} that inputs get that far",
+        )
+
+
+def _operand(call: Call) -> ast.expr | None:
+    """Return what the logarithm is taken of: the argument of `torch.log`, or the tensor before `.log()`."""
+    if call.name in _LOGARITHMS:
+        return call.argument(0, "input")
+    is_method = not call.node.args and not call.node.keywords
+    return call.node.func.value if is_method and isinstance(call.node.func, ast.Attribute) else None
+
+
+def _is_cared_for(call: Call) -> bool:
+    around = call.parent
+    name = dotted(around.func) if isinstance(around, ast.Call) else ""
+    method = around.attr if isinstance(around, ast.Attribute) else name.rpartition(".")[2]
+    return method in _CARING
+
+
+def _zero(origin: Origin, index: ProjectIndex) -> _Zero | None:
+    """Return why a value can be exactly zero; None where nothing shows that it can."""
+    value = origin.value
+    if isinstance(value, ast.Call):
+        return _floored_at_zero(value, origin, index)
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Sub) and _is_number(value.left, 1):
+        return _complement(value.right, origin, index)
+    return None
+
+
+def _floored_at_zero(value: ast.Call, origin: Origin, index: ProjectIndex) -> _Zero | None:
+    method = value.func.attr if isinstance(value.func, ast.Attribute) else ""
+    if _called(value, origin, index) in _RELU or (method in {"relu", "relu_"} and not value.args):
+        return _Zero("a `relu`", f"{_ADD}, or write `torch.log1p(x)` where log(1 + x) is meant", origin.function)
+    if method in _CLAMPS:
+        is_function = resolve(dotted(value.func), origin.function).startswith("torch.")
+        floors = [each.value for each in value.keywords if each.arg == "min"] or value.args[is_function:]
+        if floors and _is_number(floors[0], 0):
+            return _Zero(f"a `{method}` at 0", "clamp above 0: `.clamp_min(1e-8)`", origin.function)
+    return None
+
+
+def _complement(value: ast.expr, origin: Origin, index: ProjectIndex) -> _Zero | None:
+    """Return why 1 minus a value can be zero: the value is a probability, or the square of a `tanh`."""
+    found = activated(value, origin.function, origin.line, index)
+    if found is not None and found.activation in _COMPLEMENT:
+        return _Zero(f"1 minus a {found.activation}", _COMPLEMENT[found.activation], found.function)
+    base = _squared(value)
+    for each in index.origins(base, origin.function, origin.line) if base is not None else ():
+        if isinstance(each.value, ast.Call) and _is_tanh(each.value, each, index):
+            remedy = "use `2 * (math.log(2) - x - F.softplus(-2 * x))`, x being what the tanh is taken of"
+            return _Zero("1 minus the square of a tanh", remedy, each.function)
+    return None
+
+
+def _called(value: ast.Call, origin: Origin, index: ProjectIndex) -> str:
+    """Return the resolved path of what is called, that of the layer where a name or attribute holds one."""
+    held = index.binding(dotted(value.func), origin.function, origin.line)
+    if held is not None and isinstance(held.value, ast.Call) and not held.is_unpacked:
+        return resolve(dotted(held.value), held.block.function)
+    return resolve(dotted(value.func), origin.function)
+
+
+def _squared(value: ast.expr) -> ast.expr | None:
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Pow) and _is_number(value.right, 2):
+        return value.left
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr == "square" and not value.args:
+            return value.func.value
+        if value.func.attr == "pow" and len(value.args) == 1 and _is_number(value.args[0], 2):
+            return value.func.value
+    return None
+
+
+def _is_tanh(value: ast.Call, origin: Origin, index: ProjectIndex) -> bool:
+    is_method = isinstance(value.func, ast.Attribute) and value.func.attr == "tanh" and not value.args
+    return is_method or _called(value, origin, index) in _TANH
+
+
+def _is_number(node: ast.expr, number: int) -> bool:
+    return isinstance(node, ast.Constant) and node.value == number and not isinstance(node.value, bool)
