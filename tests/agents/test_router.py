@@ -360,3 +360,8 @@ def test_any_text_at_all_gets_a_route(request: str, code: str, paths: list[str])
 @settings(max_examples=150, deadline=None)
 def test_pieces_of_language_in_any_order_get_a_route(pieces: list[str]):
     assert route_of(" ".join(pieces)).explanation
+
+
+def test_what_a_wish_begins_with_counts_more_than_what_it_ends_with():
+    first, last = route_of("please tutorial on how our queue holds"), route_of("please on how our queue holds tutorial")
+    assert score_of(first, "technical-writer") > score_of(last, "technical-writer")
