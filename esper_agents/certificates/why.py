@@ -99,6 +99,7 @@ def _walk(tree: Why) -> Iterator[tuple[int, str]]:
         yield from _bounded(3, some(each for found in line.findings for each in _of_finding(found)))
     if not tree.lines:
         yield 2, "no line of the policy applies"
+    if not any(line.findings for line in tree.lines):
         yield from _bounded(3, some(each for found in tree.evidence for each in _of_evidence(found)))
 
 

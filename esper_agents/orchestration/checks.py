@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.run import Run
 
 MOST_DEPTH = 3
+# Each is at most two visits of a graph node; see the recursion limit there.
+MOST_FRAMES = 100
 
 
 def refusals(run: Run, frame: Frame, move: Move) -> tuple[str, ...]:
@@ -55,6 +57,8 @@ def _bad_calls(run: Run, frame: Frame, calls: Sequence[ToolCall]) -> Iterator[st
 def _bad_consult(run: Run, frame: Frame, move: Consult) -> Iterator[str]:
     if move.agent not in run.workshop.agents.agents or move.agent == frame.opened.agent.name:
         yield f"there is no other agent named {move.agent!r}"
+    if len(run.history.frames) >= MOST_FRAMES:
+        yield f"the session has opened {MOST_FRAMES} frames, which is the most"
     depth, each = 1, frame
     while each.opened.parent:
         depth, each = depth + 1, run.history.frames[each.opened.parent - 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.store import Store
+
+
+_SCRATCH = ".esper-"
+_STALE_S = 3600
 
 
 def publish(store: Store, workshop: Workshop, certificate_id: str, agents: Iterable[str]) -> None:
@@ -54,7 +59,7 @@ def record_path(view: Path) -> Path:
 
 
 def _folder(workshop: Workshop, agent: str) -> Path:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", agent).strip(".")
     return place_of(workshop.project, workshop.home, name, into_project=workshop.publish).folder
 
 
@@ -115,7 +120,11 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=".esper-")
+    for left in path.parent.glob(f"{_SCRATCH}*"):
+        # What a process that died here left behind; a living one is done with its own long before.
+        if time.time() - left.stat().st_mtime > _STALE_S:
+            left.unlink(missing_ok=True)
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=_SCRATCH)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

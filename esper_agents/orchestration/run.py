@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.ledger import Cancelled, RowKey, RowKind
 from esper_agents.domain.session import SessionState
-from esper_agents.errors import EsperError, ExitCode, LeaseLostError
+from esper_agents.errors import EsperError, ExitCode, LeaseLostError, StorageError
 from esper_agents.orchestration.history import History
 from esper_agents.storage import lease, ledger
 
@@ -109,6 +109,9 @@ class Run:
             except LeaseLostError as error:
                 self._lost = error
                 return
+            except StorageError:
+                # The next beat may find the database well again; if none does, the lease runs out and a write says so.
+                continue
 
 
 @asynccontextmanager

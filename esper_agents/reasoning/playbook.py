@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.domain.codec import encode
-from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.move import Conclude, Move
-from esper_agents.errors import DriftError
+from esper_agents.errors import DriftError, ReasonerError
 from esper_agents.reasoning.reasoner import Decision, Reasoner, ReasonerSource
 from esper_agents.reasoning.unattended import play as unattended
 
@@ -40,6 +39,7 @@ class PlaybookReasoner:
         self._generator = play(brief)
         self._name = brief.agent.name
         self._pending: Move | None = None
+        self._conclusion: Conclude | None = None
         self._fed = 0
 
     async def next_move(self, turns: Sequence[Turn], say: Say) -> Decision:  # noqa: ARG002 - a playbook says nothing
@@ -64,14 +64,14 @@ class PlaybookReasoner:
         try:
             return next(self._generator) if after is None else self._generator.send(result)
         except StopIteration as end:
-            # A generator that has returned its conclusion has nothing more to say when that is refused.
-            if isinstance(result, Refusal) and isinstance(after, Conclude) and end.value is None:
-                raise DriftError(
-                    f"the playbook of {self._name!r} insists on a conclusion that was refused: {result.reasons[0]}",
-                    remedy="report this as a defect of the playbook",
+            # One that has returned its conclusion has nothing more to say when that is refused, and says it again;
+            # the loop ends such a frame undecided.
+            self._conclusion = end.value or self._conclusion
+            if self._conclusion is None:
+                raise ReasonerError(
+                    f"the playbook of {self._name!r} ends without a conclusion", remedy="make it return a Conclude"
                 ) from None
-            conclusion: Move = end.value
-            return conclusion
+            return self._conclusion
 
 
 def load_playbooks(extra: Mapping[str, Play] | None = None) -> Mapping[str, ReasonerSource]:
@@ -107,8 +107,15 @@ def _ours(path: Path, provider: str) -> ReasonerSource:
 
 def source_of(play: Play, provider: str) -> ReasonerSource:
     """Return what builds reasoners that run a playbook."""
-    digest = sha256(inspect.getsource(play).encode()).hexdigest()
-    return ReasonerSource("playbook", digest, provider, partial(PlaybookReasoner, play))
+    return ReasonerSource("playbook", _digest(play), provider, partial(PlaybookReasoner, play))
+
+
+def _digest(play: Play) -> str:
+    """Return the digest of a playbook's source, or an empty string where it has none, as in an interactive session."""
+    try:
+        return sha256(inspect.getsource(play).encode()).hexdigest()
+    except (OSError, TypeError):
+        return ""
 
 
 def without_playbook() -> ReasonerSource:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
 from esper_agents.errors import EvidenceError
+from esper_agents.review.discover import discover
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _MOST_OUTPUT = 8_000
 _RAN = (0, 1)
 # Nothing of these may reach code that nobody has confined.
 _SECRETS = re.compile(r"ANTHROPIC_|ESPER_|AWS_|.*(TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY)", re.IGNORECASE)
+_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (?P<path>[^\s:]+\.py)(?:::(?P<test>\S+))?(?: - (?P<why>.*))?$", re.MULTILINE)
 
 
@@ -49,7 +51,7 @@ async def run_tests(context: ToolContext, paths: list[str], timeout_s: int = 600
     if exit_code not in _RAN:
         why = "found no tests" if exit_code == 5 else f"exited with {exit_code}"  # noqa: PLR2004 - pytest's own
         raise EvidenceError(f"pytest {why} in {', '.join(paths)}", remedy=_rerun({"paths": paths}))
-    examined = tuple(_examined(context, said))
+    examined = tuple(_examined(context, paths, said))
     last = said.strip().splitlines()[-1] if said.strip() else "no output"
     output = {"exit_code": exit_code, "output": said[-_MOST_OUTPUT:]}
     return ToolResult(f"tests: {last.strip('= ')}", output, tuple(_claims(context, said)), examined)
@@ -77,8 +79,11 @@ async def _pytest(context: ToolContext, paths: list[str], timeout_s: int) -> tup
     return process.returncode or 0, said.decode("utf-8", "replace")
 
 
-def _examined(context: ToolContext, said: str) -> Iterator[SourceFile]:
-    for path in sorted({found["path"] for found in _FAILED.finditer(said)}):
+def _examined(context: ToolContext, paths: list[str], said: str) -> Iterator[SourceFile]:
+    """Yield the test files that pytest takes by their names, and those that it named: they are what was run."""
+    candidates = discover(context.root, [context.inside(path) for path in paths])
+    ran = {each.path for each in candidates if each.is_explicit or _TEST_FILE.fullmatch(each.file.name)}
+    for path in sorted(ran | {found["path"] for found in _FAILED.finditer(said)}):
         yield source_file(path, context.inside(path).read_bytes())
 
 

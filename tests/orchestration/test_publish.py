@@ -157,4 +157,4 @@ async def test_an_agents_name_cannot_lead_out_of_its_folder(looking):
     (folder / "own.md").write_text("---\nname: own\ndescription: Own. Use for own.\n---\nYou.\n")
     looking.playbooks["project:own"] = calling("look")
     ran = await looking.run("project:own")
-    assert ran.outcome.view.parent.parent == looking.project / PUBLISHED / "project-own"
+    assert ran.outcome.view.parent.parent == looking.project / PUBLISHED / "project_own"

@@ -375,7 +375,7 @@ async def test_a_session_whose_playbook_has_changed_is_not_gone_on_with(toybox):
         assert (await (await opened.resume(outcome.session)).run()).state is SessionState.DONE
 
 
-async def test_a_playbook_that_insists_on_a_refused_conclusion_is_a_defect_and_said(toybox):
+async def test_a_playbook_that_insists_on_a_refused_conclusion_ends_undecided(toybox):
     def insists(_brief):
         yield from ()
         return Conclude("x", claims=(SupportedClaim(CLAIM, ()),))
@@ -383,8 +383,10 @@ async def test_a_playbook_that_insists_on_a_refused_conclusion_is_a_defect_and_s
     toybox.agent("worker", insists)
     async with toybox.open() as opened:
         session = await toybox.submit(opened, "worker")
-        with pytest.raises(DriftError, match="insists on a conclusion that was refused"):
-            await session.run()
+        outcome = await session.run()
+        assert outcome.certificate.status is Status.NEEDS_FURTHER_REVIEW
+        (gap,) = (await opened.read(outcome.certificate.id)).gaps
+        assert "could not be carried out" in gap.why
 
 
 async def test_a_playbook_that_breaks_leaves_a_session_that_can_be_resumed(toybox):

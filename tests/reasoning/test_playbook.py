@@ -15,7 +15,7 @@ from esper_agents.domain.move import Answer, Ask, Conclude, Consult, ToolCall, U
 from esper_agents.domain.project import Revision
 from esper_agents.domain.status import Kind, Stance
 from esper_agents.domain.task import Task
-from esper_agents.errors import DriftError
+from esper_agents.errors import DriftError, ReasonerError
 from esper_agents.reasoning.playbook import PlaybookReasoner, load_playbooks, source_of, without_playbook
 
 pytestmark = pytest.mark.anyio
@@ -122,13 +122,22 @@ async def test_a_refusal_reaches_the_playbook():
     ]
 
 
-async def test_a_playbook_that_has_nothing_more_to_say_to_a_refused_conclusion_is_a_defect():
+async def test_a_playbook_that_has_nothing_more_to_say_to_a_refused_conclusion_says_it_again():
     def stubborn(_brief):
         yield Ask("first?")
         return Conclude("x")
 
-    with pytest.raises(DriftError, match="insists on a conclusion that was refused: no evidence"):
-        await moves(PlaybookReasoner(stubborn, BRIEF), YES, Refusal(("no evidence",)))
+    refused = Refusal(("no evidence",))
+    made = await moves(PlaybookReasoner(stubborn, BRIEF), YES, refused, refused)
+    assert made == [Ask("first?"), Conclude("x"), Conclude("x"), Conclude("x")]
+
+
+async def test_a_playbook_that_ends_without_a_conclusion_says_what_to_mend():
+    def endless(_brief):
+        yield Ask("first?")
+
+    with pytest.raises(ReasonerError, match="ends without a conclusion"):
+        await moves(PlaybookReasoner(endless, BRIEF), YES)
 
 
 def files():

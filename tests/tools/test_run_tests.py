@@ -28,7 +28,7 @@ async def test_a_test_that_fails_is_a_finding_at_its_line(call, tested):
     assert found.output["exit_code"] == 1
     assert (str(claim.location), claim.excerpt) == ("test_bad.py:4", "def test_bad():")
     assert "test_bad" in claim.message
-    assert [each.path for each in found.examined] == ["test_bad.py"]
+    assert [each.path for each in found.examined] == ["test_bad.py", "test_good.py"]
 
 
 async def test_a_file_that_does_not_even_start_is_a_finding_or_no_measurement_but_never_a_pass(call, tested):
