@@ -156,7 +156,7 @@ async def test_a_session_that_ends_without_a_verdict_leaves_no_notes(toybox):
 
 
 HOSTILE = (
-    "x](javascript:alert) <script>alert(1)</script>\n# Heading\n- [ ] item | `code` {{ 7*7 }} "
+    "x](javascript:alert) <script>alert(1)</script>\n# Heading\n- [ ] item | `code` {{ 'ab'*3 }} "
     "\u202e\u200b\x1b[31m &amp;"
 )
 
@@ -170,7 +170,7 @@ async def test_what_the_documents_show_is_text_and_no_markup(toybox, reviewer):
     assert "\\<script\\>" in text
     assert "x\\](javascript" in text
     assert "\n# Heading" not in text
-    assert "49" not in text.replace("\\{\\{ 7\\*7 \\}\\}", "")
+    assert "ababab" not in text
     for hidden in ("\u202e", "\u200b", "\x1b"):
         assert hidden not in text
     headings = [line for line in text.splitlines() if line.startswith("#")]
