@@ -75,7 +75,7 @@ def _open_closed_streams() -> None:
 def _run() -> Any:
     # Not the Typer object itself: calling that puts its own excepthook in place of ours.
     command = typer.main.get_command(build())
-    _keep_examples(command)
+    keep_examples(command)
     code = command(standalone_mode=False)
     sys.stdout.flush()
     if code == ExitCode.INTERRUPTED:
@@ -89,12 +89,12 @@ def _give_up_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _keep_examples(command: object) -> None:
+def keep_examples(command: object) -> None:
     """Keep the lines of examples in help texts as they are; without the mark they would be filled to one."""
     if text := getattr(command, "help", None):
         setattr(command, "help", text.replace("\nExamples:\n", "\n\b\nExamples:\n"))  # noqa: B010 - any command
     for each in getattr(command, "commands", {}).values():
-        _keep_examples(each)
+        keep_examples(each)
 
 
 def _explain(error: typer.TyperException) -> None:

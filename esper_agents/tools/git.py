@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
@@ -14,60 +11,18 @@ from esper_agents.domain.codec import carried
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.project import Project, Revision
 from esper_agents.errors import InputFileError, UsageError
+from esper_agents.inert_git import git, repository_filters, toplevel
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
 PUBLISHED = "docs/ai/agents"
-_TIMEOUT_S = 30
 # Submodules are not looked into: they have settings of their own.
 _STATUS = (
     *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"),
     *("--", ".", f":(exclude){PUBLISHED}"),
 )
-# A reviewed repository may carry configuration of its own; none of it may start a program.
-_INERT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat")
-
-
-# What makes git look at another repository than the one it is asked about; hooks of git set these.
-_ELSEWHERE = frozenset(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"))
-_FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
-
-
-def _git(root: Path, *arguments: str, emptied: Sequence[str] = ()) -> str | None:
-    """Return what git prints, or None where it fails or is not installed; settings that are emptied do nothing."""
-    command = ["git", *_INERT, "--no-optional-locks", "-C", str(root), *arguments]
-    try:
-        # A session of its own: Ctrl-C is for us, and a git that died of it would be taken for "not under git".
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-            start_new_session=True,
-            env=_environment(emptied),
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    # What is not UTF-8 is shown escaped: it goes into the ledger, and no path of a project may be so.
-    return done.stdout.decode("utf-8", "backslashreplace") if done.returncode == 0 else None
-
-
-def _environment(emptied: Sequence[str]) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if name not in _ELSEWHERE}
-    first = int(kept.get("GIT_CONFIG_COUNT") or 0)
-    # Not `-c`: the name of a filter may hold `=`.
-    for number, name in enumerate(emptied, first):
-        kept |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": ""}
-    return kept | {"GIT_CONFIG_COUNT": str(first + len(emptied))}
-
-
-def _filters(root: Path) -> list[str]:
-    """Return the settings by which the repository itself names programs to run on its files; the user's own stand."""
-    said = (_git(root, "config", "-z", "--show-scope", "--name-only", "--get-regexp", _FILTERS) or "").split("\0")
-    return [name for scope, name in zip(said[::2], said[1::2], strict=False) if scope in {"local", "worktree"}]
 
 
 def find_project(paths: list[Path], here: Path) -> Project:
@@ -97,29 +52,22 @@ def find_project(paths: list[Path], here: Path) -> Project:
         )
     key = re.sub(r"[^A-Za-z0-9._-]+", "-", outermost.name)[:40] or "root"
     digest = sha256(str(outermost).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return Project(str(outermost), outermost.name or "/", f"{key}-{digest}", _toplevel(outermost) == outermost)
-
-
-def _toplevel(folder: Path) -> Path | None:
-    found = _git(folder, "rev-parse", "--show-toplevel")
-    top = Path(found.rstrip("\n")).resolve() if found and found.strip() else None
-    # A repository may claim any folder for its work tree; only one that we are in is ours.
-    return top if top is not None and folder.resolve().is_relative_to(top) else None
+    return Project(str(outermost), outermost.name or "/", f"{key}-{digest}", toplevel(outermost) == outermost)
 
 
 def _root_of(path: Path, here: Path) -> Path:
     folder = path if path.is_dir() else path.parent
-    top = _toplevel(folder)
+    top = toplevel(folder)
     # An installed package inside an ignored virtual environment is no part of the project around it.
-    if top is not None and (path == top or _git(top, "check-ignore", "-q", str(path)) is None):
+    if top is not None and (path == top or git(top, "check-ignore", "-q", str(path)) is None):
         return top
     return here if top is None and path.is_relative_to(here) else folder
 
 
 def revision(root: Path) -> Revision:
     """Return what git knows of a project now; our own published files do not count as changes."""
-    status = _git(root, *_STATUS, emptied=_filters(root))
-    if status is None or _toplevel(root) != root.resolve():
+    status = git(root, *_STATUS, emptied=repository_filters(root))
+    if status is None or toplevel(root) != root.resolve():
         return Revision("", "", "", "", is_git=False, dirty=())
     return Revision(
         commit=_word(root, "rev-parse", "--verify", "-q", "HEAD"),
@@ -132,7 +80,7 @@ def revision(root: Path) -> Revision:
 
 
 def _word(root: Path, *arguments: str) -> str:
-    return (_git(root, *arguments) or "").strip()
+    return (git(root, *arguments) or "").strip()
 
 
 def _changed(status: str) -> list[str]:

@@ -1,0 +1,5 @@
+"""`esper torch`: measures PyTorch code in processes of its own."""
+
+from esper_agents.cli.torch.group import register
+
+__all__ = ["register"]

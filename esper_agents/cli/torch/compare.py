@@ -1,0 +1,246 @@
+"""`esper torch compare`: whether one function may take another's place, and whether it is as much faster as claimed."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from esper_agents.cli.terminal import one_line
+from esper_agents.cli.torch.options import Asked, Quick, Thorough, measuring, refuse_two_efforts
+from esper_agents.cli.torch.place import Place, place_of
+from esper_agents.cli.torch.run import kept_in, opened, present
+from esper_agents.errors import ExitCode, UsageError
+from esper_agents.torchlab.compare.compare import Effort, Mode, Question, compare
+from esper_agents.torchlab.compare.governance import Base, Governance
+from esper_agents.torchlab.compare.measure import Arm
+from esper_agents.torchlab.compare.verdict import Outcome
+from esper_agents.torchlab.target import TargetSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.report import Report
+
+_ALLOWED = ("strides", "waiting")
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("compare")(measuring(compare_two))
+
+
+def compare_two(
+    baseline: Annotated[str, typer.Argument(metavar="A", help="What is there now.", show_default=False)],
+    candidate: Annotated[
+        str, typer.Argument(metavar="[B]", help="What is said to be faster; with --base the same name in both.")
+    ] = "",
+    *,
+    asked: Asked,
+    base: Annotated[str, typer.Option(metavar="REV", help="Take A from this revision, and B from the work tree.")] = "",
+    claim: Annotated[
+        float | None, typer.Option(min=1.0, help="How many times faster B is said to be; 1.25 where left out.")
+    ] = None,
+    throughput: Annotated[bool, typer.Option("--throughput", help="Compare calls per second; 1.3 is asked.")] = False,
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="DIFFERENCE", help="No fault here: strides, waiting; repeatable.")
+    ] = None,
+    flag: Annotated[str, typer.Option(help="The feature flag that turns B off again, for the record.")] = "",
+    quick: Quick = False,
+    thorough: Thorough = False,
+) -> None:
+    """Say whether B may take A's place and is as much faster as claimed.
+
+    First whether B does what A does, on plain and on awkward inputs; then how long both take, in fresh pairs of
+    processes, until the answer is certain or the time is over. Exits with 0 when B is faster as claimed, 3 when it is
+    not or is wrong, 4 when it could not be shown.
+
+    Examples:
+      esper torch compare ops.py:softmax ops.py:fast_softmax --input "randn(64,128)"
+      esper torch compare model.py:make_model --base HEAD~1 --input "randn(32,128)" --claim 1.3
+      esper torch compare train.py:old_step train.py:new_step --train --thorough --flag use_fused_step
+    """
+    refuse_two_efforts(quick=quick, thorough=thorough)
+    asked.refuse_two_inputs()
+    if bool(base) == bool(candidate) and not (base and candidate):
+        raise UsageError("there is nothing to compare it with", remedy="name two targets, or one and --base REVISION")
+    unknown = sorted({*(allow or ())} - {*_ALLOWED})
+    if unknown:
+        raise UsageError(f"--allow knows no {unknown[0]!r}", remedy="use one of " + ", ".join(_ALLOWED))
+    if throughput and asked.train:
+        raise UsageError("--throughput and --train ask for two things", remedy="keep one of them")
+    effort = Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.NORMAL
+    mode = Mode.TRAINING_STEP if asked.train else Mode.THROUGHPUT if throughput else Mode.LATENCY
+    question = Question(
+        mode=mode, claim=claim, effort=effort, allow=tuple(allow or ()), seed=asked.seed, has_extras=not quick
+    )
+    report = _measured(baseline, candidate or baseline, asked, base, flag, question)
+    raise typer.Exit(_EXIT[Outcome(report.result["verdict"]["outcome"])])
+
+
+_EXIT = {
+    Outcome.FASTER: ExitCode.DONE,
+    Outcome.NOT_FASTER: ExitCode.AGAINST,
+    Outcome.WRONG: ExitCode.AGAINST,
+    Outcome.NOT_SHOWN: ExitCode.UNDECIDED,
+    Outcome.ERROR: ExitCode.UNDECIDED,
+}
+
+
+def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question: Question) -> Report:
+    place = place_of(other, Path.cwd())
+    targets = [TargetSpec(place_of(one, Path.cwd()).target, device=asked.device, seed=asked.seed)]
+    targets.append(replace(targets[0], name=place.target))
+    given = {
+        "inputs": tuple(asked.input or ()),
+        "inputs_from": place.inside(asked.inputs) if asked.inputs else None,
+    }
+    targets = [replace(each, **given) for each in targets]
+    with _base(place, base, targets[1]) as found:
+        governance = Governance(base=found, flag=flag)
+        arms = [Arm(targets[0], found.root if found else place.root), Arm(targets[1], place.root)]
+        roots = [found.root] if found else []
+        with (
+            kept_in(asked.out, place, "compare") as folder,
+            opened(place, asked, keep=folder, roots=roots) as bench,
+        ):
+            if asked.capture:
+                captured = bench.captured(targets[1], asked)
+                arms = [Arm(replace(each.target, captured=captured.target.captured), each.root) for each in arms]
+            report = compare(bench.lab, arms[0], arms[1], question, governance=governance, tell=bench.tell)
+            report = replace(report, body={**report.body, "command": shlex.join(["esper", *sys.argv[1:]])})
+            (folder / "report.json").write_text(report.text(), encoding="utf-8")
+        present(report, folder, show, as_json=asked.as_json)
+    return report
+
+
+@contextmanager
+def _base(place: Place, revision: str, target: TargetSpec) -> Iterator[Base | None]:
+    """Yield the project as it was at a revision, in a folder of its own; None where nobody asked."""
+    if not revision:
+        yield None
+        return
+    from esper_agents.torchlab.differences import changed
+    from esper_agents.torchlab.revisions import checkout
+
+    folder = Path(tempfile.mkdtemp(prefix="esper-base-"))
+    try:
+        found = checkout(place.root, revision, folder / "project")
+        file = target.name.rpartition(":")[0]
+        differ = changed(place.root, revision, target_file=file if file.endswith(".py") else None)
+        yield Base(found.root, found.commit, differ.is_target_changed, differ.others)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_STYLES = {
+    Outcome.FASTER: "bold green",
+    Outcome.NOT_FASTER: "bold red",
+    Outcome.WRONG: "bold red",
+    Outcome.NOT_SHOWN: "bold yellow",
+    Outcome.ERROR: "bold red",
+}
+_MOST_REASONS = 12
+_MOST_REFUSED = 3
+_NAMES = {
+    "peak_bytes": "peak memory",
+    "graph_breaks": "graph breaks",
+    "operations": "operations",
+    "torch_compile": "torch.compile",
+}
+
+
+def show(report: Report, console: Console) -> None:
+    """Print a comparison: the verdict and why, then what it rests on.
+
+    Args:
+        report: Of kind `compare`.
+        console: Where to.
+    """
+    result = report.result
+    verdict = result["verdict"]
+    console.print(Text(str(verdict["outcome"]), style=_STYLES[Outcome(verdict["outcome"])]))
+    for each in verdict["because"][:_MOST_REASONS]:
+        console.print(Text(f"  {one_line(str(each))}", overflow="fold"))
+    if len(verdict["because"]) > _MOST_REASONS:
+        console.print(Text(f"  and {len(verdict['because']) - _MOST_REASONS} more in the report"))
+    console.print()
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in _rows(report.body, result, verdict):
+        grid.add_row(Text(label), Text(one_line(text)))
+    console.print(grid)
+
+
+def _rows(body: JsonObject, result: JsonObject, verdict: JsonObject) -> Iterator[tuple[str, str]]:
+    arms = body["arms"]
+    yield "A", f"{arms['baseline']['name']}{_at(result)}"
+    yield "B", str(arms["candidate"]["name"])
+    speedup = verdict.get("speedup")
+    if speedup:
+        sure = f"{speedup['confidence']:.1%} sure, {verdict['replicates']} pairs of processes"
+        yield (
+            "speedup",
+            f"{speedup['estimate']:.4g}x, between {speedup['lower']:.4g}x and {speedup['upper']:.4g}x ({sure})",
+        )
+        yield "latency", f"{verdict['latency_drop']:+.1%} less" if verdict["latency_drop"] >= 0 else _slower(verdict)
+        yield "a call", " against ".join(_time(each) for each in call_ns(result))
+    failed = sum(not each["is_passed"] for each in result["checks"])
+    yield "checks", f"{len(result['checks'])}, {failed} failed" if failed else f"{len(result['checks'])}, all passed"
+    for each in (result.get("notes") or {}).get("refused", ())[:_MOST_REFUSED]:
+        yield "not judged", f"{each['what']}, which A refuses: {each['message']}"
+    for label, text in result.get("governance", {}).get("said", ()):
+        yield str(label), str(text)
+    for name, one, other in _both(result):
+        yield name, f"{one} against {other}"
+    yield "sandbox", str(body["sandbox"]["sandbox"])
+    yield (
+        "torch",
+        f"{body['environment']['torch']['version']}, {result['threads']} {'thread' if result['threads'] == 1 else 'threads'}",
+    )
+
+
+def _at(result: JsonObject) -> str:
+    base = result.get("governance", {}).get("base")
+    return f" at {base['commit'][:12]}" if base else ""
+
+
+def _slower(verdict: JsonObject) -> str:
+    return f"{-verdict['latency_drop']:.1%} more"
+
+
+def _both(result: JsonObject) -> Iterator[tuple[str, Any, Any]]:
+    beside = result.get("beside", {})
+    for name, label in _NAMES.items():
+        both = [beside.get(arm, {}).get(name) for arm in ("baseline", "candidate")]
+        if any(each is not None for each in both):
+            one, other = ("not measured" if each is None else each for each in both)
+            yield label, one, other
+
+
+def call_ns(result: JsonObject) -> list[float]:
+    """Return the time of a call of baseline and candidate in nanoseconds, each by its fastest batch of all."""
+    return [
+        min(min(sample[arm]["batch_ns"]) / sample["calls"][number] for sample in result["samples"])
+        for number, arm in enumerate(("baseline", "candidate"))
+    ]
+
+
+def _time(nanoseconds: float) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.3g} ns"

@@ -1,0 +1,140 @@
+"""The commands that measure one target: what each takes beside the shared options, and what it exits with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.torch.options import Asked, Quick, Target, Thorough, measuring, refuse_two_efforts
+from esper_agents.cli.torch.run import measure
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.target import TargetSpec, Tell
+
+
+def add(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (profile, explain, export, nan):
+        app.command()(measuring(command))
+
+
+def profile(
+    target: Target,
+    *,
+    asked: Asked,
+    quick: Quick = False,
+    thorough: Thorough = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Do not let py-spy and perf look on.")] = False,
+) -> None:
+    """Say where the time of a target goes, and what bounds it.
+
+    Against what this machine can do at best, measured in the same moments. A Chrome trace, a memory timeline and a plot
+    are kept beside the report; py-spy and perf look on where they are installed.
+
+    Examples:
+      esper torch profile model.py:make_model --input "randn(32,128)"
+      esper torch profile train.py:make_step --quick
+      esper torch profile model.py:make_model --capture train.py --train --out profile/
+    """
+    from esper_agents.cli.torch.profile import show
+    from esper_agents.torchlab import profile as profiling
+
+    refuse_two_efforts(quick=quick, thorough=thorough)
+    seconds = profiling.QUICK_S if quick else profiling.THOROUGH_S if thorough else profiling.NORMAL_S
+
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+        return profiling.profile(lab, spec, train=asked.train, seconds=seconds, look=not alone, tell=tell)
+
+    measure("profile", target, asked, work, show)
+
+
+def explain(
+    target: Target,
+    *,
+    asked: Asked,
+    fail_on_break: Annotated[
+        bool, typer.Option("--fail-on-break", help="Exit with 3 unless it compiles without a break.")
+    ] = False,
+) -> None:
+    """Say where torch.compile breaks a target, and what to change.
+
+    Every graph break with its reason and line, what compiles again over several calls, and whether one graph is
+    possible. No kernel is generated. Exits with 0 whatever is found, unless --fail-on-break is given.
+
+    Examples:
+      esper torch explain model.py:make_model --input "randn(32,128)"
+      esper torch explain model.py:make_model --capture train.py --train
+      esper torch explain my_package.loss:focal --inputs tests/samples.py:focal --fail-on-break
+    """
+    from esper_agents.cli.torch.explain import show
+    from esper_agents.torchlab import explain as diagnosis
+
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+        return diagnosis.explain(lab, spec, train=asked.train, tell=tell)
+
+    found = measure("explain", target, asked, work, show).result
+    if fail_on_break and found.get("status") != "clean":
+        raise typer.Exit(ExitCode.AGAINST if "status" in found else ExitCode.UNDECIDED)
+
+
+def export(
+    target: Target,
+    *,
+    asked: Asked,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 unless it exports in every way.")] = False,
+) -> None:
+    """Say whether a target exports, and what to change.
+
+    By torch.export (strict, non-strict, draft, with a batch of any size) and to ONNX; each program is run beside the
+    eager code. Exits with 0 whatever is found, unless --fail is given.
+
+    Examples:
+      esper torch export model.py:make_model --input "randn(32,128)"
+      esper torch export model.py:make_model --capture train.py --fail
+    """
+    from esper_agents.cli.torch.export import show
+    from esper_agents.torchlab import export as diagnosis
+
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+        return diagnosis.export(lab, spec, tell=tell)
+
+    found = measure("export", target, asked, work, show).result
+    if fail and found["status"] != "exports":
+        raise typer.Exit(ExitCode.AGAINST)
+
+
+def nan(
+    target: Target,
+    *,
+    asked: Asked,
+    steps: Annotated[int, typer.Option(min=1, help="How many calls at most.")] = 10,
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="Step a module's weights by plain gradient descent at this rate.", show_default=False
+        ),
+    ] = None,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 where a NaN or Inf is found.")] = False,
+) -> None:
+    """Find the first operation that makes a NaN or Inf, and why.
+
+    In forward or backward: module, line, the statistics of its inputs, the class of the cause and the first bad batch.
+    Exits with 0 whatever is found, unless --fail is given.
+
+    Examples:
+      esper torch nan train.py:make_step --steps 100
+      esper torch nan model.py:make_model --input "randn(32,128)" --train --lr 0.1 --fail
+    """
+    from esper_agents.cli.torch.nan import show
+    from esper_agents.torchlab import nan as search
+
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+        return search.nan(lab, spec, steps=steps, train=asked.train or lr is not None, lr=lr, tell=tell)
+
+    found = measure("nan", target, asked, work, show).result
+    if fail and found["status"] != "clean":
+        raise typer.Exit(ExitCode.AGAINST)

@@ -1,0 +1,135 @@
+"""What all measurements can be asked: the target, its inputs, how it is run and where the result goes."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from esper_agents.errors import UsageError
+from esper_agents.torchlab.lab import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a person asked, as the options of every measurement.
+
+    Attributes:
+        input: Inputs as texts, such as `randn(32,128)`.
+        inputs: `FILE:FUNCTION` that returns the inputs instead.
+        capture: `FILE.py`, `FILE.py:FUNCTION` or a `calls.espb` whose calls of the target give the inputs instead.
+        train: Whether to run backward, too.
+        device: Where modules and inputs are moved.
+        python: The interpreter whose torch is measured.
+        no_sandbox: Whether the code runs unconfined.
+        threads: What torch may use inside an operation.
+        memory: GiB that the code may allocate.
+        timeout: Seconds that it may take for one answer.
+        seed: What every generator is seeded with.
+        out: Where report and artifacts go.
+        as_json: Whether the report is all that is printed.
+    """
+
+    input: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="SPEC", help='One input, such as "randn(32,128)" or "x=rand(4)"; repeatable.'),
+    ] = None
+    inputs: Annotated[str, typer.Option(metavar="FILE:FUNCTION", help="A function that returns the inputs.")] = ""
+    capture: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE.py", help="Run this script (or FILE.py:FUNCTION) and use what it calls the target with."
+        ),
+    ] = ""
+    train: Annotated[bool, typer.Option("--train", help="Run backward, too.")] = False
+    device: Annotated[str, typer.Option(help="Where modules and inputs are moved, such as cuda.")] = "cpu"
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0
+    threads: Annotated[int, typer.Option(min=1, help="Threads inside an operation.")] = 1
+    memory: Annotated[float, typer.Option(min=0.0625, metavar="GIB", help="Memory that the code may allocate.")] = 16.0
+    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long one answer may take.")] = 120.0
+    python: Annotated[str, typer.Option(metavar="PATH", help="The interpreter whose torch is measured.")] = ""
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Run the code with all that you may do yourself.")
+    ] = False
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where report and artifacts go.")] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report alone, as JSON.")] = False
+
+    def settings(self) -> Settings:
+        """Return how the lab is to run the code."""
+        return Settings(
+            python=self.python or None,
+            is_unconfined=self.no_sandbox,
+            memory_bytes=int(self.memory * _GIB),
+            timeout_s=self.timeout,
+            threads=self.threads,
+        )
+
+    def refuse_two_inputs(self) -> None:
+        """Refuse inputs from two places.
+
+        Raises:
+            UsageError: More than one of --input, --inputs and --capture was given.
+        """
+        given = [
+            name
+            for name, text in (("--input", self.input), ("--inputs", self.inputs), ("--capture", self.capture))
+            if text
+        ]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} both say what the inputs are", remedy="keep one of them")
+
+
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help="FILE.py:FUNCTION or package.module:Class.method.", show_default=False)
+]
+
+Quick = Annotated[bool, typer.Option("--quick", help="Measure for a shorter time.")]
+Thorough = Annotated[bool, typer.Option("--thorough", help="Measure for a longer time.")]
+
+
+def refuse_two_efforts(*, quick: bool, thorough: bool) -> None:
+    """Refuse to be quick and thorough at once.
+
+    Raises:
+        UsageError: Both were given.
+    """
+    if quick and thorough:
+        raise UsageError("--quick and --thorough exclude each other", remedy="keep one of them")
+
+
+def measuring(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes the shared options, and gives them to its own function as `asked`.
+
+    Args:
+        command: Takes `asked: Asked` by name and its own arguments and options.
+    """
+    shared = get_type_hints(Asked, include_extras=True)
+    own = get_type_hints(command, include_extras=True)
+    kept = [each for each in inspect.signature(command).parameters.values() if each.name != "asked"]
+
+    def run(**given: Any) -> None:
+        asked = Asked(**{name: given.pop(name) for name in shared})
+        command(asked=asked, **given)
+
+    parameters = [each.replace(annotation=own[each.name], kind=each.KEYWORD_ONLY) for each in kept]
+    parameters += [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if each.default is MISSING else each.default,
+            annotation=shared[each.name],
+        )
+        for each in fields(Asked)
+    ]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    return run

@@ -1,0 +1,83 @@
+"""The line that says what is being measured and how long it will still take; on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from esper_agents.cli.terminal import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.torchlab.target import Tell
+
+_LEAST_FRACTION = 0.02
+_MINUTE_S = 60
+
+
+class TimeLeft:
+    """Estimates how long something will still take from how long it took so far."""
+
+    def __init__(self) -> None:
+        """Begin now."""
+        self._what = "starting"
+        self._fraction = 0.0
+        self._begun = time.monotonic()
+
+    def line(self, what: str, fraction: float, now: float) -> str:
+        """Return what to show.
+
+        Args:
+            what: What is being done.
+            fraction: How much of it is done.
+            now: The time by the monotonic clock, in seconds.
+        """
+        # A fraction that falls is one of something else.
+        if fraction < self._fraction:
+            self._begun = now
+        self._what, self._fraction = what, fraction
+        return f"{one_line(what)}{self._left(now)}"
+
+    def again(self, now: float) -> str:
+        """Return what to show when nothing more was told."""
+        return f"{one_line(self._what)}{self._left(now)}"
+
+    def _left(self, now: float) -> str:
+        took = max(now - self._begun, 0.0)
+        if self._fraction < _LEAST_FRACTION:
+            return f", {_shown(took)} so far"
+        left = took * (1 - self._fraction) / self._fraction
+        return f", {self._fraction:.0%}, about {_shown(left)} left"
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < _MINUTE_S else f"{seconds / _MINUTE_S:.0f} min"
+
+
+@contextmanager
+def progress() -> Iterator[Tell]:
+    """Yield what is told how far a measurement is; it shows on standard error where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _what, _fraction: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    left = TimeLeft()
+    console = Console(stderr=True, markup=False, highlight=False)
+
+    def shown() -> Text:
+        return Text(left.again(time.monotonic()), no_wrap=True, overflow="ellipsis")
+
+    # Twice a second: whoever measures must not be kept busy by whoever tells of it.
+    with Live(get_renderable=shown, console=console, refresh_per_second=2, transient=True) as live:
+
+        def tell(what: str, fraction: float) -> None:
+            left.line(what, fraction, time.monotonic())
+            live.refresh()
+
+        yield tell

@@ -1,0 +1,226 @@
+"""Runs one measurement for a person: opens the lab, shows how far it is, keeps the report, leaves no process."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from esper_agents.cli.live import say
+from esper_agents.cli.terminal import clean, echo, echo_json, one_line, report, width
+from esper_agents.cli.torch.place import Place, place_of
+from esper_agents.cli.torch.progress import progress
+from esper_agents.errors import ExitCode, UsageError
+from esper_agents.paths import home
+from esper_agents.torchlab.capture import SUFFIX, with_captured
+from esper_agents.torchlab.lab import Lab
+from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab.target import TargetSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rich.console import Console
+
+    from esper_agents.cli.torch.options import Asked
+    from esper_agents.torchlab.capture import Captured
+    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.target import Tell
+
+_MOST_SAID_LINES = 10
+
+Work: TypeAlias = "Callable[[Lab, TargetSpec, Tell], Report]"
+Show: TypeAlias = "Callable[[Report, Console], None]"
+
+
+def measure(kind: str, target: str, asked: Asked, work: Work, show: Show) -> Report:
+    """Measure one target, show the result and keep it; return the report.
+
+    Args:
+        kind: What is measured, such as `profile`.
+        target: The target as the person named it.
+        asked: The shared options.
+        work: Does it; takes the lab, the target and what to tell of the progress.
+        show: Draws the report.
+
+    Raises:
+        UsageError: Something cannot be used as it was named.
+        WorkerError: The target hung, crashed or raised; what is known of it was printed.
+    """
+    asked.refuse_two_inputs()
+    place = place_of(target, Path.cwd())
+    spec = TargetSpec(
+        name=place.target,
+        inputs=tuple(asked.input or ()),
+        inputs_from=place.inside(asked.inputs) if asked.inputs else None,
+        device=asked.device,
+        seed=asked.seed,
+    )
+    with kept_in(asked.out, place, kind) as folder, opened(place, asked, keep=folder) as bench:
+        made = bench.measure(spec, asked, work)
+        made = replace(made, body={**made.body, "command": shlex.join(["esper", *sys.argv[1:]])})
+        (folder / "report.json").write_text(made.text(), encoding="utf-8")
+    present(made, folder, show, as_json=asked.as_json)
+    return made
+
+
+def present(made: Report, folder: Path, show: Show, *, as_json: bool) -> None:
+    """Print a report and where it is kept."""
+    if as_json:
+        echo_json(made.body)
+        return
+    show(made, screen())
+    # Not wrapped: it is there to be copied.
+    echo()
+    echo(f"{'kept in':<11}{one_line(str(folder))}")
+
+
+def screen() -> Console:
+    """Return what reports are drawn on: the width of the terminal, and no markup."""
+    from rich.console import Console
+
+    return Console(width=width(), markup=False, highlight=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """An open lab and the line that says how far it is.
+
+    Attributes:
+        lab: Where the code runs.
+        place: The project.
+        shared: A folder that workers can read and only we write.
+        tell: Told how far a measurement is.
+    """
+
+    lab: Lab
+    place: Place
+    shared: Path
+    tell: Tell
+
+    def measure(self, spec: TargetSpec, asked: Asked, work: Work) -> Report:
+        """Do the work, on captured inputs where the person wants those."""
+        if not asked.capture:
+            return work(self.lab, spec, self.tell)
+        captured = self.captured(spec, asked)
+        made = work(self.lab, captured.target, self.tell)
+        body = {**made.body, "captured": {**captured.described(), "source": asked.capture}}
+        if "target" in body:
+            body["target"] = {**body["target"], "captured": captured.record.path.name}
+        return replace(made, body=body, made=(*made.made, captured.record))
+
+    def captured(self, spec: TargetSpec, asked: Asked) -> Captured:
+        """Record the calls that a script makes of a target, or take those that were kept."""
+        is_record = asked.capture.endswith(SUFFIX)
+        source = str(self.place.here / asked.capture) if is_record else self.place.inside(asked.capture)
+        return with_captured(self.lab, spec, source, self.shared, tell=self.tell)
+
+
+@contextmanager
+def opened(place: Place, asked: Asked, *, keep: Path | None, roots: Sequence[Path] = ()) -> Iterator[Bench]:
+    """Yield an open lab; Ctrl-C ends it without leaving a process.
+
+    Args:
+        place: The project.
+        asked: The shared options.
+        keep: Where artifacts go; nowhere that stays where None.
+        roots: Further folders that workers may read.
+
+    Raises:
+        SystemExit: With 130, when the person interrupts.
+        WorkerError: The code did not answer; what is known of it was printed.
+    """
+    shared = Path(tempfile.mkdtemp(prefix="esper-shared-"))
+    try:
+        with _interruptible(), progress() as tell:
+            waiting = _Waiting(tell)
+            lab = Lab(
+                place.root,
+                asked.settings(),
+                roots=(*roots, shared),
+                hidden=(home(),),
+                keep=keep,
+                tell=waiting,
+            )
+            with lab:
+                waiting.is_over = True
+                yield Bench(lab, place, shared, tell)
+    except WorkerError as error:
+        _explain(error, as_json=asked.as_json)
+        raise
+    except KeyboardInterrupt:
+        report(UsageError("interrupted; no report was kept", remedy="run it again"))
+        raise SystemExit(ExitCode.INTERRUPTED) from None
+    finally:
+        shutil.rmtree(shared, ignore_errors=True)
+
+
+class _Waiting:
+    """Says on standard error what a lab waits for before it opens, into a log as well."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self.is_over = False
+
+    def __call__(self, what: str, fraction: float) -> None:
+        if not self.is_over and not sys.stderr.isatty():
+            sys.stderr.write(f"esper: {one_line(what)}\n")
+        self._tell(what, fraction)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    # Whoever was told to outlive its terminal does.
+    heard = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, stop) for each in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def kept_in(out: Path | None, place: Place, kind: str) -> Iterator[Path]:
+    """Yield the folder for a report and its artifacts; one that stays empty is removed again.
+
+    Raises:
+        UsageError: It cannot be made.
+    """
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    folder = (out if out is not None else place.home / "torch" / f"{stamp}-{kind}").absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"no report can be kept in {str(folder)!r}: {error.strerror}", remedy="name another folder with --out"
+        ) from error
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _explain(error: WorkerError, *, as_json: bool) -> None:
+    """Print what is known of a worker that did not answer; the two lines of the error follow on standard error."""
+    if as_json:
+        known: dict[str, Any] = {**error.described(), "remedy": error.remedy}
+        echo_json({"error": known})
+        return
+    say("outcome", error.outcome)
+    if error.where:
+        say("where", error.where)
+    lines = clean(error.said).splitlines()[-_MOST_SAID_LINES:]
+    for number, line in enumerate(lines):
+        echo(f"{'printed' if number == 0 else '':<11}| {one_line(line)}")

@@ -1,0 +1,119 @@
+"""Runs git so that nothing in a repository's own configuration or attributes runs, and nothing is fetched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import IO
+
+_TIMEOUT_S = 30
+# A repository may carry configuration of its own; none of it may start a program.
+_INERT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat")
+# What makes git look at another repository than the one it is asked about; hooks of git set these.
+_ELSEWHERE = frozenset(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"))
+# A partial clone fetches what it lacks, by programs that its configuration names. Older gits know only the second.
+_OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+_FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
+
+
+def git(root: Path, *arguments: str, emptied: Sequence[str] = ()) -> str | None:
+    """Return what git prints, or None where it fails or is not installed.
+
+    Args:
+        root: A folder of the repository.
+        arguments: Command and options.
+        emptied: Settings that are to do nothing, such as those of `repository_filters`.
+    """
+    try:
+        # A session of its own: Ctrl-C is for us, and a git that died of it would be taken for "not under git".
+        done = subprocess.run(
+            _command(root, arguments),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            start_new_session=True,
+            env=_environment(emptied),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    # What is not UTF-8 is shown escaped: it goes into the ledger, and no path of a project may be so.
+    return done.stdout.decode("utf-8", "backslashreplace") if done.returncode == 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGit:
+    """A git to talk to.
+
+    Attributes:
+        ask: Its standard input.
+        answers: Its standard output.
+        wait: Waits for its end and returns its exit code.
+    """
+
+    ask: IO[bytes]
+    answers: IO[bytes]
+    wait: Callable[[], int]
+
+
+@contextmanager
+def running_git(root: Path, *arguments: str) -> Iterator[RunningGit]:
+    """Yield a git that runs; it is gone when the block ends.
+
+    Objects are what their names say: replacements that a repository holds do not count.
+
+    Args:
+        root: A folder of the repository.
+        arguments: Command and options.
+
+    Raises:
+        OSError: git is not installed.
+    """
+    with subprocess.Popen(
+        _command(root, arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**_environment(()), "GIT_NO_REPLACE_OBJECTS": "1"},
+    ) as process:
+        if process.stdin is None or process.stdout is None:
+            raise OSError("no pipes")
+        try:
+            yield RunningGit(process.stdin, process.stdout, process.wait)
+        finally:
+            process.kill()
+
+
+def toplevel(folder: Path) -> Path | None:
+    """Return the work tree that a folder lies in; None where git knows of none."""
+    found = git(folder, "rev-parse", "--show-toplevel")
+    top = Path(found.rstrip("\n")).resolve() if found and found.strip() else None
+    # A repository may claim any folder for its work tree; only one that we are in is ours.
+    return top if top is not None and folder.resolve().is_relative_to(top) else None
+
+
+def repository_filters(root: Path) -> list[str]:
+    """Return the settings by which the repository itself names programs to run on its files; the user's own stand."""
+    said = (git(root, "config", "-z", "--show-scope", "--name-only", "--get-regexp", _FILTERS) or "").split("\0")
+    return [name for scope, name in zip(said[::2], said[1::2], strict=False) if scope in {"local", "worktree"}]
+
+
+def _command(root: Path, arguments: Sequence[str]) -> list[str]:
+    return ["git", *_INERT, "--no-optional-locks", "-C", str(root), *arguments]
+
+
+def _environment(emptied: Sequence[str]) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if name not in _ELSEWHERE} | _OFFLINE
+    first = int(kept.get("GIT_CONFIG_COUNT") or 0)
+    # Not `-c`: the name of a filter may hold `=`.
+    for number, name in enumerate(emptied, first):
+        kept |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": ""}
+    return kept | {"GIT_CONFIG_COUNT": str(first + len(emptied))}

@@ -1,0 +1,1 @@
+"""Measures PyTorch code in processes of its own; knows nothing of agents, sessions or SQL."""

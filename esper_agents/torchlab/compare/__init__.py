@@ -1,0 +1,1 @@
+"""Whether one function may take another's place, and how much faster it is."""

@@ -1,0 +1,211 @@
+"""Compares two functions: whether they are the same, then how much faster one is; three outcomes, wrong, or error."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from esper_agents.errors import IntegrityError
+from esper_agents.torchlab.compare import measure
+from esper_agents.torchlab.compare.acceptance import acceptance
+from esper_agents.torchlab.compare.beside import beside
+from esper_agents.torchlab.compare.correctness import Correctness
+from esper_agents.torchlab.compare.governance import Governance
+from esper_agents.torchlab.compare.verdict import Outcome, judge
+from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab.report import SCHEMA, Report, now
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.compare.measure import Arm
+    from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.target import Tell
+
+
+class Mode(StrEnum):
+    """What is compared; each has its own threshold."""
+
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
+    TRAINING_STEP = "training-step"
+
+
+class Effort(StrEnum):
+    """How long a comparison may take after the correctness of the candidate was seen."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+    THOROUGH = "thorough"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is claimed, and how it is looked into.
+
+    Attributes:
+        mode: What is compared.
+        claim: The speedup that is claimed; the rule's own where None.
+        effort: How long it may take.
+        allow: Differences that are no fault here: `strides`, `waiting`.
+        metric: `FILE:FUNCTION` that judges the outputs instead of the rule for numbers; see `tolerance`.
+        tolerance: How much the metric of the two may differ.
+        seed: Every random choice follows from it.
+        has_extras: Whether memory and graphs of both are looked at as well; they decide nothing.
+    """
+
+    mode: Mode = Mode.LATENCY
+    claim: float | None = None
+    effort: Effort = Effort.NORMAL
+    allow: tuple[str, ...] = ()
+    metric: str | None = None
+    tolerance: float | None = None
+    seed: int = 0
+    has_extras: bool = True
+
+    @property
+    def is_training(self) -> bool:
+        """Whether gradients belong to what is compared."""
+        return self.mode is Mode.TRAINING_STEP
+
+    def described(self) -> JsonObject:
+        """Return it as reports hold it."""
+        return {
+            "mode": self.mode.value,
+            "claim": self.claim,
+            "effort": self.effort.value,
+            "allow": sorted(self.allow),
+            "metric": self.metric,
+            "tolerance": self.tolerance,
+            "seed": self.seed,
+        }
+
+
+def compare(
+    lab: Lab,
+    baseline: Arm,
+    candidate: Arm,
+    question: Question | None = None,
+    *,
+    governance: Governance | None = None,
+    tell: Tell | None = None,
+) -> Report:
+    """Compare a candidate with a baseline.
+
+    Args:
+        lab: Where; it must have been opened with the roots of both arms.
+        baseline: What is there.
+        candidate: What is said to be as good and faster.
+        question: What is claimed.
+        governance: Where the baseline comes from, and the way back.
+        tell: Told how far it is.
+
+    Returns:
+        A report whose verdict can be recomputed from it.
+
+    Raises:
+        UsageError: A target or its inputs cannot be used.
+        WorkerError: The baseline itself hung, crashed or raised.
+    """
+    question = question or Question()
+    started_at, started_ns = now(), time.monotonic_ns()
+    environment = lab.environment()
+    measured = _Comparison(lab, baseline, candidate, question, tell or lab.tell).run()
+    about = (governance or Governance()).described(question.seed)
+    body = {
+        "schema": SCHEMA,
+        "kind": "compare",
+        "started_at": started_at,
+        "duration_ns": time.monotonic_ns() - started_ns,
+        "environment": environment,
+        "sandbox": lab.choice.described(),
+        "arms": {"baseline": baseline.target.request(), "candidate": candidate.target.request()},
+        "request": question.described(),
+        "result": {**measured, "governance": about, "verdict": judge(measured)},
+        "artifacts": [],
+    }
+    return Report("compare", body)
+
+
+def recheck(report: Report) -> JsonObject:
+    """Recompute the verdict of a comparison from its report alone.
+
+    Raises:
+        IntegrityError: The report's verdict is not what its measurements say.
+    """
+    stated = report.result.get("verdict")
+    try:
+        verdict = judge({name: part for name, part in report.result.items() if name != "verdict"})
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
+        raise IntegrityError("the report lacks what its verdict rests on", remedy="measure again") from error
+    if verdict != stated:
+        raise IntegrityError(
+            f"the report says {stated!r:.200}, and its measurements say {verdict!r:.200}", remedy="measure again"
+        )
+    return verdict
+
+
+class _Comparison:
+    def __init__(self, lab: Lab, baseline: Arm, candidate: Arm, question: Question, tell: Tell) -> None:
+        self._lab, self._arms, self._question, self._tell = lab, (baseline, candidate), question, tell
+        self._rules = acceptance()
+        self._measured: dict[str, object] = {
+            "rules": self._rules,
+            "threshold": question.claim or self._rules["threshold"][question.mode.value],
+            "threads": lab.settings.threads,
+            "device": candidate.target.device.partition(":")[0],
+            "allow": sorted(question.allow),
+            "checks": [],
+            "samples": [],
+        }
+
+    def run(self) -> JsonObject:
+        question = self._question
+        with Correctness(
+            self._lab, self._arms, seed=question.seed, train=question.is_training, allow=question.allow
+        ) as correctness:
+            self._measured["checks"] = correctness.checks(self._tell)
+            self._measured["notes"] = correctness.notes
+            if judge(self._measured)["outcome"] == Outcome.WRONG:
+                return self._measured
+            try:
+                self._time(correctness)
+            except WorkerError as error:
+                if error.label != "candidate":
+                    raise
+                self._measured["error"] = error.described()
+        if self._question.has_extras:
+            training = self._question.is_training
+            self._measured["beside"] = beside(self._lab, self._arms, train=training, tell=self._tell)
+        return self._measured
+
+    def _time(self, correctness: Correctness) -> None:
+        training = self._question.is_training
+        samples: list[JsonObject] = []
+        plan = measure.settle(self._lab, *self._arms, self._rules, train=training, seed=self._question.seed)
+        self._measured["plan"] = plan.described()
+        begun_ns, limit_s = time.monotonic_ns(), self._limit_s()
+        looks = self._rules["looks"]["replicates"]
+        self._measured["samples"] = samples
+        for number, seed in enumerate(measure.seeds(self._question.seed)):
+            took_s = (time.monotonic_ns() - begun_ns) / 1e9
+            self._tell(f"timing, replicate {number + 1} of at most {looks[-1]}", min(took_s / limit_s, 0.99))
+            samples.append(measure.replicate(self._lab, self._arms, plan, seed=seed, recheck=correctness.recheck))
+            spent_s = (time.monotonic_ns() - begun_ns) / 1e9
+            # Whoever asks for a verdict on calls that take long waits for the first look.
+            is_out_of_time = len(samples) >= looks[0] and spent_s + spent_s / len(samples) > limit_s
+            has_failed = any(not each["is_passed"] for each in samples[-1]["rechecked"])
+            if has_failed or is_out_of_time or (len(samples) in looks and judge(self._measured)["is_final"]):
+                break
+        self._measured["timed_ns"] = time.monotonic_ns() - begun_ns
+
+    def _limit_s(self) -> float:
+        timing = self._rules["timing"]
+        match self._question.effort:
+            case Effort.QUICK:
+                return float(timing["quick_limit_s"])
+            case Effort.NORMAL:
+                return float(timing["limit_s"])
+            case Effort.THOROUGH:
+                return float(timing["thorough_limit_s"])

@@ -1,0 +1,160 @@
+"""Whether the candidate does what the baseline does: seen in fresh processes, judged where no user code was loaded."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+from esper_agents.errors import UsageError
+from esper_agents.torchlab.outcome import WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.compare.measure import Arm
+    from esper_agents.torchlab.lab import Answer, Lab
+    from esper_agents.torchlab.target import Tell
+
+# Runs of the baseline on inputs an ulp away, until the referee needs no more.
+_MOST_SHIFTED = 3
+_MOST_BUDGET_S = 10.0
+
+
+class Correctness:
+    """Looks into one comparison; a context manager that holds what was seen until its end.
+
+    Attributes:
+        notes: What the referee has to say beside its checks.
+    """
+
+    def __init__(self, lab: Lab, arms: tuple[Arm, Arm], *, seed: int, train: bool, allow: Sequence[str]) -> None:
+        """Prepare.
+
+        Args:
+            lab: Where.
+            arms: Baseline and candidate.
+            seed: Of all inputs.
+            train: Whether gradients belong to what is compared.
+            allow: Checks whose failure is no fault here.
+        """
+        self._lab, self._arms = lab, arms
+        self._seed, self._train, self._allow = seed, train, sorted(allow)
+        self._scales: JsonObject = {}
+        self.notes: JsonObject = {}
+
+    def __enter__(self) -> Self:
+        """Start the referee."""
+        self._open = ExitStack()
+        self._referee = self._open.enter_context(self._lab.worker(label="referee"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the referee and close what was seen."""
+        self._open.close()
+
+    def checks(self, tell: Tell) -> list[JsonObject]:
+        """Return every check of the candidate against the baseline.
+
+        Raises:
+            UsageError: A target or its inputs cannot be used, or the baseline does not do the same thing twice.
+            WorkerError: The baseline hung, crashed or raised.
+        """
+        tell("planning what both are run on", 0.0)
+        request = {"seed": self._seed, "train": self._train, "budget_s": _MOST_BUDGET_S}
+        planned = self._hold(self._seen(0, "plan", request))
+        seen = [("plan", planned)]
+        for number, (role, arm, more) in enumerate(_RUNS):
+            tell(_WORDS[role], 0.1 + 0.2 * number)
+            try:
+                seen.append((role, self._hold(self._seen(arm, "observe", more, files=(planned,)))))
+            except WorkerError as error:
+                if arm == 1:
+                    return [_check("runs", self._last_step or "its first call", error.problem)]
+                if role == "reference":
+                    # Some code has no float64; the referee then goes by what an ulp in the inputs changes.
+                    continue
+                raise
+        return self._judged(seen, planned, tell)
+
+    def _judged(self, seen: list[tuple[str, int]], planned: int, tell: Tell) -> list[JsonObject]:
+        judgement = self._judge(seen)
+        for number in range(_MOST_SHIFTED):
+            if judgement["is_settled"]:
+                break
+            tell("running the baseline on inputs an ulp away", 0.9)
+            shifted = self._seen(0, "observe", {"jitter": self._seed + number + 1, "distinct": True}, files=(planned,))
+            seen.append(("shifted", self._hold(shifted)))
+            judgement = self._judge(seen)
+        if judgement["nondeterministic"]:
+            first = judgement["nondeterministic"][0]
+            raise UsageError(
+                f"{self._arms[0].target.name!r} does not do the same thing twice: {first.get('detail', first)!s:.200}",
+                remedy="make it deterministic for a seed, or judge it by --metric FILE:FUNCTION --tolerance NUMBER",
+            )
+        self._scales = judgement["scales"]
+        self.notes = {
+            name: judgement[name] for name in ("notes", "refused", "missing", "parameters") if name in judgement
+        }
+        checks: list[JsonObject] = judgement["checks"]
+        return checks
+
+    def recheck(self, baseline: Answer, candidate: Answer, seed: int) -> list[JsonObject]:
+        """Judge what the two returned for the same timed call, and close both answers.
+
+        Args:
+            baseline: What the baseline's worker handed over.
+            candidate: What the candidate's worker handed over.
+            seed: Of the inputs, to say which call it was.
+        """
+        request = {
+            "phase": "timed",
+            "scales": self._scales,
+            "variant": f"a timed call (seed {seed})",
+            "allow": self._allow,
+        }
+        files = (*baseline.files, *candidate.files)
+        try:
+            checks: list[JsonObject] = self._referee.ask("referee", request, files=files).result["checks"]
+        finally:
+            for each in files:
+                os.close(each)
+        return checks
+
+    def _judge(self, seen: list[tuple[str, int]]) -> JsonObject:
+        request = {"phase": "judge", "roles": [role for role, _ in seen], "allow": self._allow}
+        return self._referee.ask("referee", request, files=tuple(each for _, each in seen)).result
+
+    def _seen(self, arm: int, job: str, request: JsonObject, *, files: tuple[int, ...] = ()) -> Answer:
+        self._last_step = ""
+        side = self._arms[arm]
+        with self._lab.worker(root=side.root, label=("baseline", "candidate")[arm]) as worker:
+            worker.load(side.target)
+            return worker.ask(job, request, files=files, tell=self._step)
+
+    def _step(self, what: str, _fraction: float) -> None:
+        self._last_step = what
+
+    def _hold(self, answer: Answer) -> int:
+        for each in answer.files:
+            self._open.callback(os.close, each)
+        return answer.files[0]
+
+
+_RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
+    ("baseline", 0, {}),
+    ("again", 0, {}),
+    ("reference", 0, {"precision": "float64", "distinct": True}),
+    ("candidate", 1, {}),
+)
+_WORDS = {
+    "baseline": "running the baseline",
+    "again": "running the baseline again",
+    "reference": "running the baseline in float64",
+    "candidate": "running the candidate",
+}
+
+
+def _check(name: str, variant: str, detail: str) -> JsonObject:
+    return {"check": name, "variant": variant, "is_passed": False, "detail": detail}

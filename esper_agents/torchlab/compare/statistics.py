@@ -1,0 +1,79 @@
+"""Wilcoxon's signed-rank interval: exact for any symmetric distribution, and the same bits on every machine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING
+
+from esper_agents.torchlab.report import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A speedup with its bounds.
+
+    Attributes:
+        estimate: Baseline time over candidate time.
+        lower: Lower bound of the same ratio.
+        upper: Upper bound.
+        confidence: Chance that a single interval of this kind covers the truth.
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    confidence: float
+
+
+def speedup_interval(log_ratios: Sequence[float], *, rank: int, resolution: float) -> Interval:
+    """Estimate how many times faster the candidate is.
+
+    Args:
+        log_ratios: ln(fastest baseline / fastest candidate), one for each replicate pair of fresh processes.
+        rank: How many Walsh averages lie outside on each side; more makes a narrower interval.
+        resolution: By which fraction each bound is moved outwards, for what is the same in all replicates.
+
+    Returns:
+        The Hodges-Lehmann estimate and the signed-rank bounds as ratios, to six digits.
+
+    Raises:
+        ValueError: Too few replicates for that rank.
+
+    Source:
+        Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3rd edition, section 3.3.
+    """
+    walsh = sorted((one + other) / 2 for one, other in combinations_with_replacement(log_ratios, 2))
+    if not 0 <= rank < len(walsh) / 2:
+        raise ValueError(f"no interval of rank {rank} from {len(log_ratios)} replicates")
+    middle = (walsh[(len(walsh) - 1) // 2] + walsh[len(walsh) // 2]) / 2
+    return Interval(
+        rounded(math.exp(middle)),
+        rounded(math.exp(walsh[rank]) * (1 - resolution)),
+        rounded(math.exp(walsh[-1 - rank]) * (1 + resolution)),
+        rounded(confidence(len(log_ratios), rank)),
+    )
+
+
+def confidence(replicates: int, rank: int) -> float:
+    """Return the chance that the interval of this rank covers the centre of a symmetric distribution."""
+    outside = 2 * sum(_ways(replicates)[: rank + 1])
+    return 1 - outside / (1 << replicates)
+
+
+@cache
+def _ways(replicates: int) -> tuple[int, ...]:
+    """Return in how many of the 2^n sign patterns the ranks of the positive ones add up to 0, 1, 2, ..."""
+    ways = [1]
+    for rank in range(1, replicates + 1):
+        longer = [0] * (len(ways) + rank)
+        for total, count in enumerate(ways):
+            longer[total] += count
+            longer[total + rank] += count
+        ways = longer
+    return tuple(ways)

@@ -1,0 +1,87 @@
+"""What `torch.compile` does with a target: where it breaks, what makes it compile again, and what to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.torchlab import graph_breaks, recompiles
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.target import TargetSpec, Tell
+
+STATUSES = ("clean", "breaks", "breaks-by-default", "fails-fullgraph", "skipped", "fails")
+
+
+def explain(lab: Lab, target: TargetSpec, *, train: bool = False, tell: Tell | None = None) -> Report:
+    """Diagnose what `torch.compile` does with a target, without inductor.
+
+    Args:
+        lab: Runs the target in a worker; never in this process.
+        target: A function, an nn.Module or a training step.
+        train: Run backward, too, and trace it ahead of time.
+        tell: Told what is being done.
+
+    Returns:
+        A report whose `result` has `status`, one of `STATUSES`, `headline` in words, and for every break, recompile
+        and failure its `change`: what to do about it.
+
+    Raises:
+        UsageError: The target cannot be used.
+        WorkerError: The target itself raised, hung or crashed.
+    """
+    report = lab.job("explain", target, {"train": train}, tell=tell)
+    return replace(report, body={**report.body, "result": explained(report.result)})
+
+
+def explained(result: JsonObject) -> JsonObject:
+    """Return a worker's result with what to change, in words; the same for the same result."""
+    settles = result.get("settles", {}).get("sizes", True)
+    told: dict[str, Any] = {
+        **result,
+        "breaks": [{**each, "change": graph_breaks.change_for(each)} for each in result.get("breaks", [])],
+        "recompiles": [_recompile(each, settles=settles) for each in result.get("recompiles", [])],
+    }
+    for stage in ("fullgraph", "autograd", "failure"):
+        if "kind" in told.get(stage, {}):
+            told[stage] = {**told[stage], "change": graph_breaks.change_for(told[stage])}
+    return {**told, "headline": headline(told)}
+
+
+def _recompile(told: JsonObject, *, settles: bool) -> JsonObject:
+    cause = recompiles.cause_of(told["guard"])
+    # One compilation for the first other size is how dynamo learns that the size is dynamic.
+    is_routine = cause == "size" and told["count"] == 1 and settles
+    return {**told, "cause": cause, "is_routine": is_routine, "change": recompiles.change_for(told["guard"])}
+
+
+def headline(result: JsonObject) -> str:
+    """Return the status in one sentence."""
+    match result.get("status"):
+        case None:
+            said = "nothing was found out: torch.compile does not work here"
+        case "clean":
+            said = "one graph, and nothing breaks it" if _graphs(result) == 1 else f"{_graphs(result)} graphs, no break"
+        case "breaks":
+            said = f"{_counted(result)} cut it into {_graphs(result)} graphs that run in a call"
+        case "breaks-by-default":
+            said = f"{_counted(result)} by default, and yet one graph with fullgraph=True"
+        case "fails-fullgraph":
+            said = "explain counts no break, and yet it fails with fullgraph=True"
+        case "skipped":
+            said = "nothing is compiled: it runs eagerly, as if torch.compile were not there"
+        case _:
+            said = "compiling it raises"
+    return said + (", and dynamo gave up compiling it anew" if result.get("limits") else "")
+
+
+def _graphs(result: JsonObject) -> int:
+    return max((int(call["graphs_run"]) for call in result["calls"]), default=0)
+
+
+def _counted(result: JsonObject) -> str:
+    places = len(result["breaks"])
+    return "1 break" if places == 1 else f"{places} breaks"

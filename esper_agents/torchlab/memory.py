@@ -1,0 +1,212 @@
+"""What a target's memory consists of, whether it leaks, whether it fits, and what to change."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.errors import UsageError
+from esper_agents.torchlab.memory_issues import issue, limit
+from esper_agents.torchlab.memory_remedies import prevention, remedies
+from esper_agents.torchlab.outcome import Outcome, WorkerError
+from esper_agents.torchlab.plot import bytes_text, memory_plot, percent
+from esper_agents.torchlab.report import SCHEMA, Made, Report, now, rounded
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.target import TargetSpec, Tell
+
+OPTIMIZERS = ("sgd", "adam", "adamw", "none")
+_PLOT = "memory.svg"
+_WORDS = {
+    "parameters": "parameters",
+    "buffers": "buffers",
+    "gradients": "gradients",
+    "optimizer_state": "optimizer state",
+    "activations": "activations",
+    "inputs": "inputs",
+    "other": "other",
+}
+
+
+def memory(
+    lab: Lab,
+    target: TargetSpec,
+    *,
+    train: bool = False,
+    optimizer: str = "adamw",
+    steps: int = 8,
+    limit_bytes: int | None = None,
+    estimate_only: bool = False,
+    tell: Tell | None = None,
+) -> Report:
+    """Measure where a target's memory goes and whether it grows with steps.
+
+    First it is worked out without running. Where that exceeds the limit, or what the lab may use, it is not run.
+
+    Args:
+        lab: Runs the target in a worker; never in this process.
+        target: A function, an nn.Module or a training step.
+        train: Run backward and an optimizer, too. A training step runs what it runs.
+        optimizer: One of `OPTIMIZERS`, for a module that is trained.
+        steps: How many steps to look for a leak in; where something still grows, as many again. 0 for none.
+        limit_bytes: What must suffice, such as the memory of a GPU.
+        estimate_only: Run nothing but single operations.
+        tell: Told what is being done.
+
+    Returns:
+        A report whose `result` has `estimate`, `peak` and `leak` as the jobs return them, `limit`, `issue`, `headline`,
+        `remedies`, `prevention` and `verify`.
+
+    Raises:
+        UsageError: The target cannot be used, or there is no such optimizer.
+        WorkerError: The target itself raised, hung or crashed.
+    """
+    if optimizer not in OPTIMIZERS:
+        raise UsageError(f"no optimizer named {optimizer!r}", remedy=f"name one of {', '.join(OPTIMIZERS)}")
+    if steps < 0 or 0 < steps < _FEWEST_STEPS:
+        raise UsageError(
+            f"{steps} steps show no growth", remedy=f"give at least {_FEWEST_STEPS}, or 0 to look for none"
+        )
+    started_at, started_ns = now(), time.monotonic_ns()
+    request = {"train": train, "optimizer": optimizer, "steps": steps, "seed": target.seed}
+    missing: list[JsonObject] = []
+    estimate = _estimate(lab, target, request, missing, tell)
+    why_not = "only an estimate was asked for" if estimate_only else _too_large(lab, target, estimate, limit_bytes)
+    report: Report | None = None
+    if not why_not:
+        report, why_not = _run(lab, target, request, tell)
+    if report is None:
+        missing.append({"what": "a run", "why": why_not})
+        report = _not_run(lab, target, request, (started_at, started_ns))
+    result: dict[str, Any] = {**report.result, "missing": [*missing, *report.result["missing"]]}
+    if estimate is not None:
+        result["estimate"] = estimate
+    binding = limit_bytes if limit_bytes is not None or estimate_only else _exceeded(lab, target, estimate)
+    if binding is not None:
+        result["limit"] = limit(result, binding)
+    result["verify"] = _verify(target, request, limit_bytes)
+    body = {**report.body, "result": explained(result), "request": {**request, "limit_bytes": limit_bytes}}
+    return _with_plot(lab, replace(report, body=body))
+
+
+_FEWEST_STEPS = 6
+
+
+def explained(result: JsonObject) -> JsonObject:
+    """Return what was measured with what it says and what to change; the same for the same result."""
+    told: dict[str, Any] = {**result, "issue": issue(result)}
+    if "peak" in told and "estimate" in told and told["peak"]["allocated_bytes"]:
+        off = told["estimate"]["allocated_bytes"] / told["peak"]["allocated_bytes"] - 1
+        told["estimate_off"] = rounded(off)
+    return {**told, "headline": headline(told), "remedies": remedies(told), "prevention": prevention(told)}
+
+
+def headline(result: JsonObject) -> str:
+    """Return where the peak is and what it mostly consists of, in one sentence."""
+    known = result.get("peak") or result.get("estimate")
+    if known is None:
+        return "nothing could be measured or worked out"
+    split = sorted(known["split_bytes"].items(), key=lambda each: -each[1])[:2]
+    mostly = ", ".join(f"{_WORDS[name]} {percent(size / max(known['peak_bytes'], 1))}" for name, size in split if size)
+    when = f" in the {known['phase']} of step {known['step']}" if known["phase"] else ""
+    said = "peak" if "peak" in result else "estimated peak"
+    return f"{said} {bytes_text(known['peak_bytes'])}{when}: {mostly or 'nothing'}; {result['issue']['because']}"
+
+
+def _estimate(
+    lab: Lab, target: TargetSpec, request: JsonObject, missing: list[JsonObject], tell: Tell | None
+) -> JsonObject | None:
+    # A worker of its own: what is made without numbers must not be run, and what crashes here ends no run.
+    asked = {**request, "root": str(lab.project), "target": target.request()}
+    try:
+        with lab.worker() as worker:
+            return worker.ask("memory_estimate", asked, tell=tell or lab.tell).result
+    except (UsageError, WorkerError) as error:
+        missing.append({"what": "an estimate without running", "why": error.problem})
+        return None
+
+
+def _too_large(lab: Lab, target: TargetSpec, estimate: JsonObject | None, limit_bytes: int | None) -> str:
+    """Return why the target is better not run; empty where it may be."""
+    if estimate is None:
+        return ""
+    peak = estimate["peak_bytes"]
+    if limit_bytes is not None and peak > limit_bytes:
+        return f"it would take {bytes_text(peak)}, more than the limit of {bytes_text(limit_bytes)}"
+    allowed = _exceeded(lab, target, estimate)
+    if allowed is not None:
+        return f"it would take {bytes_text(peak)}, more than the {bytes_text(allowed)} that --memory allows"
+    return ""
+
+
+def _exceeded(lab: Lab, target: TargetSpec, estimate: JsonObject | None) -> int | None:
+    """Return what the lab may use where that does not suffice; None where it does, or is not known to."""
+    allowed = lab.settings.memory_bytes
+    is_exceeded = target.device == "cpu" and estimate is not None and estimate["peak_bytes"] > allowed
+    return allowed if is_exceeded else None
+
+
+def _run(lab: Lab, target: TargetSpec, request: JsonObject, tell: Tell | None) -> tuple[Report | None, str]:
+    try:
+        return lab.job("memory", target, request, tell=tell), ""
+    except WorkerError as error:
+        if error.outcome is not Outcome.OUT_OF_MEMORY:
+            raise
+        return None, error.problem
+
+
+def _not_run(lab: Lab, target: TargetSpec, request: JsonObject, started: tuple[str, int]) -> Report:
+    """Return the report of a target that was not run."""
+    started_at, started_ns = started
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "kind": "memory",
+        "started_at": started_at,
+        "duration_ns": time.monotonic_ns() - started_ns,
+        "environment": lab.environment(),
+        "sandbox": lab.choice.described(),
+        "target": target.request(),
+        "request": dict(request),
+        "result": {"device": target.device, "categories": list(_WORDS), "missing": []},
+        "artifacts": [],
+    }
+    return Report("memory", body)
+
+
+def _verify(target: TargetSpec, request: JsonObject, limit_bytes: int | None) -> str:
+    """Return the command that shows whether a change helped."""
+    words = ["esper", "torch", "memory", target.name]
+    for each in target.inputs:
+        words += ["--input", each]
+    if target.inputs_from:
+        words += ["--inputs", target.inputs_from]
+    if request["train"]:
+        words += ["--train", "--optimizer", request["optimizer"]]
+    if target.device != "cpu":
+        words += ["--device", target.device]
+    words += ["--steps", str(request["steps"])]
+    if limit_bytes is not None:
+        words += ["--limit", str(limit_bytes)]
+    return shlex.join(words)
+
+
+def _with_plot(lab: Lab, report: Report) -> Report:
+    """Return the report with a plot of the peak's parts, of its course, and of what is left after each step."""
+    result = report.result
+    if "peak" not in result:
+        return report
+    course = [(float(t_ns), float(sum(sizes))) for t_ns, *sizes in result["peak"]["timeline"]]
+    timelines = [("Allocated while it runs", course)]
+    if "leak" in result:
+        left = [(float(step), float(size)) for step, size in enumerate(result["leak"]["live_bytes"], start=1)]
+        timelines.append(("Left after each step", left))
+    bars = [(_WORDS[name], size) for name, size in result["peak"]["split_bytes"].items() if size]
+    path = lab.keep / _PLOT
+    path.write_text(memory_plot(f"Memory of {report.body['target']['name']}", timelines, bars), encoding="utf-8")
+    made = Made(path, "image/svg+xml")
+    body = {**report.body, "artifacts": [*report.body["artifacts"], made.described()]}
+    return replace(report, body=body, made=(*report.made, made))

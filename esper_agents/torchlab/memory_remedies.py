@@ -1,0 +1,111 @@
+"""What to change about memory, by the kind of trouble and by where the bytes are: what it saves, what it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.torchlab.plot import bytes_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.codec import JsonObject
+
+# Of the peak, from which on a part is worth making smaller.
+_LARGE = 0.25
+
+_BY_HOLDER = {
+    "gradient": (
+        "take second-order gradients with torch.autograd.grad(..., create_graph=True) and clear gradients with "
+        "zero_grad(set_to_none=True): backward(create_graph=True) leaves each gradient with the graph that made it"
+    ),
+    "cache": (
+        "do not cache by tensors: each is a new key, so the cache is never hit and keeps arguments and results; "
+        "cache by shape or by a number, or drop the cache"
+    ),
+    "function": (
+        "hand tensors to ctx.save_for_backward instead of setting them on ctx: backward frees what is saved so, "
+        "and a result that is set on ctx refers to itself"
+    ),
+}
+_WITH_GRAPH = (
+    "keep `.item()` for a number, or `.detach()` for a tensor: what is kept now keeps the graph of its whole step"
+)
+_WITHOUT_GRAPH = (
+    "let go of old entries (a deque with maxlen, or clear it each epoch), or move what must stay with `.cpu()`"
+)
+_CYCLE = (
+    "break the cycle: nothing may refer to itself through its own attributes, closures or ctx; "
+    "until then call gc.collect() every hundred steps"
+)
+_FRAGMENTATION = [
+    "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: blocks of one segment can then be joined",
+    "pad inputs to few sizes, and run the largest batch first",
+]
+_PREVENTION = {
+    "leak": "assert in a test that torch holds as much after step 20 as after step 10",
+    "model too large": "run this with --limit in CI: it fails before a job on the machine does",
+    "backward accumulation": "run this with --limit in CI, in training mode: forward alone does not show it",
+    "fragmentation": "watch reserved against allocated memory, and pad inputs to few sizes",
+    "none": "run this again after a change to the model or to what is logged",
+}
+
+
+def remedies(result: JsonObject) -> list[str]:
+    """Return what to change, what saves most first; nothing where there is no trouble.
+
+    Args:
+        result: What was measured, with its `issue`.
+    """
+    match result["issue"]["type"]:
+        case "none":
+            return []
+        case "leak" | "backward accumulation" if result.get("leak", {}).get("is_leak"):
+            return [_of_holder(each) for each in result["leak"]["holders"][:2]] or [_WITHOUT_GRAPH]
+        case "leak" if "out_of_memory" not in result:
+            return [_CYCLE]
+        case "fragmentation":
+            return _FRAGMENTATION
+        case _:
+            found = sorted(_of_size(result), key=lambda each: -each[0])
+            return [text for _, text in found] or ["smaller inputs, or a device with more memory"]
+
+
+def prevention(result: JsonObject) -> str:
+    """Return how to keep the trouble from coming back."""
+    return _PREVENTION[result["issue"]["type"]]
+
+
+def _of_holder(holder: JsonObject) -> str:
+    where = f"{holder['file']}:{holder['kept_line']}: " if "kept_line" in holder else ""
+    if holder["kind"] in _BY_HOLDER:
+        return where + _BY_HOLDER[holder["kind"]]
+    return where + (_WITH_GRAPH if "graph_of" in holder else _WITHOUT_GRAPH)
+
+
+def _of_size(result: JsonObject) -> Iterator[tuple[int, str]]:
+    """Yield what makes a step smaller, by what its peak consists of, and how many bytes that could be."""
+    known = result.get("peak") or result.get("estimate")
+    if known is None:
+        return
+    split, peak = known["split_bytes"], max(known["peak_bytes"], 1)
+    bare = result.get("estimate", {}).get("without_gradients_bytes")
+    if bare is not None:
+        yield peak - bare, f"call it under torch.no_grad(): saves {bytes_text(peak - bare)} (estimated), costs nothing"
+    passing, saved = split["activations"] + split["other"], split["activations"]
+    if passing >= _LARGE * peak:
+        if result.get("trains", known.get("trains")):
+            frees = f"frees most of {bytes_text(saved)} of activations, costs a second forward"
+            yield saved, f"checkpoint the modules that hold most (torch.utils.checkpoint): {frees}"
+        half = bytes_text(passing // 2)
+        yield passing // 2, f"halve the batch and accumulate gradients over two: saves about {half}, costs time"
+        yield passing // 2, f"autocast to bfloat16: saves up to {half}, changes results by rounding"
+    if split["optimizer_state"] >= _LARGE * peak:
+        state = f"{bytes_text(split['optimizer_state'])} are state, for Adam two copies of the parameters"
+        yield split["optimizer_state"], f"an optimizer with less state (SGD, Adafactor), or one that shards it: {state}"
+    if split["parameters"] >= _LARGE * peak:
+        less = bytes_text(split["parameters"] // 2)
+        yield (
+            split["parameters"] // 2,
+            f"weights in bfloat16 ({less} less), weights that are sharded, or a smaller model",
+        )

@@ -1,0 +1,104 @@
+"""How user code can end a measurement: each way has a name, and none is a traceback of ours."""
+
+from __future__ import annotations
+
+import signal
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from esper_agents.errors import EvidenceError
+from esper_agents.torchlab.worker.channel import CHANNEL_LOST
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+
+
+class Outcome(StrEnum):
+    """What became of a worker that did not answer as it should."""
+
+    RAISED = "raised"
+    HANG = "hang"
+    CRASHED = "crashed"
+    EXITED = "exited"
+    OUT_OF_MEMORY = "out-of-memory"
+    CLOSED = "closed"
+    GARBLED = "garbled"
+
+
+class WorkerError(EvidenceError):
+    """A worker did not do what it was asked, through the code that it ran.
+
+    Attributes:
+        outcome: What became of it.
+        where: `file:line` in the user's code, where known.
+        said: The end of what it printed.
+        label: Which worker it was, where there are several: `baseline` or `candidate`.
+    """
+
+    def __init__(self, outcome: Outcome, what: str, *, where: str = "", said: str = "") -> None:
+        """Make the error.
+
+        Args:
+            outcome: What became of the worker.
+            what: One line that says so.
+            where: `file:line` in the user's code.
+            said: The end of what it printed.
+        """
+        super().__init__(what, remedy=f"look at {where}" if where else _REMEDIES[outcome])
+        self.outcome = outcome
+        self.where = where
+        self.said = said
+        self.label = ""
+
+    def described(self) -> JsonObject:
+        """Return it as reports hold it."""
+        return {"outcome": self.outcome.value, "problem": self.problem, "where": self.where, "said": self.said}
+
+
+_REMEDIES = {
+    Outcome.RAISED: "run it by hand with the same inputs",
+    Outcome.HANG: "give it smaller inputs, or more time with --timeout",
+    Outcome.CRASHED: "run it by hand under `python -X faulthandler`",
+    Outcome.EXITED: "a target must return, not end the process",
+    Outcome.OUT_OF_MEMORY: "give it smaller inputs, or more memory with --memory",
+    Outcome.CLOSED: "a target must leave the files alone that it did not open",
+    Outcome.GARBLED: "a target must leave the files alone that it did not open",
+}
+
+
+def raised(name: str, described: JsonObject, said: str) -> WorkerError:
+    """Return the error for an exception of the user's code.
+
+    Args:
+        name: The target.
+        described: What the worker says of the exception.
+        said: The end of what it printed.
+    """
+    frames = described.get("frames") or []
+    where = f"{frames[-1]['file']}:{frames[-1]['line']}" if frames else ""
+    first = (str(described["message"]).splitlines() or [""])[0][:300]
+    if described.get("memory"):
+        return WorkerError(Outcome.OUT_OF_MEMORY, f"{name} ran out of memory: {first}", where=where, said=said)
+    kind = str(described["type"])
+    return WorkerError(Outcome.RAISED, f"{name} raised {kind}{': ' + first if first else ''}", where=where, said=said)
+
+
+def ended(name: str, status: int | None, said: str) -> WorkerError:
+    """Return the error for a worker that is gone without an answer.
+
+    Args:
+        name: The target.
+        status: Its exit code, negative for a signal; None where it lives on and only hung up.
+        said: The end of what it printed.
+    """
+    if status is None or status == CHANNEL_LOST:
+        return WorkerError(Outcome.CLOSED, f"{name} closed the channel it answers on", said=said)
+    if "bad_alloc" in said or "MemoryError" in said:
+        return WorkerError(Outcome.OUT_OF_MEMORY, f"{name} ran out of memory", said=said)
+    if status < 0:
+        try:
+            how = signal.Signals(-status).name
+        except ValueError:
+            how = f"signal {-status}"
+        return WorkerError(Outcome.CRASHED, f"{name} crashed with {how}", said=said)
+    return WorkerError(Outcome.EXITED, f"{name} ended its process (code {status}) without an answer", said=said)

@@ -1,0 +1,168 @@
+"""Plots to look at, as SVG: where the time of a call goes, and how much memory is held at each moment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.codec import JsonObject
+
+_WIDTH, _LEFT, _RIGHT, _ROW = 960, 380, 150, 22
+_CHART = _WIDTH - _LEFT - _RIGHT
+_COLOURS = {
+    "compute": "#3b6fb6",
+    "bandwidth": "#c4772d",
+    "dispatch": "#8a8a8a",
+    "allocation": "#a03c5a",
+    "cpu-compute": "#3b6fb6",
+    "memory-bandwidth": "#c4772d",
+    "dispatch-and-python": "#8a8a8a",
+    "memory-allocation": "#a03c5a",
+    "data-loading": "#4c8a4a",
+    "synchronisation": "#7a5aa6",
+    "gpu": "#2f8f8f",
+}
+# XML 1.0 has no way to write them, not even escaped.
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MOST_BARS = 12
+_LONGEST_LABEL = 56
+_LEAST_SHARE = 0.005
+_TENTH = 0.1
+
+
+@dataclass
+class _Drawing:
+    """Lines of SVG, from top to bottom.
+
+    Attributes:
+        height: How far down it reaches.
+    """
+
+    height: int = 16
+    parts: list[str] = field(default_factory=list)
+
+    def text(
+        self, x: float, y: float, text: str, *, size: int = 12, anchor: str = "start", weight: str = "normal"
+    ) -> None:
+        clean = escape(_FORBIDDEN.sub("\ufffd", text))
+        style = f'font-size="{size}" text-anchor="{anchor}" font-weight="{weight}"'
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" {style}>{clean}</text>')
+
+    def bar(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        self.parts.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.5):.1f}" height="{height}" fill="{colour}"/>'
+        )
+
+    def heading(self, text: str) -> None:
+        self.height += 26
+        self.text(16, self.height, text, size=15, weight="bold")
+        self.height += 10
+
+    def bars(self, rows: Sequence[tuple[str, float, str, str]]) -> None:
+        """Draw a bar for each of label, share of 1, colour, and what is written behind it."""
+        longest = max((share for _, share, _, _ in rows), default=1.0) or 1.0
+        for label, share, colour, behind in rows:
+            shown = label if len(label) <= _LONGEST_LABEL else f"\u2026{label[1 - _LONGEST_LABEL :]}"
+            self.text(_LEFT - 8, self.height + 15, shown, anchor="end")
+            self.bar(_LEFT, self.height + 4, _CHART * share / longest, _ROW - 8, colour)
+            self.text(_LEFT + _CHART * share / longest + 6, self.height + 15, behind)
+            self.height += _ROW
+
+    def steps(self, points: Sequence[tuple[float, float]], *, height: int = 160) -> None:
+        """Draw how bytes change over nanoseconds, as steps, with the peak and the length written at its edges."""
+        until, peak = points[-1][0] or 1.0, max(size for _, size in points) or 1.0
+        bottom = self.height + 10 + height
+        path = [f"M{_LEFT} {bottom - height * points[0][1] / peak:.1f}"]
+        for at, size in points[1:]:
+            path.append(f"H{_LEFT + _CHART * at / until:.1f}V{bottom - height * size / peak:.1f}")
+        self.parts.append(f'<path d="{"".join(path)}" fill="none" stroke="{_COLOURS["compute"]}" stroke-width="1.2"/>')
+        self.parts.append(f'<path d="M{_LEFT} {bottom - height}V{bottom}H{_LEFT + _CHART}" fill="none" stroke="#444"/>')
+        self.text(_LEFT - 8, bottom - height + 10, bytes_text(peak), anchor="end")
+        self.text(_LEFT - 8, bottom, "0", anchor="end")
+        self.text(_LEFT + _CHART, bottom + 16, time_text(until), anchor="end")
+        self.height = bottom + 24
+
+    def finished(self) -> str:
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{self.height + 16}" '
+        head += f'viewBox="0 0 {_WIDTH} {self.height + 16}" font-family="system-ui, sans-serif" fill="#222">'
+        return "\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *self.parts, "</svg>", ""])
+
+
+def profile_plot(name: str, analysis: JsonObject, timeline: Sequence[tuple[float, float]]) -> str:
+    """Return a plot of a profile.
+
+    Args:
+        name: The target.
+        analysis: What `bottleneck.analyse` returned.
+        timeline: Nanoseconds since a call began, and bytes held; empty where nothing was allocated.
+    """
+    drawing = _Drawing()
+    drawing.heading(f"{name}: {time_text(analysis['call']['ns'])} a call, bound by {analysis['bottleneck']}")
+    shares = sorted(analysis["shares"].items(), key=lambda each: -each[1])
+    drawing.bars([(kind, share, _COLOURS[kind], percent(share)) for kind, share in shares if share >= _LEAST_SHARE])
+    drawing.heading("Operations, as part of a call")
+    drawing.bars(
+        [
+            (label_of(row), row["share"], _COLOURS[row["bound"]], f"{percent(row['share'])} {row['bound']}")
+            for row in analysis["operations"][:_MOST_BARS]
+        ]
+    )
+    if len(timeline) > 1:
+        drawing.heading("Memory held during a call, above what there was before")
+        drawing.steps(timeline)
+    return drawing.finished()
+
+
+def memory_plot(
+    title: str, timelines: Sequence[tuple[str, Sequence[tuple[float, float]]]], bars: Sequence[tuple[str, int]] = ()
+) -> str:
+    """Return a plot of memory.
+
+    Args:
+        title: What stands above it.
+        timelines: Each with a heading: nanoseconds (or numbers of steps) and bytes held.
+        bars: What held how many bytes, such as parameters and activations.
+    """
+    drawing = _Drawing()
+    drawing.heading(title)
+    total = sum(size for _, size in bars) or 1
+    drawing.bars([(what, size / total, _COLOURS["compute"], bytes_text(size)) for what, size in bars])
+    for heading, points in timelines:
+        drawing.heading(heading)
+        if len(points) > 1:
+            drawing.steps(points)
+    return drawing.finished()
+
+
+def label_of(row: JsonObject) -> str:
+    """Return an operation in words: its name, the line that asked for it or else the module, and the pass."""
+    where = f"{row['file']}:{row['line']}" if row.get("file") else row.get("module") or ""
+    backward = " backward" if row["phase"] == "backward" and not row["name"].endswith("_backward") else ""
+    return f"{row['name'].removeprefix('aten::')}{backward} {where}".rstrip()
+
+
+def percent(share: float) -> str:
+    """Return a share of 1 in words, such as `37 %`; a small one with a digit more."""
+    digits = 0 if share >= _TENTH or not share else 1
+    return f"{100 * share:.{digits}f} %"
+
+
+def time_text(ns: float) -> str:
+    """Return nanoseconds in the unit that suits them."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def bytes_text(size: float) -> str:
+    """Return bytes in the unit that suits them."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size:.0f} B"

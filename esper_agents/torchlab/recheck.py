@@ -1,0 +1,117 @@
+"""Whether a kept report holds: what it concludes is worked out anew from its measurements, and its files compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.report import Report
+
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """A report that holds.
+
+    Attributes:
+        kind: What was measured.
+        started_at: When.
+        says: What it concludes, in words.
+        artifacts: Files beside it that are what they were.
+        absent: Files that it names and that do not lie beside it.
+    """
+
+    kind: str
+    started_at: str
+    says: str
+    artifacts: tuple[str, ...]
+    absent: tuple[str, ...]
+
+    def described(self) -> JsonObject:
+        """Return it as JSON has it."""
+        return {
+            "kind": self.kind,
+            "started_at": self.started_at,
+            "says": self.says,
+            "artifacts": list(self.artifacts),
+            "absent": list(self.absent),
+        }
+
+
+def recheck(report: Report, folder: Path) -> Rechecked:
+    """Work out anew what a report concludes, and look at the files beside it.
+
+    Args:
+        report: The report.
+        folder: Where it lies.
+
+    Raises:
+        IntegrityError: It concludes something else than its measurements say, or a file is not what it was.
+    """
+    try:
+        says = _says(report)
+        started_at = str(report.body["started_at"])
+        files = [*report.body["artifacts"], *([report.body["captured"]] if "captured" in report.body else [])]
+        listed = [(str(each["name"]), str(each["sha256"])) for each in files]
+    except _DAMAGE as error:
+        raise IntegrityError("the report lacks what it concludes from", remedy="measure again") from error
+    artifacts, absent = [], []
+    for name, sha256 in listed:
+        file = folder / name
+        # A name that leads elsewhere is none that we gave.
+        if "/" in name or not file.is_file():
+            absent.append(name)
+            continue
+        with file.open("rb") as opened:
+            if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
+                raise IntegrityError(f"{name!r} is not the file that the report names", remedy="measure again")
+        artifacts.append(name)
+    return Rechecked(report.kind, started_at, says, tuple(artifacts), tuple(absent))
+
+
+def _says(report: Report) -> str:
+    match report.kind:
+        case "compare":
+            from esper_agents.torchlab.compare.compare import recheck as judged
+
+            verdict = judged(report)
+            return f"{verdict['outcome']}: {'; '.join(verdict['because'])}"
+        case "explain":
+            from esper_agents.torchlab.explain import explained
+
+            return str(_same(report, explained(report.result))["headline"])
+        case "export":
+            from esper_agents.torchlab.export import explained as explained_export
+
+            return str(_same(report, explained_export(report.result))["headline"])
+        case "nan":
+            from esper_agents.torchlab.nan import explained as explained_nan
+
+            return str(_same(report, explained_nan(report.result))["headline"])
+        case "profile":
+            from esper_agents.torchlab.profile import profiled
+
+            return str(_same(report, profiled(report.body))["headline"])
+        case _:
+            raise IntegrityError(f"nothing is concluded in a report of kind {report.kind!r}", remedy="measure again")
+
+
+def _same(report: Report, again: JsonObject) -> JsonObject:
+    stated: Any = report.result
+    again = json.loads(json.dumps(again))
+    if stated != again:
+        different = sorted(name for name in {*stated, *again} if stated.get(name) != again.get(name))
+        raise IntegrityError(
+            f"what the report concludes is not what its measurements say: {', '.join(different)}",
+            remedy="measure again",
+        )
+    return again

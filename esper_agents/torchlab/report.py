@@ -1,0 +1,102 @@
+"""A result as data: everything that was measured, in one JSON document that says how to come by it again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.errors import IntegrityError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from esper_agents.domain.codec import JsonObject
+
+SCHEMA = "https://esper-agents.dev/torchlab/report/1"
+_KINDS = frozenset({"compare", "profile", "explain", "export", "memory", "nan"})
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A file that a measurement left behind.
+
+    Attributes:
+        path: Where it lies now.
+        media_type: Such as `application/json`.
+    """
+
+    path: Path
+    media_type: str
+
+    def described(self) -> JsonObject:
+        """Return its name, digest and size."""
+        with self.path.open("rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        return {
+            "name": self.path.name,
+            "sha256": digest,
+            "size_bytes": self.path.stat().st_size,
+            "media_type": self.media_type,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One result.
+
+    Attributes:
+        kind: `compare`, `profile`, `explain`, `export`, `memory` or `nan`.
+        body: The whole document; `result` in it is what was found out.
+        made: The files that were left behind.
+    """
+
+    kind: str
+    body: JsonObject
+    made: tuple[Made, ...] = ()
+
+    @property
+    def result(self) -> JsonObject:
+        """What was found out."""
+        result: JsonObject = self.body["result"]
+        return result
+
+    def text(self) -> str:
+        """Return the document as JSON text, the same for the same body."""
+        return json.dumps(self.body, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read(path: Path) -> Report:
+    """Return a report from a file.
+
+    Raises:
+        UsageError: The file cannot be read.
+        IntegrityError: It is no report.
+    """
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be read", remedy="name a report.json of a measurement") from error
+    except (ValueError, RecursionError) as error:
+        raise IntegrityError(f"{str(path)!r} is no JSON", remedy="name a report.json of a measurement") from error
+    if not isinstance(body, dict) or body.get("schema") != SCHEMA or body.get("kind") not in _KINDS:
+        raise IntegrityError(f"{str(path)!r} is no report of a measurement", remedy=f"its schema must be {SCHEMA}")
+    return Report(str(body["kind"]), body)
+
+
+def now() -> str:
+    """Return the time as reports write it: `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rounded(number: float, digits: int = 6) -> Any:
+    """Return a number to so many significant digits, or `nan`, `inf`, `-inf` as text: JSON has none of them.
+
+    Rounding also takes away the last bits, in which two machines' logarithms differ.
+    """
+    if not math.isfinite(number):
+        return str(number)
+    return float(f"{number:.{digits}g}")

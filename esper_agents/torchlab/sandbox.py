@@ -1,0 +1,245 @@
+"""Decides what holds user code on this machine, and what it may see."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.torchlab import bubblewrap
+from esper_agents.torchlab.interpreter import Interpreter, interpreter
+from esper_agents.torchlab.worker import landlock, seccomp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.codec import JsonObject
+
+__all__ = ["Choice", "Interpreter", "Sandbox", "View", "choose", "command", "environment", "grants", "interpreter"]
+
+_TRIAL_S = 60
+# Makes PID and mount namespaces, and comes back out of the first, as the parent does for each worker.
+_WALLS = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+home = os.open("/proc/self/ns/pid", os.O_RDONLY)
+print("held" if libc.unshare(0x20020000) == 0 and libc.setns(home, 0x20000000) == 0 else "")
+"""
+_DEVICES = ("nvidia*", "dri", "kfd", "dxg")
+_PASSED_ON = re.compile(
+    r"PATH|LANG|LANGUAGE|LC_\w+|TZ|CC|CXX|CUDA_HOME|CUDA_PATH|CONDA_PREFIX|LD_LIBRARY_PATH|LD_PRELOAD|GLIBC_TUNABLES|"
+    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|ATEN|DNNL|ONEDNN|MALLOC|CUDA|CUBLAS|CUDNN|NVIDIA|HIP|ROCR|HSA|NCCL|GLOO|"
+    r"TORCH|TORCHDYNAMO|TORCHINDUCTOR|PYTORCH|TRITON)_\w+"
+)
+# Secrets, whatever they start with, and folders that are not there inside.
+_KEPT_BACK = re.compile(
+    r".*(TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY|APIKEY)|TORCH_HOME|TORCH_TRACE|TORCH_LOGS_OUT|.*_CACHE_(DIR|PATH)|"
+    r"TORCH_COMPILE_DEBUG_DIR|CUDA_MPS_\w+",
+    re.IGNORECASE,
+)
+
+
+class Sandbox(StrEnum):
+    """What holds user code."""
+
+    BUBBLEWRAP = "bubblewrap"
+    LANDLOCK = "landlock"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What user code may see, and the one place that it may write.
+
+    Attributes:
+        interpreter: What runs it.
+        roots: Folders of the project, read only.
+        worker_folder: Our own code that runs there, read only.
+        scratch: The folder that can be written.
+        hidden: Files and folders that stay out of sight even inside the others, such as signing keys.
+    """
+
+    interpreter: Interpreter
+    roots: tuple[Path, ...]
+    worker_folder: Path
+    scratch: Path
+    hidden: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What holds user code, and why nothing stronger does.
+
+    Attributes:
+        sandbox: What was tried here and holds.
+        landlock: The kernel's version of Landlock; 0 for none. It holds each worker, also inside bubblewrap.
+        can_wall: Inside bubblewrap, each worker can have namespaces of its own.
+        why_not: What is stronger and does not run here, each with why.
+    """
+
+    sandbox: Sandbox
+    landlock: int = 0
+    can_wall: bool = False
+    why_not: tuple[str, ...] = ()
+
+    @property
+    def has_own_network(self) -> bool:
+        """Whether there is a network namespace with nothing in it."""
+        return self.sandbox is Sandbox.BUBBLEWRAP
+
+    def described(self) -> JsonObject:
+        """Return it as reports hold it."""
+        return {
+            "sandbox": self.sandbox.value,
+            "landlock": self.landlock,
+            "walls": self.can_wall,
+            "why_not": list(self.why_not),
+        }
+
+
+def choose(view: View, *, is_waived: bool) -> Choice:
+    """Try what can hold user code on this machine, the strongest first.
+
+    Args:
+        view: What it may see; bubblewrap is tried with exactly this.
+        is_waived: A person said `--no-sandbox`. Nothing that is under review may say so.
+
+    Raises:
+        EvidenceError: Nothing holds here, and nobody waived it.
+        UsageError: What is to be seen is not there, or cannot be shown without what is to be hidden.
+    """
+    _refuse_what_cannot_be_shown(view)
+    if is_waived:
+        return Choice(Sandbox.NONE, why_not=("a person said --no-sandbox",))
+    abi = landlock.version()
+    problem = ""
+    for can_wall in (True, False):
+        problem = _try_bubblewrap(view, can_wall=can_wall)
+        if not problem:
+            return Choice(Sandbox.BUBBLEWRAP, abi, can_wall)
+    if abi and seccomp.is_supported():
+        return Choice(Sandbox.LANDLOCK, abi, why_not=(f"bubblewrap: {problem}",))
+    lacking = "this kernel has no Landlock" if not abi else "this machine has no system call filter"
+    raise EvidenceError(
+        f"no sandbox holds here (bubblewrap: {problem}; {lacking})",
+        remedy="install bubblewrap, or say --no-sandbox if you trust the code",
+    )
+
+
+def _refuse_what_cannot_be_shown(view: View) -> None:
+    for root in view.roots:
+        if not root.is_dir():
+            raise UsageError(f"there is no folder {str(root)!r}", remedy="name the folder that the code is in")
+        if root == Path(root.anchor):
+            raise UsageError("the project is the root of the file system", remedy="move it into a folder of its own")
+        if root in view.hidden:
+            raise UsageError(
+                f"the project {str(root)!r} is where esper-agents keeps its keys", remedy="set ESPER_HOME elsewhere"
+            )
+
+
+def _try_bubblewrap(view: View, *, can_wall: bool) -> str:
+    """Return why bubblewrap cannot run here; nothing if it can."""
+    program = bubblewrap.find()
+    if program is None:
+        return "it is not installed"
+    argv = ["-I", "-S", "-c", _WALLS if can_wall else "print('held')"]
+    trial = bubblewrap.command(program, _arrangement(view, can_wall=can_wall), argv)
+    try:
+        done = subprocess.run(
+            trial,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_TRIAL_S,
+            check=False,
+            env=environment(view.scratch),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it does not run: {error}"
+    if done.returncode == 0 and done.stdout.strip() == b"held":
+        return ""
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return said[-1][:300] if said else f"it exited with {done.returncode}"
+
+
+def command(choice: Choice, view: View, argv: Sequence[str]) -> list[str]:
+    """Return the command line that runs the interpreter with these arguments.
+
+    Run it with `env=environment(view.scratch)` and `pass_fds`: open descriptors stay open. Start it from a thread that
+    lives as long as it shall: bubblewrap ends with the thread that started it.
+
+    Args:
+        choice: What holds it.
+        view: What it may see.
+        argv: The interpreter's arguments.
+    """
+    match choice.sandbox:
+        case Sandbox.BUBBLEWRAP:
+            return bubblewrap.command(bubblewrap.find() or "bwrap", _arrangement(view, can_wall=choice.can_wall), argv)
+        case Sandbox.LANDLOCK | Sandbox.NONE:
+            return [view.interpreter.executable, *argv]
+
+
+def grants(view: View) -> JsonObject:
+    """Return what each worker is granted by Landlock: arguments of the worker's `confine`, but for its scratch."""
+    covered = [*_hidden(view), view.scratch]
+    readable: list[str] = []
+    listable: list[str] = []
+    for place in (*view.roots, *view.interpreter.places, view.worker_folder):
+        _grant(place, covered, readable, listable)
+    if gadgets := devices():
+        # Their drivers look for them there.
+        readable.append("/sys")
+    return {"readable": readable, "listable": listable, "devices": gadgets}
+
+
+def _grant(place: Path, covered: Sequence[Path], readable: list[str], listable: list[str]) -> None:
+    """Grant a place without what is covered in it: Landlock has no word for "but not"."""
+    if place in covered:
+        return
+    if not any(place in each.parents for each in covered):
+        readable.append(str(place))
+        return
+    listable.append(str(place))
+    # What is a link grants nothing by itself: it counts where it leads to.
+    for entry in sorted(each for each in place.iterdir() if not each.is_symlink()):
+        _grant(entry, covered, readable, listable)
+
+
+def devices() -> list[str]:
+    """Return the device files of the graphics processors that are here."""
+    return sorted(str(each) for pattern in _DEVICES for each in Path("/dev").glob(pattern))
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """Return the environment of user code: what its libraries read, no secrets, and its home in the scratch folder."""
+    kept = {
+        name: text for name, text in os.environ.items() if _PASSED_ON.fullmatch(name) and not _KEPT_BACK.match(name)
+    }
+    place = str(scratch)
+    return kept | {"HOME": place, "TMPDIR": place, "USER": "worker", "LOGNAME": "worker", "PYTHONNOUSERSITE": "1"}
+
+
+def _hidden(view: View) -> list[Path]:
+    """Return what is to be covered; in a project that is somebody's home, their settings and keys too."""
+    covered = [each for hidden in view.hidden for each in dict.fromkeys((hidden.absolute(), hidden.resolve()))]
+    home = Path.home().resolve()
+    if any(root == home or root in home.parents for root in view.roots):
+        covered += [each for each in sorted(home.iterdir()) if each.name.startswith(".") and not each.is_symlink()]
+    return covered
+
+
+def _arrangement(view: View, *, can_wall: bool) -> bubblewrap.Arrangement:
+    return bubblewrap.Arrangement(
+        python=view.interpreter.executable,
+        readable=(*view.interpreter.places, *view.roots, view.worker_folder),
+        scratch=view.scratch,
+        hidden=tuple(_hidden(view)),
+        devices=tuple(map(Path, devices())),
+        can_wall=can_wall,
+    )

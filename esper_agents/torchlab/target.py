@@ -1,0 +1,46 @@
+"""What a person asks to have measured: a name, its inputs and how to run it. Only text; workers find the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+
+# Told what is being done, and which fraction of the whole is behind it.
+Tell: TypeAlias = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpec:
+    """One target.
+
+    Attributes:
+        name: `file.py:function` or `package.module:Class.method`.
+        inputs: Inputs as on the command line, such as `randn(32,128)`.
+        inputs_from: `FILE:FUNCTION` that returns the inputs instead.
+        device: Where modules and inputs are moved, such as `cpu` or `cuda:0`.
+        seed: What every generator is seeded with before the target is built.
+        captured: A file of recorded calls, where workers can read it, whose inputs replace all others; empty
+            while they are being recorded.
+    """
+
+    name: str
+    inputs: tuple[str, ...] = ()
+    inputs_from: str | None = None
+    device: str = "cpu"
+    seed: int = 0
+    captured: str | None = None
+
+    def request(self) -> JsonObject:
+        """Return it as a worker takes it."""
+        return {
+            "name": self.name,
+            "texts": list(self.inputs),
+            "inputs_from": self.inputs_from,
+            "seed": self.seed,
+            "device": self.device,
+            "captured": self.captured,
+        }

@@ -1,0 +1,155 @@
+"""A forked worker: confines itself, then does what the lab asks until the lab hangs up."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import re
+import socket
+import traceback
+from pathlib import Path
+from typing import Any
+
+from . import confine
+from .channel import CHANNEL_LOST, Channel, ChannelError
+from .inputs import TargetError
+from .target import Target, load, own_file
+
+_MOST_TEXT = 4_000
+# What user code prints goes into a file; so do traces.
+_MOST_FILE_BYTES = 4 << 30
+_OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|out of memory|CUDA out of memory", re.IGNORECASE)
+_JOB = re.compile(r"[a-z][a-z_]*")
+
+
+def live(message: dict[str, Any], files: list[int]) -> None:
+    """Be a worker, and never return.
+
+    Args:
+        message: What the lab wants of it: `root`, `scratch`, `cache`, `grants`, `confined`,
+            `walled`, `memory_bytes`, `cpu`, `threads`, `padding`.
+        files: The worker's socket, and the file that takes what user code prints.
+    """
+    code = 70
+    try:
+        os.setsid()
+        end, said = files
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        for each in (null, said):
+            os.close(each)
+        channel = Channel(socket.socket(fileno=end))
+        worker = _Worker(channel, message)
+        try:
+            held = worker.prepare()
+        except OSError as error:
+            channel.send({"refused": str(error)})
+        else:
+            worker.serve(held)
+    except EOFError:
+        code = 0  # the lab hung up
+    except OSError:
+        code = CHANNEL_LOST
+    finally:
+        # No handlers of the user's, no flushing of what the parent had buffered.
+        os._exit(code)
+
+
+class _Worker:
+    def __init__(self, channel: Channel, message: dict[str, Any]) -> None:
+        self._channel = channel
+        self._message = message
+        self._target: Target | None = None
+        # Processes forked from one parent share its memory layout; a random shift makes them differ as strangers do.
+        self._padding = bytearray(int(message.get("padding", 0)))
+
+    def prepare(self) -> dict[str, Any]:
+        """Confine this process; return what held.
+
+        Raises:
+            OSError: The kernel refused.
+        """
+        import torch
+
+        if self._message.get("cpu") is not None:
+            os.sched_setaffinity(0, {int(self._message["cpu"])})
+        torch.set_num_threads(int(self._message["threads"]))
+        place = self._message["scratch"]
+        os.chdir(place)
+        # The processes of one arm share it; by its name it lies in the scratch folder, so no arm knows which it is.
+        cache = f"{place}/compiled"
+        Path(cache).symlink_to(self._message["cache"])
+        os.environ.update(HOME=place, TMPDIR=place, TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=cache)
+        grants = {name: tuple(places) for name, places in self._message["grants"].items()}
+        held: dict[str, Any] = confine.confine(
+            confine.Grants(**grants),
+            confine.Limits(self._message["memory_bytes"], _MOST_FILE_BYTES),
+            use_landlock=self._message["confined"],
+            use_seccomp=self._message["confined"],
+            has_own_network=self._message["walled"],
+            is_walled=self._message["walled"],
+        )
+        gc.freeze()
+        return held
+
+    def serve(self, held: dict[str, Any]) -> None:
+        """Answer until the lab hangs up.
+
+        Raises:
+            EOFError: It did.
+        """
+        self._channel.send({"ready": held})
+        while True:
+            request, files = self._channel.receive()
+            self._answer(request, files)
+
+    def _answer(self, request: dict[str, Any], files: list[int]) -> None:
+        try:
+            result, made = self._do(request, files)
+        except SystemExit as error:
+            self._channel.send({"raised": self._describe(error)})
+        except BaseException as error:  # noqa: BLE001 - whatever user code throws is an outcome with a name
+            self._channel.send({"raised": self._describe(error)})
+        else:
+            self._channel.send({"result": result}, made)
+            for each in made:
+                os.close(each)
+        finally:
+            for each in files:
+                os.close(each)
+
+    def _do(self, request: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        job = request["do"]
+        if job == "load":
+            self._target = load(self._message["root"], **request["target"])
+            return _summary(self._target), ()
+        if not _JOB.fullmatch(job):
+            raise ChannelError(job)
+        module = importlib.import_module(f".jobs.{job}", __package__)
+        options = {**request["request"], "scratch": self._message["scratch"], "files": files}
+        result = module.run(self._target, options, self._tell)
+        return result if isinstance(result, tuple) else (result, ())
+
+    def _tell(self, what: str, fraction: float) -> None:
+        self._channel.send({"tell": what, "fraction": round(float(fraction), 4)})
+
+    def _describe(self, error: BaseException) -> dict[str, Any]:
+        described: dict[str, Any] = {"type": type(error).__name__, "message": str(error)[:_MOST_TEXT]}
+        if isinstance(error, TargetError):
+            described.update(problem=error.problem, remedy=error.remedy)
+        if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(described["message"]):
+            described["memory"] = True
+        frames = [
+            {"file": own, "line": frame.lineno, "function": frame.name}
+            for frame in traceback.extract_tb(error.__traceback__)
+            if (own := own_file(self._message["root"], frame.filename)) is not None
+        ]
+        described["frames"] = frames[-20:]
+        return described
+
+
+def _summary(target: Target) -> dict[str, Any]:
+    return {"name": target.name, "kind": target.kind, "file": target.file, "line": target.line, "device": target.device}

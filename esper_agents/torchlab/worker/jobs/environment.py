@@ -1,0 +1,18 @@
+"""Says what measures here: Python, torch, its devices and its settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..fingerprint import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..target import Target
+
+
+def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+    """Describe this process; see `fingerprint.describe`. Needs no target."""
+    del target, request, tell
+    return describe()

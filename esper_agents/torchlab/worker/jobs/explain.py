@@ -1,0 +1,100 @@
+"""Finds out what dynamo does with a target: where it breaks the graph and why, and what makes it compile again.
+
+None of it takes inductor: several calls under the defaults with a backend that counts and traces autograd ahead of
+time, and one call that must be a single graph.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..compile_study import Study, message
+from ..compile_told import breaks_told, limits_told, recompiles_told
+from ..dynamo import warm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..target import Target
+
+__all__ = ["run", "warm"]
+
+_MOST_GRAPHS = 100
+
+
+def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+    """Diagnose what `torch.compile` does with a target.
+
+    Args:
+        target: What is compiled.
+        request: `train` (bool): run backward, too. `seed` (int): of the first inputs.
+        tell: Told before each run.
+
+    Returns:
+        `status` (`clean`, `breaks`, `breaks-by-default`, `fails-fullgraph`, `skipped` or `fails`), `explain` (as
+        `torch._dynamo.explain` counts), `fullgraph`, `autograd`, `failure`, `calls`, `settles`, `breaks`, `recompiles`,
+        `limits`, `graphs` (of the first call), `compiled_by_user`, `cost` and `missing`.
+
+    Raises:
+        Exception: Whatever the target raises on its first inputs without compilation.
+    """
+    try:
+        torch.compile(lambda: None, backend="eager")
+    except (ImportError, RuntimeError) as error:
+        return {"missing": [{"what": "torch.compile", "why": message(error)}]}
+    study = Study(target, train=bool(request.get("train")), seed=int(request.get("seed", 0)))
+    begun_ns, begun_cpu_ns = time.monotonic_ns(), time.process_time_ns()
+    tell("compiling over several calls", 0.0)
+    study.several_calls()
+    if study.failure is None:
+        tell("compiling as one graph", 0.7)
+        study.whole()
+    cost = {"wall_ns": time.monotonic_ns() - begun_ns, "cpu_ns": time.process_time_ns() - begun_cpu_ns}
+    return {"status": _status(study), **_described(target, study), "cost": cost}
+
+
+def _status(study: Study) -> str:
+    """Return what is true of the target; the first that holds.
+
+    `explain` alone would call a function clean that ends in a break: it counts graphs, and there is none behind it.
+    """
+    if study.failure is not None or study.autograd["outcome"] == "fails":
+        return "fails"
+    if not any(each.graphs for each in study.calls):
+        return "skipped"
+    has_breaks = bool(study.heard.breaks or study.under_autograd)
+    if study.fullgraph["outcome"] == "passes":
+        return "breaks-by-default" if has_breaks else "clean"
+    is_late = bool(study.heard.breaks) and not study.calls[0].breaks
+    return "breaks" if len(study.calls[0].graphs) > 1 or is_late else "fails-fullgraph"
+
+
+def _described(target: Target, study: Study) -> dict[str, Any]:
+    first = study.calls[0].graphs
+    calls = [each.breaks for each in study.calls]
+    described: dict[str, Any] = {
+        "explain": {
+            "graph_count": len(first),
+            "graph_break_count": len(first) - 1,
+            "op_count": sum(each.functions for each in first),
+        },
+        "calls": [each.described() for each in study.calls],
+        "settles": study.settles,
+        "breaks": breaks_told(target, study.heard.breaks, calls) + breaks_told(target, study.under_autograd, []),
+        "recompiles": recompiles_told(target, study.heard, [each.recompiles for each in study.calls]),
+        "limits": limits_told(target, study.heard),
+        "graphs": [each.described(target) for each in first[:_MOST_GRAPHS]],
+        "missing": study.missing,
+    }
+    if len(first) > _MOST_GRAPHS:
+        described["graphs_left_out"] = len(first) - _MOST_GRAPHS
+    optional = {
+        "fullgraph": study.fullgraph,
+        "autograd": study.autograd,
+        "failure": study.failure,
+        "compiled_by_user": study.by_user,
+    }
+    return described | {name: each for name, each in optional.items() if each}

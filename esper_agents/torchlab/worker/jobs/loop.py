@@ -1,0 +1,41 @@
+"""Calls a target over and over for a while, so that tools outside can look at the process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ..profile_call import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..target import Target
+
+_BATCH = 64
+_LOOK_NS = 20_000_000
+
+
+def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+    """Call a target until those outside have seen enough, or the time is up.
+
+    Args:
+        target: What is called.
+        request: `train`, `seed`; `seconds` at most; `until`, the name of the file in `scratch` that says enough.
+        tell: Told once when the calls begin.
+
+    Returns:
+        `calls` that were made.
+    """
+    runner = Runner(target, train=bool(request["train"]), seed=int(request["seed"]))
+    call_ns = runner.warm()["call_ns"]
+    tell("looping", 0.0)
+    enough, calls = Path(request["scratch"], request["until"]), 0
+    until = monotonic() + float(request["seconds"])
+    batch = max(1, min(_BATCH, _LOOK_NS // max(call_ns, 1)))
+    while monotonic() < until and not enough.exists():
+        for inputs in runner.batch(batch):
+            runner(inputs)
+        calls += batch
+    return {"calls": calls}

@@ -1,0 +1,81 @@
+"""Runs a target and says what it allocates: the peak and what it consists of, its course, and whether it leaks."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from ..memory_blocks import CATEGORIES, described, timeline
+from ..memory_cuda import Allocator
+from ..memory_leaks import look
+from ..memory_run import measure, ran_out
+from ..memory_step import Stepper
+from ..target import Target
+
+_WANTED = re.compile(r"tried to allocate ([\d.]+) ?(bytes|[KMGT]iB)")
+_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+    """Measure the memory of a target.
+
+    Args:
+        target: What is run.
+        request: `train`: whether to go backward and update; `optimizer`: `sgd`, `adam`, `adamw` or `none`; `steps`: how
+            many steps to look for a leak in, 0 for none; `seed`: for the inputs; `scratch`: a folder for artifacts.
+        tell: Told how far it is.
+
+    Returns:
+        `peak`: the peak over two steps as in `memory_blocks.described`, with its `timeline`; `leak` as in
+        `memory_leaks.look`; `out_of_memory` where it ran out; `allocator` on CUDA; `missing`.
+    """
+    train, seed, steps = bool(request.get("train")), int(request.get("seed", 0)), int(request.get("steps", 8))
+    stepper = Stepper(target, train=train, optimizer=request.get("optimizer") or "adamw")
+    result: dict[str, Any] = {"device": target.device, "categories": list(CATEGORIES), "missing": [], "artifacts": []}
+    is_cuda = torch.device(target.device).type == "cuda"
+    tell("running two steps under the profiler", 0.05)
+    with Allocator(target.device, request["scratch"]) if is_cuda else nullcontext() as allocator:
+        measured = measure(target, stepper, 2 if stepper.does_more_than_once else 1, seed)
+    if allocator is not None:
+        result["allocator"] = allocator.statistics()
+        result["artifacts"] += allocator.artifacts
+    result["peak"] = {**described(measured.trace), "timeline": timeline(measured.trace)}
+    result["trains"] = any(each.name == "backward" for each in measured.trace.phases)
+    result["optimizer"] = type(stepper.optimizer).__name__ if stepper.optimizer is not None else None
+    if not measured.is_placed:
+        why = "the target is compiled, and what would find them would be compiled with it"
+        result["missing"].append({"what": "lines and modules of the peak", "why": why})
+    if stepper.why_not:
+        result["missing"].append({"what": "backward", "why": stepper.why_not})
+    if measured.error is not None:
+        last = measured.trace.phases[-1] if measured.trace.phases else None
+        where = (last.name, last.step) if last else ("forward", 1)
+        result["out_of_memory"] = _out_of_memory(target, measured.error, *where)
+        result["missing"].append({"what": "leak", "why": "memory ran out before there were steps to compare"})
+    elif steps:
+        try:
+            result["leak"] = look(target, stepper, steps, seed, tell)
+        except (MemoryError, RuntimeError) as error:
+            if not ran_out(error):
+                raise
+            result["out_of_memory"] = _out_of_memory(target, error, "later", 3)
+            result["missing"].append({"what": "leak", "why": "memory ran out while steps were compared"})
+    return result
+
+
+def _out_of_memory(target: Target, error: BaseException, phase: str, step: int) -> dict[str, Any]:
+    message = (str(error) or type(error).__name__).splitlines()[0][:300]
+    about: dict[str, Any] = {"phase": phase, "step": step, "message": message}
+    wanted = _WANTED.search(message)
+    if wanted:
+        about["wanted_bytes"] = int(float(wanted[1]) * _UNITS[wanted[2]])
+    for frame in traceback.extract_tb(error.__traceback__):
+        own = target.in_project(frame.filename)
+        if own is not None:
+            about.update(file=own, line=frame.lineno)
+    return about

@@ -1,0 +1,42 @@
+"""Says what a target would allocate, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..memory_blocks import described
+from ..memory_estimate import estimate
+from ..memory_step import Stepper
+from ..target import Target, load
+
+
+def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+    """Estimate the memory of a target.
+
+    Args:
+        target: None, so that it can be loaded here without the memory that it takes; a loaded one does as well.
+        request: `root`: the project, and `target`: what `target.load` takes, both where none is loaded; `train`,
+            `optimizer`, `seed` as in the job `memory`; `limit_bytes`: what a single operation's inputs may take;
+            `probe`: whether operations may be run alone for what they allocate inside.
+        tell: Told how far it is.
+
+    Returns:
+        As in `memory_blocks.described`; `assumed`, `left_out` and `built_with_memory_because` as in
+        `memory_estimate.estimate`; `without_gradients_bytes`: the peak of a call without gradients, where it is lower
+        and nothing is trained.
+    """
+    train, optimizer = bool(request.get("train")), request.get("optimizer") or "adamw"
+
+    def make() -> Target:
+        return target or load(request["root"], **request["target"])
+
+    tell("working out two steps without running them", 0.1)
+    trace, about = estimate(make, lambda made: Stepper(made, train=train, optimizer=optimizer), request)
+    result = {**described(trace), **about, "trains": any(each.name == "backward" for each in trace.phases)}
+    if not result["trains"] and result["split_bytes"]["parameters"]:
+        tell("working out a call without gradients", 0.6)
+        bare, _ = estimate(make, lambda made: Stepper(made, train=False, has_gradients=False), request)
+        if bare.peak()[1] < trace.peak()[1]:
+            result["without_gradients_bytes"] = bare.base_bytes + bare.peak()[1]
+    return result

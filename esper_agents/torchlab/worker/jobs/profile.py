@@ -1,0 +1,170 @@
+"""Finds out where the time of a target goes, against what this machine can do at best."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from ..ceilings import Sampler
+from ..inputs import TargetError
+from ..profile_call import Runner
+from ..profile_events import Event, Recorded, memory_of, operations_by_name, record, summary
+from ..profile_operations import Attributed, attributed, dtypes_of, empty_ns, rows_of
+from ..profile_python import python_functions
+from ..profile_rounds import rounds
+from ..profile_stacks import stacks
+from ..profile_waits import waits
+
+if TYPE_CHECKING:
+    from ..target import Target
+
+_Tell = Callable[[str, float], None]
+
+_T = TypeVar("_T")
+_MOST_EVENTS = 12_000
+_MOST_PYTHON_CALLS = 12_000
+_MOST_STACK_CALLS = 400_000
+_MOST_CALLS = 200
+_ALONE = 1.2
+
+
+def run(target: Target, request: dict[str, Any], tell: _Tell) -> dict[str, Any]:
+    """Profile a target.
+
+    Args:
+        target: What is profiled.
+        request: `train` (also backward), `seed`, `seconds` (how long to measure where one call is short), `scratch`.
+        tell: Told how far it is.
+
+    Returns:
+        Only what was measured; what follows from it is worked out elsewhere. `rounds` and `ceilings` without any
+        profiler, `profiled` calls without attribution, `operations` by line and module, `python` by cProfile,
+        `stacks` by torch, `waits`, `memory`, `missing`, `artifacts`.
+    """
+    runner = Runner(target, train=bool(request["train"]), seed=int(request["seed"]))
+    budget_ns = int(float(request["seconds"]) * 1e9)
+    tell("warming up", 0.0)
+    warm = runner.warm()
+    missing: list[dict[str, str]] = warm.pop("missing")
+    waiting = _tried("places where the host would wait", lambda: waits(runner, *runner.fresh()), missing)
+    tell("looking at operations", 0.1)
+    first = _profiled(runner, 1)
+    shape = summary([first])
+    known = _attributed(runner, missing, is_compiled=shape["is_compiled"])
+    calls = _affordable(max(shape["calls"][0]["events"], 1), _MOST_EVENTS, warm["call_ns"], budget_ns // 8)
+    is_long = warm["call_ns"] > budget_ns // 4
+    profiled = [first] if is_long else [_profiled(runner, calls)]
+    sampler = Sampler(dtypes_of(known) if known else (), target.device)
+    timed = rounds(
+        runner,
+        sampler,
+        call_ns=warm["call_ns"],
+        budget_ns=budget_ns // 2,
+        tell=lambda fraction: tell("timing without a profiler", 0.2 + 0.4 * fraction),
+    )
+    _look_for_threads(timed, missing)
+    tell("profiling operations", 0.6)
+    if not is_long:
+        profiled.append(_profiled(runner, calls))
+    profiled_calls = [call for each in profiled for call in each.calls]
+    tell("profiling Python", 0.75)
+    python = python_functions(runner, runner.batch(_affordable(1, _MOST_CALLS, warm["call_ns"], budget_ns // 8)))
+    artifacts: list[dict[str, str]] = []
+    stacked = _stacked(runner, python, warm["call_ns"], budget_ns // 8, request["scratch"])
+    if stacked is None:
+        why = f"one call makes {python['python_calls']} Python calls, too many to record; cProfile counted them"
+        missing.append({"what": "trace and functions by torch's stacks", "why": why})
+    else:
+        artifacts.append(stacked.pop("artifact"))
+    tell("done", 1.0)
+    return {
+        "kind": target.kind,
+        "train": runner.train,
+        "device": target.device,
+        "threads": torch.get_num_threads(),
+        "is_training_mode": None if target.module is None else target.module.training,
+        "mutates_inputs": runner.mutates_inputs,
+        **warm,
+        "inputs_ns": sorted(runner.inputs_ns),
+        "rounds": timed,
+        "ceilings": sampler.ceilings.described(),
+        "profiled": {**summary(profiled), "empty_ns": empty_ns(runner)},
+        **_operations(known, profiled_calls),
+        "python": python,
+        "stacks": stacked,
+        "waits": waiting or [],
+        "memory": _memory(profiled_calls[-1], request["scratch"], artifacts, missing),
+        "missing": missing + sampler.ceilings.missing,
+        "artifacts": artifacts,
+    }
+
+
+def _affordable(cost: int, most: int, call_ns: int, budget_ns: int) -> int:
+    """Return how many calls cost no more than `most` and take no longer than the budget; at least one."""
+    return max(1, min(most // cost, budget_ns // max(call_ns, 1), _MOST_CALLS))
+
+
+def _look_for_threads(timed: list[dict[str, int]], missing: list[dict[str, str]]) -> None:
+    """Note where other threads of the process do part of the work: neither mode nor stack sees what they do."""
+    process, thread = (sum(each[name] for each in timed) for name in ("process_ns", "thread_ns"))
+    if torch.get_num_threads() == 1 and process > _ALONE * thread:
+        why = (
+            f"they took {process - thread} ns of {process} ns of processor time, and only the calling thread is watched"
+        )
+        missing.append({"what": "operations of other threads", "why": why})
+
+
+def _profiled(runner: Runner, calls: int) -> Recorded:
+    return record(runner, runner.batch(calls), profile_memory=True)
+
+
+def _stacked(
+    runner: Runner, python: dict[str, Any], call_ns: int, budget_ns: int, scratch: str
+) -> dict[str, Any] | None:
+    if python["python_calls"] > _MOST_STACK_CALLS:
+        return None
+    calls = _affordable(max(python["python_calls"], 1), _MOST_PYTHON_CALLS, call_ns, budget_ns)
+    return stacks(runner, runner.batch(calls), python["functions"], scratch)
+
+
+def _attributed(runner: Runner, missing: list[dict[str, str]], *, is_compiled: bool) -> Attributed | None:
+    what = "operations by line and module"
+    if is_compiled:
+        why = "compiled code runs; its kernels belong to no line: profile it uncompiled to see lines, FLOPs and bytes"
+        missing.append({"what": what, "why": why})
+        return None
+    return _tried(what, lambda: attributed(runner, *runner.fresh()), missing)
+
+
+def _tried(what: str, look: Callable[[], _T], missing: list[dict[str, str]]) -> _T | None:
+    """Return what was seen; None where the target runs by itself but not while it is watched in this way."""
+    try:
+        return look()
+    except TargetError:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is not the target's fault, and not a reason to see nothing at all
+        first = (str(error).splitlines() or [""])[0]
+        missing.append({"what": what, "why": f"the target cannot be watched so: {type(error).__name__}: {first}"})
+        return None
+
+
+def _operations(known: Attributed | None, calls: list[Event]) -> dict[str, Any]:
+    if known is not None:
+        return rows_of(known, calls)
+    return {"operations": operations_by_name(calls), "matched_calls": 0}
+
+
+def _memory(
+    call: Event, scratch: str, artifacts: list[dict[str, str]], missing: list[dict[str, str]]
+) -> dict[str, Any] | None:
+    memory = memory_of(call)
+    if memory is None:
+        missing.append({"what": "memory timeline", "why": "the profiled call allocated nothing"})
+        return None
+    Path(scratch, "memory.json").write_text(json.dumps(memory), encoding="utf-8")
+    artifacts.append({"name": "memory.json", "media_type": "application/json"})
+    return {name: memory[name] for name in memory if name != "points"}

@@ -1,0 +1,26 @@
+"""Judges what was observed of two arms; see `referee`. It needs no target, and must be asked of a worker that loaded none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..referee import judge, judge_timed
+from ..target import Target
+
+
+def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+    """Return a judgement, or the checks of one timed call.
+
+    Args:
+        target: None.
+        request: `phase`: `judge` or `timed`, and what these take.
+        tell: Not needed.
+
+    Raises:
+        RuntimeError: The worker has loaded user code.
+    """
+    del tell
+    if target is not None:
+        raise RuntimeError("a referee must not run where user code was loaded")
+    return judge(request) if request["phase"] == "judge" else {"checks": judge_timed(request)}

@@ -1,0 +1,61 @@
+"""What CUDA's caching allocator says about a run: peaks, what it reserves, and its own snapshot."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+_MOST_ENTRIES = 100_000
+_SNAPSHOT = "memory_snapshot.pickle"
+_STATISTICS = {
+    "allocated_peak_bytes": "allocated_bytes.all.peak",
+    "reserved_peak_bytes": "reserved_bytes.all.peak",
+    "reserved_bytes": "reserved_bytes.all.current",
+    "allocated_bytes": "allocated_bytes.all.current",
+    "split_unused_peak_bytes": "inactive_split_bytes.all.peak",
+    "retries": "num_alloc_retries",
+    "failures": "num_ooms",
+}
+
+
+class Allocator:
+    """Records what the allocator of a GPU does while it is entered.
+
+    Attributes:
+        artifacts: The snapshot, for https://pytorch.org/memory_viz, as a job lists its files.
+    """
+
+    def __init__(self, device: str, scratch: str) -> None:
+        """Prepare.
+
+        Args:
+            device: Such as `cuda:0`.
+            scratch: Folder that the snapshot is written to.
+        """
+        self._device = torch.device(device)
+        self._path = os.path.join(scratch, _SNAPSHOT)
+        self.artifacts: list[dict[str, str]] = []
+
+    def __enter__(self) -> Allocator:  # noqa: PYI034 - Python 3.10 has no Self
+        """Begin."""
+        torch.cuda.synchronize(self._device)
+        torch.cuda.reset_peak_memory_stats(self._device)
+        torch.cuda.memory._record_memory_history(max_entries=_MOST_ENTRIES)  # noqa: SLF001 - the documented way
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Write the snapshot and stop recording."""
+        torch.cuda.memory._dump_snapshot(self._path)  # noqa: SLF001 - likewise
+        torch.cuda.memory._record_memory_history(enabled=None)  # noqa: SLF001 - likewise
+        self.artifacts.append({"name": _SNAPSHOT, "media_type": "application/octet-stream"})
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the allocator's counts since it was entered."""
+        known = torch.cuda.memory_stats(self._device)
+        free, total = torch.cuda.mem_get_info(self._device)
+        return {name: known[key] for name, key in _STATISTICS.items() if key in known} | {
+            "device_free_bytes": free,
+            "device_total_bytes": total,
+        }

@@ -1,0 +1,202 @@
+"""Works out what a step allocates without running it: on tensors that have shapes and no numbers."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+
+from .inputs import Inputs
+from .memory_assumptions import assume
+from .memory_blocks import Block, Trace, mark_activations
+from .memory_events import Reading
+from .memory_owners import Owners, by_identity, every_tensor, storages, stronger
+from .memory_places import Whereabouts
+from .memory_run import profiled
+from .memory_scratch import Scratch
+from .memory_step import Stepper
+from .memory_watch import Watch
+from .target import Target
+
+
+class _Mode(FakeTensorMode):
+    """A mode that is not copied along with a fake tensor: under a copy, views are no longer known as such."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Mode:
+        return self
+
+
+class _Estimating(Watch):
+    """Watches fake storages, and allows for what real kernels and the real engine would do otherwise."""
+
+    def __init__(self, whereabouts: Whereabouts, device: str, mode: FakeTensorMode, scratch: Scratch | None) -> None:
+        super().__init__(whereabouts, device)
+        self.owners = Owners(by_identity, device)
+        self.assumed: dict[tuple[str, str], None] = {}
+        self._mode = mode
+        self._scratch = scratch
+        self._inside: list[tuple[Block, int]] = []
+        self._pending: tuple[Block, Block] | None = None
+        self._running: Block | None = None
+
+    def call(self, func: Any, args: Any, kwargs: Any, at: tuple[str, str]) -> Any:
+        self._settle()
+        assumption = assume(func, args, kwargs, self._mode)
+        if assumption is not None:
+            self.assumed[at[0], assumption.what] = None
+            if assumption.is_answer:
+                return assumption.answer
+            args, kwargs = assumption.answer
+        output = func(*args, **kwargs)
+        probed = self._scratch.probe(func, args, kwargs) if self._scratch else None
+        if probed is not None:
+            number, shapes = probed
+            self._running = Block(-1, 0, self.tick(), None, str(func), *at)
+            self.trace.blocks.append(self._running)
+            self._inside.append((self._running, number))
+            output = self._as_real(output, shapes)
+        return output
+
+    def called(self, func: Any, args: Any, output: Any) -> None:
+        if self._running is not None:
+            self._running.died = self.tick()
+            self._running = None
+        if _is_in_place_without_mode(func):
+            old, new = (self._block(each) for each in (args[0], output))
+            if old is not None and new is not None and old.nbytes == new.nbytes:
+                self._pending = old, new
+
+    def moment(self) -> None:
+        for key, category in self.owners.now().items():
+            block = self.alive.get(key)
+            if block is not None:
+                block.category = stronger(block.category, category)
+
+    def finish(self, inside: dict[int, int]) -> None:
+        """Fill in what operations allocate inside."""
+        self._settle()
+        for block, number in self._inside:
+            block.nbytes = inside.get(number, 0)
+
+    def _settle(self) -> None:
+        """Make one block of two where a real backward goes on with the first, as nothing else needs it."""
+        if self._pending is not None:
+            old, new = self._pending
+            self._pending = None
+            if old.died is not None:
+                new.born, old.nbytes = old.born, 0
+
+    def _block(self, tensor: torch.Tensor) -> Block | None:
+        return next((self.alive.get(by_identity(each)) for each in storages(tensor)), None)
+
+    def _as_real(self, output: Any, shapes: list[torch.Size | None]) -> Any:
+        """Return the output with tensors of the real shapes: some fake versions do not know the workspace."""
+        leaves, spec = tree_flatten(output)
+        for number, (leaf, shape) in enumerate(zip(leaves, shapes)):  # noqa: B905 - Python 3.10; one operation's twice
+            if isinstance(leaf, torch.Tensor) and shape is not None and leaf.shape != shape:
+                with self._mode:
+                    leaves[number] = torch.empty(shape, dtype=leaf.dtype, device=leaf.device)
+        return tree_unflatten(leaves, spec)
+
+
+# Formulas of backward call these in place, except under a mode (areAnyTensorSubclassLike in FunctionsManual.cpp).
+_IN_PLACE = frozenset((
+    *("index_add", "index_copy", "index_fill", "index_put", "masked_fill", "masked_scatter"),
+    *("put", "scatter", "scatter_add"),
+))  # fmt: skip
+
+
+def _is_in_place_without_mode(func: Any) -> bool:
+    """Return whether backward has called out of place what it calls in place on real tensors, memory allowing."""
+    if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 - there is no public way to ask
+        return False
+    if torch._C._current_autograd_node() is None:  # noqa: SLF001 - likewise
+        # No node: the engine itself adds up what several nodes gave.
+        return func is torch.ops.aten.add.Tensor
+    return func.overloadpacket.__name__ in _IN_PLACE
+
+
+def estimate(
+    make: Callable[[], Target], stepper: Callable[[Target], Stepper], request: dict[str, Any]
+) -> tuple[Trace, dict[str, Any]]:
+    """Return what a run would allocate, and what was assumed.
+
+    Args:
+        make: Makes the target; called where tensors have no numbers, and again where they have if that fails.
+        stepper: Makes the steps of a target.
+        request: `seed`; `limit_bytes`: what the inputs of an operation may take that is run alone; `probe`: whether
+            any is.
+
+    Returns:
+        The trace; `assumed`: `place` and `what`; `left_out`: names of operations whose inside is not known, with why;
+        `built_with_memory_because`: why the target could not be made without, empty where it could.
+    """
+    mode = _Mode(allow_non_fake_inputs=True)
+    target, built = _loaded(make, mode)
+    device = torch.device(target.device).type
+    scratch = Scratch(request.get("limit_bytes")) if request.get("probe", True) else None
+    watch = _Estimating(Whereabouts(target), device, mode, scratch)
+    with profiled(device) as profiler:
+        with mode:
+            steps = stepper(target)
+        inputs = _inputs(steps, mode, int(request.get("seed", 0)))
+        gc.collect()
+        watch.trace.base.update(watch.owners.begin([inputs.args, inputs.kwargs]))
+        for each in every_tensor():
+            for storage in storages(each):
+                watch.leave_out(storage)
+        with mode, watch.watching():
+            for step in range(1, 2 + steps.does_more_than_once):
+                watch.step = step
+                steps.run(inputs)
+                watch.moment()
+    reading = Reading(profiler.profiler.kineto_results.experimental_event_tree(), device)
+    watch.finish(reading.inside())
+    mark_activations(watch.trace)
+    about = {
+        "built_with_memory_because": built,
+        "assumed": [{"place": place, "what": what} for place, what in watch.assumed],
+        "left_out": scratch.left_out if scratch else {},
+    }
+    return watch.trace, about
+
+
+def _loaded(make: Callable[[], Target], mode: FakeTensorMode) -> tuple[Target, str]:
+    """Return the target, made without memory where its code allows it."""
+    known = set(sys.modules)
+    try:
+        with mode:
+            return make(), ""
+    except Exception as error:  # noqa: BLE001 - code that reads numbers while it is built fails in many ways
+        why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    target_modules = set(sys.modules) - known
+    for name in target_modules:
+        # What was imported half keeps tensors without numbers.
+        del sys.modules[name]
+    return without_numbers(make(), mode), why
+
+
+def without_numbers(target: Target, mode: FakeTensorMode) -> Target:
+    """Return a target whose module is a copy that takes no memory."""
+    if target.module is None:
+        return target
+    with FakeCopyMode(mode):
+        module = copy.deepcopy(target.module)
+    return dataclasses.replace(target, module=module, call=module)
+
+
+def _inputs(steps: Stepper, mode: FakeTensorMode, seed: int) -> Inputs:
+    try:
+        with mode:
+            return steps.inputs(seed)
+    except Exception:  # noqa: BLE001 - what makes them may read numbers; then they are made for real
+        made = steps.inputs(seed)
+    args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, (made.args, made.kwargs))
+    return Inputs(args, kwargs)

@@ -1,0 +1,169 @@
+"""Runs step after step and looks whether memory stays allocated: how much, who made it, and what holds it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .memory_blocks import Block
+from .memory_events import MOMENT, Reading
+from .memory_growth import Growth, growth, may_grow
+from .memory_owners import set_aside
+from .memory_places import Whereabouts
+from .memory_reach import living_nodes
+from .memory_run import mark, profiled
+from .memory_step import Stepper
+from .memory_suspects import Search
+from .memory_watch import Watch
+from .target import Target
+
+# A quarter of the steps is warm-up where nothing grew; all of the first half where something did.
+_WARMUP_SHARE = 4
+# A kept number without a graph and less: a megabyte only after thousands of steps.
+_LEAST_BYTES = 256
+_MOST_MAKERS = 8
+
+
+@dataclass
+class _Course:
+    """What the steps left.
+
+    Attributes:
+        live_bytes: After each step, of the storages that were seen being made.
+        profiler_bytes: After each step, by the profiler's events: a second witness, which sees what operations keep.
+        collected_bytes: What the garbage collector freed after each step.
+        graph_nodes: Nodes of autograd's graphs that are kept after each step.
+        node_numbers: Sequence number of the next node at the beginning of each step.
+    """
+
+    live_bytes: list[int] = field(default_factory=list)
+    profiler_bytes: list[int] = field(default_factory=list)
+    collected_bytes: list[int] = field(default_factory=list)
+    graph_nodes: list[int] = field(default_factory=list)
+    node_numbers: list[int] = field(default_factory=list)
+
+
+def look(target: Target, stepper: Stepper, steps: int, seed: int, tell: Callable[[str, float], None]) -> dict[str, Any]:
+    """Return whether memory grows with steps, by how much, and what holds it.
+
+    Where something was still added after half of the steps, as many again are run: a cache that fills levels off.
+
+    Args:
+        target: What is run.
+        stepper: How.
+        steps: How often.
+        seed: Each step has inputs of its own, from the seeds after this.
+        tell: Told how far it is.
+    """
+    watch = Watch(Whereabouts(target), torch.device(target.device).type)
+    course = _run(watch, stepper, steps, seed, tell)
+    ran = len(course.live_bytes)
+    warmup = steps if ran > steps else max(1, steps // _WARMUP_SHARE)
+    by_bytes = max(
+        (growth(each, warmup, _LEAST_BYTES) for each in (course.live_bytes, course.profiler_bytes)),
+        key=lambda each: (each.is_growing, each.per_step),
+    )
+    by_nodes = growth(course.graph_nodes, warmup, 1)
+    result = _described(course, by_bytes, by_nodes)
+    if result["is_growing"]:
+        suspects = _suspects(watch, warmup, ran, has_grown=by_bytes.is_growing)
+        result["made_by"] = _makers(suspects)
+        search = Search(target, stepper, {each.key: each.nbytes for each in suspects})
+        numbers = course.node_numbers
+        result["holders"] = search.holders((numbers[warmup], numbers[-1]), seed + ran + 1)
+    result["is_leak"] = result["is_growing"] and not any("bound" in each for each in result["holders"][:1])
+    return result
+
+
+def _described(course: _Course, by_bytes: Growth, by_nodes: Growth) -> dict[str, Any]:
+    return {
+        "steps": len(course.live_bytes),
+        "live_bytes": course.live_bytes,
+        "profiler_bytes": course.profiler_bytes,
+        "collected_bytes": course.collected_bytes,
+        "graph_nodes": course.graph_nodes,
+        "is_growing": by_bytes.is_growing or by_nodes.is_growing,
+        "bytes_per_step": by_bytes.per_step,
+        "graph_nodes_per_step": by_nodes.per_step,
+        "judged_from_step": by_bytes.first_step,
+        "holders": [],
+        "made_by": [],
+    }
+
+
+def _run(watch: Watch, stepper: Stepper, steps: int, seed: int, tell: Callable[[str, float], None]) -> _Course:
+    course = _Course()
+    with profiled(watch.device) as profiler, set_aside() as known, watch.watching():
+        for step in range(1, 2 * steps + 1):
+            tell(f"step {step}: looking for memory that stays", 0.5 + 0.4 * step / (2 * steps))
+            watch.step = step
+            course.node_numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - there is no public way
+            stepper.run(stepper.inputs(seed + step))
+            before = watch.live_bytes()
+            gc.collect()
+            with mark(f"{MOMENT}{step}"):
+                course.live_bytes.append(watch.live_bytes())
+            course.collected_bytes.append(before - course.live_bytes[-1])
+            course.graph_nodes.append(living_nodes(known))
+            if step == steps and not (may_grow(course.live_bytes, _LEAST_BYTES) or may_grow(course.graph_nodes, 1)):
+                break
+    events = Reading(profiler.profiler.kineto_results.experimental_event_tree(), watch.device)
+    course.profiler_bytes += events.sums_at_moments()
+    return course
+
+
+def _suspects(watch: Watch, warmup: int, last: int, *, has_grown: bool) -> list[Block]:
+    """Return the blocks that stayed: made after the warm-up, but not in the last step, as those may yet be replaced.
+
+    Where there are none and bytes have grown all the same, one thing must have grown in place of another: then what the
+    last step made larger than the one before.
+    """
+    alive = [each for each in watch.alive.values() if each.step > warmup]
+    kept = [each for each in alive if each.step < last]
+    if kept or not has_grown:
+        return kept
+    return _grown(watch, alive, last) or alive
+
+
+def _grown(watch: Watch, alive: list[Block], last: int) -> list[Block]:
+    made: dict[tuple[object, ...], dict[int, list[Block]]] = {}
+    for each in watch.trace.blocks:
+        sites = made.setdefault((each.operation, each.place, each.module), {})
+        sites.setdefault(each.step, []).append(each)
+    result = []
+    for each in alive:
+        sites = made[each.operation, each.place, each.module]
+        now, before = sites.get(last, []), sites.get(last - 1, [])
+        # By identity: blocks of equal content are not the same.
+        number = next((place for place, one in enumerate(now) if one is each), len(before))
+        if number < len(before) and before[number].nbytes < each.nbytes:
+            result.append(each)
+    return result
+
+
+def _makers(suspects: list[Block]) -> list[dict[str, Any]]:
+    """Return which lines and operations made the blocks that stayed."""
+    groups: dict[tuple[str, str, str], list[Block]] = {}
+    for each in suspects:
+        groups.setdefault((each.place, each.operation, each.module), []).append(each)
+    ranked = sorted(groups.items(), key=lambda each: (-sum(one.nbytes for one in each[1]), each[0]))
+    result = []
+    for (place, operation, module), blocks in ranked[:_MOST_MAKERS]:
+        made: dict[str, Any] = {
+            "operation": operation,
+            "bytes": sum(each.nbytes for each in blocks),
+            "count": len(blocks),
+            "shape": list(blocks[-1].shape or ()),
+            "dtype": blocks[-1].dtype,
+        }
+        file, _, line = place.rpartition(":")
+        if file:
+            made.update(file=file, line=int(line))
+        if module:
+            made["module"] = module
+        result.append(made)
+    return result

@@ -1,0 +1,156 @@
+"""Tells what tensors are for: parameters, buffers, gradients, the state of an optimizer, inputs."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+# Of two uses of one storage the earlier in this order counts.
+_ORDER = ("parameters", "optimizer_state", "gradients", "inputs", "buffers", "activations", "other")
+_KINDS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
+Key = Callable[[torch.UntypedStorage], int]
+
+
+def stronger(one: str, other: str) -> str:
+    """Return which of two uses of one storage counts."""
+    return min(one, other, key=_ORDER.index)
+
+
+def by_address(storage: torch.UntypedStorage) -> int:
+    """Return where a storage's bytes lie, as profiles name it."""
+    return storage.data_ptr()
+
+
+def by_identity(storage: torch.UntypedStorage) -> int:
+    """Return what tells a storage from all others alive, whether it has bytes or not."""
+    return int(storage._cdata)  # noqa: SLF001 - the only name a storage without bytes has
+
+
+def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
+    """Yield what a tensor keeps its numbers in: one storage if it is dense, those of its parts otherwise."""
+    flatten = getattr(type(tensor), "__tensor_flatten__", None)
+    if flatten is not None:
+        for name in flatten(tensor)[0]:
+            yield from storages(getattr(tensor, name))
+    elif tensor.layout is torch.sparse_coo:
+        yield from storages(tensor._indices())  # noqa: SLF001 - the public one refuses before coalescing
+        yield from storages(tensor._values())  # noqa: SLF001 - likewise
+    elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        for each in (tensor.crow_indices(), tensor.col_indices(), tensor.values()):
+            yield from storages(each)
+    elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        for each in (tensor.ccol_indices(), tensor.row_indices(), tensor.values()):
+            yield from storages(each)
+    elif tensor.layout is torch.strided:
+        try:
+            yield tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            return  # an opaque tensor has none
+
+
+def every_tensor() -> list[torch.Tensor]:
+    """Return each tensor that Python code can reach."""
+    return [each for each, kind in _torch_objects() if kind is torch.Tensor]
+
+
+@contextmanager
+def set_aside() -> Iterator[list[weakref.ref[torch.Tensor]]]:
+    """Set aside what is there already, so that the garbage collector looks at new objects: importing torch makes many.
+
+    Yields:
+        The tensors among them, which `every_tensor` does not return meanwhile.
+    """
+    gc.collect()
+    known = [weakref.ref(each) for each in every_tensor()]
+    gc.freeze()
+    try:
+        yield known
+    finally:
+        gc.unfreeze()
+
+
+def _torch_objects() -> Iterator[tuple[Any, type]]:
+    """Yield each tensor, module and optimizer that the collector knows, with which of the three it is."""
+    # By type and not isinstance: that would run properties of proxies. Most objects are of few types.
+    known: dict[type, type | None] = {}
+    for each in gc.get_objects():
+        kind = type(each)
+        if kind not in known:
+            known[kind] = next((one for one in _KINDS if issubclass(kind, one)), None)
+        found = known[kind]
+        if found is not None:
+            yield each, found
+
+
+def gradient(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return the gradient a tensor keeps, without the warning that others than leaves give."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tensor.grad
+
+
+class Owners:
+    """What storages are used for, noted at moments of a run."""
+
+    def __init__(self, key: Key, device: str) -> None:
+        """Note nothing yet.
+
+        Args:
+            key: What storages are known by.
+            device: Type of the device whose storages count.
+        """
+        self._key = key
+        self._device = device
+        self.base: dict[int, str] = {}
+        self._sizes: dict[int, int] = {}
+
+    def begin(self, inputs: Iterable[Any]) -> dict[str, int]:
+        """Note what is there before a run; return its bytes by category."""
+        found = self.now(inputs, with_others=True)
+        self.base = found
+        sums: dict[str, int] = {}
+        for each, category in found.items():
+            sums[category] = sums.get(category, 0) + self._sizes[each]
+        return sums
+
+    def now(self, inputs: Iterable[Any] = (), *, with_others: bool = False) -> dict[int, str]:
+        """Return what storages are used for at this moment, by key."""
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every look at a tensor
+            return self._now(inputs, with_others=with_others)
+
+    def _now(self, inputs: Iterable[Any], *, with_others: bool) -> dict[int, str]:
+        found: dict[int, str] = {}
+
+        note = functools.partial(self._note, found)
+        note(tree_leaves(tuple(inputs)), "inputs")
+        for each, kind in _torch_objects():
+            if kind is torch.nn.Module:
+                note(each.buffers(recurse=False), "buffers")
+            elif kind is torch.optim.Optimizer:
+                note(tree_leaves(list(each.state.values())), "optimizer_state")
+            else:
+                if isinstance(each, torch.nn.Parameter):
+                    note([each], "parameters")
+                elif with_others:
+                    note([each], "other")
+                if each.is_leaf and each.requires_grad:
+                    note([gradient(each)], "gradients")
+        return found
+
+    def _note(self, found: dict[int, str], things: Iterable[Any], category: str) -> None:
+        for thing in things:
+            # The tensor's device: a fake one's storage says that it is nowhere.
+            if not isinstance(thing, torch.Tensor) or thing.device.type != self._device:
+                continue
+            for storage in storages(thing):
+                key = self._key(storage)
+                found[key] = stronger(found.get(key, "other"), category)
+                self._sizes[key] = storage.nbytes()

@@ -1,0 +1,139 @@
+"""Measures what an operation allocates inside and gives back: each different one is run once, alone, on zeros.
+
+Its kernels know; what an operation looks like from outside does not tell. On a CPU convolutions alone keep two to four
+times their output, by version, layout and processor, so a table would be wrong on the next machine.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+from .memory_events import PROBE
+from .memory_run import mark
+
+_LONGEST_S = 20.0
+# Of the memory that is free now.
+_LARGEST_SHARE = 0.25
+
+
+class _Like(NamedTuple):
+    """What a real tensor must be like to stand for a fake one."""
+
+    number: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    nbytes: int
+    dtype: torch.dtype
+    device: str
+
+
+class Scratch:
+    """Runs operations once each.
+
+    Attributes:
+        left_out: Names of operations that were not run, with why.
+    """
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        """Run none yet.
+
+        Args:
+            limit_bytes: What the inputs of an operation may take; a share of what is free where None.
+        """
+        self.left_out: dict[str, str] = {}
+        self._known: dict[str, tuple[int, list[torch.Size | None]] | None] = {}
+        self._largest = int(_LARGEST_SHARE * free_bytes()) if limit_bytes is None else limit_bytes
+        self._spent_s = 0.0
+        self._count = 0
+
+    def probe(self, func: Any, args: Any, kwargs: Any) -> tuple[int, list[torch.Size | None]] | None:
+        """Run an operation for real on zeros, in a mark of the profile, unless one like it was.
+
+        Args:
+            func: The operation.
+            args: Its arguments, with fake tensors.
+            kwargs: Likewise.
+
+        Returns:
+            The mark's number and the shapes of what it returned, None for what is no tensor. None where it was not run.
+        """
+        if func.is_view or func.namespace == "prim":
+            return None
+        leaves, spec = tree_flatten((args, kwargs))
+        tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
+        if not tensors or any(each.layout is not torch.strided for each in tensors):
+            return None
+        like = _likeness(leaves)
+        # Some kernels keep a workspace for backward only where gradients are on.
+        key = repr((func, like, torch.is_grad_enabled()))
+        if key not in self._known:
+            self._known[key] = self._run(func, tree_unflatten(like, spec), like)
+        return self._known[key]
+
+    def _run(self, func: Any, like: Any, leaves: list[Any]) -> tuple[int, list[torch.Size | None]] | None:
+        sizes = {each.number: each.nbytes for each in leaves if isinstance(each, _Like)}
+        if sum(sizes.values()) > self._largest:
+            self.left_out[str(func)] = "its inputs would take too much of the memory that is free"
+            return None
+        if self._spent_s > _LONGEST_S:
+            self.left_out[str(func)] = f"the others took {_LONGEST_S:.0f} s"
+            return None
+        begun = time.perf_counter()
+        try:
+            with unset_fake_temporarily():
+                made: dict[int, torch.Tensor] = {}
+                real_args, real_kwargs = tree_map(lambda each: _real(each, made), like, is_leaf=_is_like)
+                with mark(f"{PROBE}{self._count}"):
+                    output = func(*real_args, **real_kwargs)
+        except Exception as error:  # noqa: BLE001 - an operation may refuse zeros with whatever it likes
+            self.left_out[str(func)] = f"{type(error).__name__} on zeros"
+            return None
+        finally:
+            self._spent_s += time.perf_counter() - begun
+        shapes = [each.shape if isinstance(each, torch.Tensor) else None for each in tree_leaves(output)]
+        self._count += 1
+        return self._count - 1, shapes
+
+
+def free_bytes() -> int:
+    """Return how many bytes of memory this machine could give now."""
+    with open("/proc/meminfo", encoding="ascii") as opened:
+        for line in opened:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _is_like(thing: Any) -> bool:
+    return isinstance(thing, _Like)
+
+
+def _likeness(leaves: list[Any]) -> list[Any]:
+    numbers: dict[int, int] = {}
+    result: list[Any] = []
+    for each in leaves:
+        if isinstance(each, torch.Tensor):
+            number = numbers.setdefault(id(each), len(numbers))
+            offset, nbytes = int(each.storage_offset()), each.untyped_storage().nbytes()
+            like = _Like(number, tuple(each.shape), tuple(each.stride()), offset, nbytes, each.dtype, str(each.device))
+            result.append(like)
+        else:
+            result.append(each)
+    return result
+
+
+def _real(like: Any, made: dict[int, torch.Tensor]) -> Any:
+    if not isinstance(like, _Like):
+        return like
+    if like.number not in made:
+        storage = torch.zeros(like.nbytes, dtype=torch.uint8, device=like.device).untyped_storage()
+        tensor = torch.empty(0, dtype=like.dtype, device=like.device)
+        made[like.number] = tensor.set_(storage, like.offset, like.shape, like.stride)
+    return made[like.number]

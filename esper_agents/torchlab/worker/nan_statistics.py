@@ -1,0 +1,167 @@
+"""What tensors hold: whether all of it is finite, the first element that is not, and statistics. Keeps no tensor."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Elements looked at in one go: what is allocated on the way stays below some 32 MB, whatever a tensor's size.
+_PIECE = 1 << 21
+_MOST_DIMENSIONS = 16
+
+
+def is_numeric(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor can hold NaN or Inf at all: its dtype can, and there is memory behind it."""
+    # Reading a zero tensor that torch keeps without memory crashes the process.
+    has_memory = not (tensor.is_meta or tensor._is_zerotensor())  # noqa: SLF001 - no public name
+    return (tensor.is_floating_point() or tensor.is_complex()) and has_memory
+
+
+def stored(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the elements that a sparse or packed tensor stores, as an ordinary tensor."""
+    if tensor.layout is torch.strided:
+        return tensor
+    if tensor.layout is torch.sparse_coo:
+        return tensor._values()  # noqa: SLF001 - `values()` refuses uncoalesced tensors
+    if tensor.layout in {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}:
+        return tensor.values()
+    return tensor.to_dense()
+
+
+def is_finite(tensor: torch.Tensor) -> bool:
+    """Return whether no element is NaN or Inf. One pass over the memory, as cheap as torch allows.
+
+    Raises:
+        RuntimeError: torch has no way to look into such a tensor (a layout or dtype without kernels).
+        NotImplementedError: Likewise.
+    """
+    if not is_numeric(tensor) or tensor.numel() == 0:
+        return True
+    tensor = stored(tensor.detach())
+    if tensor.dtype is torch.float16:
+        lowest, highest = torch.aminmax(tensor)  # a sum would overflow too often
+        return math.isfinite(lowest.item()) and math.isfinite(highest.item())
+    if tensor.element_size() > 1 and cmath.isfinite(tensor.sum().item()):
+        return True
+    # The sum of finite numbers may overflow, and one-byte floats have no sum.
+    return all(bool(torch.isfinite(_wide(piece)).all()) for _, piece in _pieces(tensor))
+
+
+def holds(tensor: torch.Tensor) -> str | None:
+    """Return `nan` if there is a NaN, else `inf` if there is an Inf, else None."""
+    if is_finite(tensor):
+        return None
+    return "nan" if any(bool(torch.isnan(_wide(piece)).any()) for _, piece in _pieces(stored(tensor))) else "inf"
+
+
+def first_bad(tensor: torch.Tensor, what: str) -> list[int] | None:
+    """Return the index of the first NaN (`what` is `nan`) or Inf (`inf`), row by row; None where there is none."""
+    find = torch.isnan if what == "nan" else torch.isinf
+    for start, piece in _pieces(stored(tensor.detach())):
+        mask = find(_wide(piece))
+        if bool(mask.any()):
+            inner = mask.nonzero()[0].tolist()
+            return [*start[:-1], start[-1] + inner[0], *inner[1:]] if tensor.ndim else []
+    return None
+
+
+def statistics(tensor: torch.Tensor) -> dict[str, Any]:
+    """Describe what a tensor holds.
+
+    Returns:
+        `shape`, `dtype`, `numel`; where torch can look into it also `min` and `max` (NaN left out, so an Inf shows),
+        `mean` of the finite elements, and the counts `nan`, `inf`, `zeros` and `negatives`. Complex numbers go by their
+        size.
+    """
+    described: dict[str, Any] = {
+        "shape": list(tensor.shape),
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "numel": tensor.numel(),
+    }
+    if tensor.is_quantized or tensor.numel() == 0 or tensor.is_meta or tensor._is_zerotensor():  # noqa: SLF001 - see above
+        return described
+    counts = dict.fromkeys(("nan", "inf", "zeros", "negatives"), 0)
+    lowest, highest, total, finite = math.inf, -math.inf, 0.0, 0
+    for _, piece in _pieces(stored(tensor.detach())):
+        elements = _real(piece)
+        is_nan, is_inf = torch.isnan(elements), torch.isinf(elements)
+        counts["nan"] += int(is_nan.sum())
+        counts["inf"] += int(is_inf.sum())
+        counts["zeros"] += int((elements == 0).sum())
+        counts["negatives"] += int((elements < 0).sum())
+        kept = elements[~is_nan]
+        if kept.numel():
+            lowest, highest = min(lowest, kept.min().item()), max(highest, kept.max().item())
+        kept = elements[~(is_nan | is_inf)]
+        finite += kept.numel()
+        total += kept.sum(dtype=_widest(kept)).item()
+    if counts["nan"] < tensor.numel():
+        described.update(min=number(lowest), max=number(highest))
+    if finite:
+        described["mean"] = number(total / finite)
+    return {**described, **counts}
+
+
+def largest(tensor: torch.Tensor) -> float:
+    """Return the largest magnitude, NaN or Inf where it holds one; 0 where it is empty."""
+    if tensor.numel() == 0:
+        return 0.0
+    sizes = [_real(piece).abs().max().item() for _, piece in _pieces(stored(tensor.detach()))]
+    return math.nan if any(math.isnan(each) for each in sizes) else float(max(sizes))
+
+
+def number(quantity: complex) -> Any:
+    """Return a number as JSON can hold it: 6 significant digits, and `nan`, `inf`, `-inf` as text."""
+    if isinstance(quantity, complex):
+        return str(quantity)
+    if isinstance(quantity, (bool, int)):
+        return quantity
+    return float(f"{quantity:.6g}") if math.isfinite(quantity) else str(quantity)
+
+
+def element(tensor: torch.Tensor, index: list[int], shape: torch.Size) -> Any:
+    """Return the element that meets `index` of a result of `shape` by broadcasting; None where shapes do not fit."""
+    if tensor.ndim > len(shape) or tensor.layout is not torch.strided or tensor._is_zerotensor():  # noqa: SLF001 - see above
+        return None
+    at = []
+    for size, full, position in zip(reversed(tensor.shape), reversed(shape), reversed(index)):  # noqa: B905 - the shorter ends it
+        if size not in {1, full}:
+            return None
+        at.append(0 if size == 1 else position)
+    return tensor.detach()[tuple(reversed(at))].item()
+
+
+def _pieces(tensor: torch.Tensor, start: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+    """Yield parts of a tensor in row-major order, none of them large, each with the index of its first element."""
+    if tensor.ndim == 0:
+        yield start or (0,), tensor if start else tensor.reshape(1)
+    elif tensor.numel() <= _PIECE:
+        yield (*start, 0), tensor
+    elif tensor.ndim == 1 or tensor.numel() // tensor.shape[0] <= _PIECE // _MOST_DIMENSIONS:
+        rows = max(1, _PIECE // max(1, tensor.numel() // tensor.shape[0]))
+        for first in range(0, tensor.shape[0], rows):
+            yield (*start, first), tensor[first : first + rows]
+    else:
+        for position in range(tensor.shape[0]):
+            yield from _pieces(tensor[position], (*start, position))
+
+
+def _wide(piece: torch.Tensor) -> torch.Tensor:
+    """Return one-byte floats as ordinary ones: they have no comparisons of their own."""
+    return piece.float() if is_numeric(piece) and piece.element_size() == 1 else piece
+
+
+def _real(piece: torch.Tensor) -> torch.Tensor:
+    if piece.is_complex():
+        return piece.abs()
+    return piece.to(torch.uint8) if piece.dtype is torch.bool else _wide(piece)
+
+
+def _widest(piece: torch.Tensor) -> torch.dtype:
+    return torch.float32 if piece.device.type == "mps" else torch.float64

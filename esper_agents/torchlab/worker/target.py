@@ -1,0 +1,365 @@
+"""Finds what a person wants measured, in their files, and makes fresh inputs for it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .captured import Captured
+from .inputs import Inputs, Spec, TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+# What a file may call the function that makes its inputs, where nothing else was said.
+_INPUT_NAMES = ("get_inputs", "make_inputs", "example_inputs")
+_LIBRARIES = tuple(
+    os.path.realpath(each) + os.sep
+    for each in {*sysconfig.get_paths().values(), str(Path(torch.__file__).parent), str(Path(__file__).parent)}
+    if each
+)
+
+
+@dataclass
+class Target:
+    """Something of the user's that can be run.
+
+    Attributes:
+        name: As the person gave it.
+        kind: `function`, `module` (an nn.Module) or `step` (a callable that a factory made, such as a training step).
+        file: The user's file it stands in, relative to the root; None where it is not in one.
+        line: First line of its definition.
+        root: Absolute path of the project.
+        module: The nn.Module, where it is one.
+        call: Run as `call(*args, **kwargs)`.
+        make_inputs: Makes inputs with torch's generator as it stands.
+        device: Where its inputs are moved.
+        notes: What jobs keep from one request to the next.
+    """
+
+    name: str
+    kind: str
+    file: str | None
+    line: int | None
+    root: str
+    module: torch.nn.Module | None
+    call: Callable[..., Any]
+    make_inputs: Callable[[], Inputs] = field(default=Inputs)
+    device: str = "cpu"
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def inputs(self, seed: int) -> Inputs:
+        """Return fresh inputs for a seed; torch's and Python's generators are left seeded with it."""
+        seed_all(seed)
+        if isinstance(self.make_inputs, Captured):
+            return on_device(self.make_inputs.at(seed), self.device)
+        return on_device(self.make_inputs(), self.device)
+
+    def many(self, calls: int) -> list[Inputs]:
+        """Return fresh inputs for so many calls, with the generators as they stand."""
+        if isinstance(self.make_inputs, (Spec, Captured)):
+            return self.make_inputs.many(calls)
+        return [self.make_inputs() for _ in range(calls)]
+
+    def in_project(self, filename: str) -> str | None:
+        """Return a file's path relative to the project if it is the user's own: not torch's, Python's or ours."""
+        return own_file(self.root, filename)
+
+
+def own_file(root: str, filename: str) -> str | None:
+    """Return a file's path relative to `root` if it lies there and in no library; None otherwise."""
+    if filename.startswith("<"):
+        return None
+    real = os.path.realpath(filename)
+    inside = os.path.realpath(root).rstrip(os.sep) + os.sep
+    if not real.startswith(inside) or any(real.startswith(each) and len(each) > len(inside) for each in _LIBRARIES):
+        return None
+    return real[len(inside) :].replace(os.sep, "/")
+
+
+def seed_all(seed: int) -> None:
+    """Seed every generator that PyTorch code commonly draws from."""
+    import random
+
+    random.seed(seed)
+    torch.manual_seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+def on_device(inputs: Inputs, device: str) -> Inputs:
+    """Return the inputs with every tensor on a device."""
+    return inputs if device == "cpu" else mapped(inputs, lambda each: each.to(device))
+
+
+def mapped(inputs: Inputs, change: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
+    """Return the inputs with every tensor changed, in lists, tuples and dictionaries, too."""
+
+    def go(thing: Any) -> Any:
+        if isinstance(thing, torch.Tensor):
+            return change(thing)
+        if isinstance(thing, dict):
+            return {name: go(each) for name, each in thing.items()}
+        if type(thing) in {list, tuple}:
+            return type(thing)(go(each) for each in thing)
+        return thing
+
+    return Inputs(go(inputs.args), go(inputs.kwargs))
+
+
+def load(
+    root: str,
+    name: str,
+    *,
+    texts: list[str],
+    inputs_from: str | None,
+    seed: int,
+    device: str = "cpu",
+    captured: str | None = None,
+) -> Target:
+    """Import what `name` says and find out how to run it.
+
+    Args:
+        root: The project's folder; it and its `src` come first on the import path.
+        name: `file.py:function`, `package.module:Class.method`.
+        texts: Inputs as in `Spec`.
+        inputs_from: `FILE:FUNCTION` that returns the inputs, in place of texts.
+        seed: Seeds the generators before anything of the user's is built.
+        device: Where modules and inputs are moved.
+        captured: A file of recorded calls whose inputs are used in place of all others; empty while they are recorded.
+
+    Raises:
+        TargetError: There is no such thing, or it cannot be used so.
+    """
+    _refuse_device(device)
+    for folder in (f"{root}/src", root):
+        if Path(folder).is_dir() and folder not in sys.path:
+            sys.path.insert(0, folder)
+    seed_all(seed)
+    module, found = _find(root, name)
+    file, line = _where(root, found, module)
+    seed_all(seed)
+    has_inputs = captured is not None or bool(texts or inputs_from or _conventional(module))
+    kind, call = _callable(name, found, has_inputs=has_inputs)
+    network = call if isinstance(call, torch.nn.Module) else None
+    if network is not None and device != "cpu":
+        network.to(device)
+    target = Target(name, kind, file, line, root, network, call, device=device)
+    if captured is None:
+        target.make_inputs = _maker(root, target, module, texts, inputs_from)
+    elif captured:
+        target.make_inputs = Captured(captured)
+    return target
+
+
+def runnable(root: str, name: str) -> Callable[[], Any]:
+    """Return a function of the user's that can be called without arguments.
+
+    Raises:
+        TargetError: There is no such function, or it needs arguments.
+    """
+    _, function = _find(root, name)
+    if not callable(function):
+        raise TargetError(f"{name!r} is a {type(function).__name__}, which cannot be called", "name a function")
+    _refuse_required(repr(name), function, "give its arguments defaults")
+    made: Callable[[], Any] = function
+    return made
+
+
+def _refuse_device(device: str) -> None:
+    try:
+        kind = torch.device(device)
+    except RuntimeError as error:
+        raise TargetError(f"there is no device {device!r}", "name one like cpu, cuda or cuda:1") from error
+    if kind.type != "cuda":
+        return
+    if not torch.cuda.is_available():
+        which = "was built without CUDA" if torch.version.cuda is None else "finds no CUDA device here"
+        raise TargetError(
+            f"{device!r} was asked for, and torch {torch.__version__} {which}",
+            "leave --device out, or name an interpreter with --python whose torch has CUDA",
+        )
+    if (kind.index or 0) >= torch.cuda.device_count():
+        raise TargetError(
+            f"there is no device {device!r}", f"there are {torch.cuda.device_count()}: cuda:0 is the first"
+        )
+
+
+def _find(root: str, name: str) -> tuple[ModuleType, Any]:
+    where, colon, path = name.rpartition(":")
+    if not colon or not where or not path:
+        raise TargetError(f"{name!r} names no target", "write FILE.py:FUNCTION or PACKAGE.MODULE:CLASS.METHOD")
+    module = _module(root, where)
+    found: Any = module
+    for part in path.split("."):
+        owner = found
+        try:
+            found = inspect.getattr_static(owner, part) if part.startswith("__") else getattr(owner, part)
+        except AttributeError as error:
+            known = sorted(each for each, thing in vars(module).items() if callable(thing) and not each.startswith("_"))
+            near = ", ".join(known[:8]) or "nothing that can be called"
+            raise TargetError(f"{where!r} has no {path!r}", f"it has {near}") from error
+        if inspect.isclass(owner) and inspect.isfunction(found) and _is_method(owner, part):
+            found = getattr(_instance(name, owner), part)
+    return module, found
+
+
+def _is_method(owner: type, name: str) -> bool:
+    return not isinstance(inspect.getattr_static(owner, name), (staticmethod, classmethod))
+
+
+def _instance(name: str, owner: type) -> Any:
+    _refuse_required(f"{owner.__name__} in {name!r}", owner, "name a function that makes the object and calls it")
+    return owner()
+
+
+def _module(root: str, where: str) -> ModuleType:
+    if not where.endswith(".py"):
+        try:
+            return importlib.import_module(where)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (where == error.name or where.startswith(error.name + ".")):
+                raise TargetError(
+                    f"there is no module {where!r}",
+                    "name a module of the project or of the interpreter, or FILE.py:NAME",
+                ) from error
+            raise
+    path = Path(root, where)
+    if not path.is_file():
+        raise TargetError(f"there is no file {where!r}", "name a file of the project, as FILE.py:FUNCTION")
+    dotted = _dotted(Path(root), path)
+    if dotted is not None:
+        # A file of a package is imported as one, or its relative imports would fail.
+        return importlib.import_module(dotted)
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{where!r} cannot be imported", "name a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _dotted(root: Path, path: Path) -> str | None:
+    folder, parts = path.resolve().parent, [path.stem]
+    while (folder / "__init__.py").is_file() and folder != root.resolve():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if len(parts) == 1:
+        return None
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    return ".".join(parts)
+
+
+def _where(root: str, found: Any, module: ModuleType) -> tuple[str | None, int | None]:
+    thing = inspect.unwrap(found) if callable(found) else found
+    thing = getattr(thing, "__func__", thing)
+    if isinstance(thing, torch.nn.Module):
+        thing = type(thing)
+    try:
+        file = inspect.getsourcefile(thing)
+        _, line = inspect.getsourcelines(thing)
+    except (TypeError, OSError):
+        file, line = getattr(module, "__file__", None), 1
+    own = own_file(root, file) if file else None
+    return own, line if own else None
+
+
+def _required(thing: Callable[..., Any]) -> list[str]:
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [
+        each.name
+        for each in parameters
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+
+
+def _refuse_required(what: str, thing: Callable[..., Any], remedy: str) -> None:
+    required = _required(thing)
+    if required:
+        raise TargetError(f"{what} needs arguments to be made: {', '.join(required)}", remedy)
+
+
+def _callable(name: str, found: Any, *, has_inputs: bool) -> tuple[str, Callable[..., Any]]:
+    if isinstance(found, torch.nn.Module):
+        return "module", found
+    if inspect.isclass(found):
+        _refuse_required(repr(name), found, f"write a function without arguments that returns a {found.__name__}")
+        found = found()
+        if isinstance(found, torch.nn.Module):
+            return "module", found
+        if callable(found):
+            return "step", found
+        raise TargetError(f"{name!r} makes a {type(found).__name__}, which cannot be called", "name one of its methods")
+    if not callable(found):
+        raise TargetError(
+            f"{name!r} is a {type(found).__name__}, which cannot be called", "name a function or an nn.Module"
+        )
+    # It needs nothing: a factory if what it returns can be called, itself the target otherwise.
+    made = None if _required(found) or (has_inputs and _takes_any(found)) else found()
+    if isinstance(made, torch.nn.Module):
+        return "module", made
+    if callable(made) and not isinstance(made, torch.Tensor):
+        return "step", made
+    return "function", found
+
+
+def _takes_any(found: Callable[..., Any]) -> bool:
+    try:
+        return bool(inspect.signature(found).parameters)
+    except (TypeError, ValueError):
+        return True  # built in: it does not say what it takes
+
+
+def _conventional(module: ModuleType) -> Callable[[], Any] | None:
+    return next((made for each in _INPUT_NAMES if callable(made := getattr(module, each, None))), None)
+
+
+def _maker(
+    root: str, target: Target, module: ModuleType, texts: list[str], inputs_from: str | None
+) -> Callable[[], Inputs]:
+    if texts:
+        return Spec(texts)
+    function = _find(root, inputs_from)[1] if inputs_from else _conventional(module)
+    if function is None:
+        required = _required(target.call if target.module is None else target.module.forward)
+        if required:
+            raise TargetError(
+                f"{target.name!r} needs inputs: {', '.join(required)}",
+                'give --input "randn(32,128)" for each, or --inputs FILE:FUNCTION, or define get_inputs() beside it',
+            )
+        return Inputs
+    _refuse_required(repr(inputs_from or "get_inputs"), function, "give its arguments defaults")
+    return lambda: _as_inputs(function())
+
+
+def _as_inputs(made: Any) -> Inputs:
+    match made:
+        case Inputs():
+            return made
+        case (tuple() | list() as args, dict() as kwargs) if all(isinstance(each, str) for each in kwargs):
+            return Inputs(tuple(args), kwargs)
+        case dict() if made and all(isinstance(each, str) and each.isidentifier() for each in made):
+            return Inputs((), made)
+        case tuple() | list():
+            return Inputs(tuple(made))
+        case _:
+            return Inputs((made,))

@@ -1,0 +1,63 @@
+"""The options that every measurement shares."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+import typer
+
+from esper_agents.cli.torch.options import Asked, Target, measuring
+from esper_agents.errors import UsageError
+
+
+@pytest.fixture
+def parse():
+    """Return what parses a command line of a command with the shared options and one of its own."""
+    taken = []
+    app = typer.Typer(callback=lambda: None)
+
+    @app.command()
+    @measuring
+    def look(target: Target, *, asked: Asked, steps: int = 3) -> None:
+        """Look at a target."""
+        taken.append((target, asked, steps))
+
+    def parse(line):
+        typer.main.get_command(app)(["look", *shlex.split(line)], standalone_mode=False)
+        return taken[-1]
+
+    return parse
+
+
+def test_shared_options_and_a_commands_own_are_told_apart(parse):
+    target, asked, steps = parse('m.py:f --input "randn(2,3)" --input x=4 --steps 7 --train --device cuda --json')
+    assert (target, steps) == ("m.py:f", 7)
+    assert (asked.input, asked.train, asked.device, asked.as_json) == (["randn(2,3)", "x=4"], True, "cuda", True)
+
+
+def test_the_lab_is_run_as_the_options_say(parse):
+    _, asked, _ = parse("m.py:f --threads 4 --memory 0.5 --timeout 9 --python /usr/bin/python3 --no-sandbox")
+    settings = asked.settings()
+    assert (settings.threads, settings.memory_bytes, settings.timeout_s) == (4, 512 << 20, 9.0)
+    assert (settings.python, settings.is_unconfined) == ("/usr/bin/python3", True)
+
+
+def test_unless_a_person_says_otherwise_code_runs_confined_on_our_interpreter(parse):
+    settings = parse("m.py:f")[1].settings()
+    assert (settings.python, settings.is_unconfined, settings.threads) == (None, False, 1)
+
+
+def test_inputs_come_from_one_place(parse):
+    _, asked, _ = parse("m.py:f --input 3 --capture train.py")
+    with pytest.raises(UsageError, match="--input and --capture both say what the inputs are"):
+        asked.refuse_two_inputs()
+    parse("m.py:f --inputs m.py:make")[1].refuse_two_inputs()
+
+
+@pytest.mark.parametrize(
+    "line", ["", "m.py:f --threads 0", "m.py:f --memory 0", "m.py:f --timeout 0", "m.py:f --seed -1"]
+)
+def test_what_cannot_be_meant_is_refused(parse, line):
+    with pytest.raises(typer.TyperException):
+        parse(line)

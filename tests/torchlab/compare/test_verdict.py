@@ -1,0 +1,166 @@
+"""Tests of the verdict: what samples say, and what the clocks outside of the processes hold against it."""
+
+import copy
+import json
+
+import pytest
+
+from esper_agents.torchlab.compare.acceptance import acceptance
+from esper_agents.torchlab.compare.verdict import judge
+
+CALLS, LEAD_IN, BESIDE_NS = 4, 1, 300_000
+
+
+def arm(call_ns, *, outside_call_ns=None, processor_call_ns=None, idle=0.0, processes=0):
+    """Return one side of a replicate whose calls take so long by each clock."""
+    outside, processor = (each or call_ns for each in (outside_call_ns, processor_call_ns))
+    wall = 50_000_000
+    return {
+        "batch_ns": [CALLS * call_ns + extra for extra in (0, 900, 40_000)],
+        "outside_ns": [BESIDE_NS + (CALLS + LEAD_IN) * outside + extra for extra in (0, 7_000, 90_000)],
+        "processor_ns": [BESIDE_NS + (CALLS + LEAD_IN) * processor + extra for extra in (0, 100, 3_000)],
+        "idle_ns": int(idle * wall),
+        "idle_wall_ns": wall,
+        "processes_started": processes,
+    }
+
+
+def measured(baseline_ns, candidate_ns, *, replicates=8, wobble=0.002, **candidate):
+    """Return what a comparison measured: so many replicates that differ by a wobble to either side."""
+    samples = []
+    for number in range(replicates):
+        factor = 1 + wobble * (number % 5 - 2)
+        samples.append(
+            {
+                "calls": [CALLS, CALLS],
+                "lead_in": [LEAD_IN, LEAD_IN],
+                "baseline": arm(int(baseline_ns * factor)),
+                "candidate": arm(candidate_ns, **candidate),
+                "rechecked": [{"check": "values", "variant": "a timed call", "is_passed": True, "detail": "the same"}],
+            }
+        )
+    return {
+        "checks": [{"check": "values", "variant": "plain", "is_passed": True, "detail": "the same"}],
+        "samples": samples,
+        "rules": copy.deepcopy(acceptance()),
+        "threshold": 1.25,
+        "threads": 1,
+        "device": "cpu",
+        "allow": [],
+        "plan": {"remembers": False},
+    }
+
+
+def test_a_speedup_above_the_threshold_is_as_claimed():
+    verdict = judge(measured(500_000, 333_333))
+    assert verdict["outcome"] == "faster as claimed"
+    assert verdict["speedup"]["lower"] > 1.25
+    assert verdict["latency_drop"] == pytest.approx(1 / 3, abs=0.01)
+
+
+def test_a_speedup_below_the_threshold_is_not_as_claimed():
+    verdict = judge(measured(500_000, 430_000))
+    assert verdict["outcome"] == "not as fast as claimed"
+    assert verdict["speedup"]["upper"] < 1.25
+
+
+def test_an_identical_copy_is_not_as_claimed():
+    assert judge(measured(500_000, 500_000))["outcome"] == "not as fast as claimed"
+
+
+def test_a_threshold_inside_the_interval_is_not_shown_and_a_further_look_may_decide():
+    verdict = judge(measured(500_000, 400_000))
+    assert (verdict["outcome"], verdict["is_final"]) == ("not shown", False)
+
+
+def test_after_the_last_look_not_shown_is_final():
+    verdict = judge(measured(500_000, 400_000, replicates=24, wobble=0.02))
+    assert (verdict["outcome"], verdict["is_final"], verdict["replicates"]) == ("not shown", True, 24)
+
+
+def test_too_few_replicates_show_nothing():
+    verdict = judge(measured(500_000, 250_000, replicates=7))
+    assert (verdict["outcome"], verdict["is_final"]) == ("not shown", False)
+    assert "7 replicates were timed, and the first look needs 8" in verdict["because"]
+
+
+def test_a_failed_check_is_wrong_however_fast():
+    found = measured(500_000, 100_000)
+    found["checks"].append({"check": "values", "variant": "rows of zeros", "is_passed": False, "detail": "0 for 1"})
+    verdict = judge(found)
+    assert verdict["outcome"] == "wrong"
+    assert verdict["because"] == ["values on rows of zeros: 0 for 1"]
+
+
+def test_a_wrong_answer_of_a_timed_call_is_wrong():
+    found = measured(500_000, 100_000)
+    found["samples"][5]["rechecked"][0].update(is_passed=False, detail="it answered another question")
+    assert judge(found)["outcome"] == "wrong"
+
+
+def test_a_worker_that_failed_is_an_error_and_not_a_speedup():
+    found = {**measured(500_000, 100_000), "error": {"problem": "c.py:f crashed with SIGSEGV"}}
+    assert judge(found) == {"outcome": "error", "because": ["c.py:f crashed with SIGSEGV"], "is_final": True}
+
+
+@pytest.mark.parametrize(
+    ("cheat", "why"),
+    [
+        ({"outside_call_ns": 500_000, "processor_call_ns": 500_000}, "is gone on the clock outside of its process"),
+        ({"processor_call_ns": 500_000}, "is gone from its processor time"),
+        ({"idle": 0.4}, "while it should be idle"),
+        ({"processes": 1}, "leaves 1 processes running"),
+    ],
+)
+def test_a_speedup_that_the_outside_does_not_confirm_is_not_shown(cheat, why):
+    verdict = judge(measured(500_000, 250_000, **cheat))
+    assert verdict["outcome"] == "not shown"
+    assert any(why in each for each in verdict["because"])
+
+
+def waiting_baseline():
+    found = measured(500_000, 250_000)
+    for each in found["samples"]:
+        each["baseline"] = arm(500_000, processor_call_ns=20_000)
+    return found
+
+
+def test_a_baseline_that_waits_may_have_been_slowed_down():
+    verdict = judge(waiting_baseline())
+    assert verdict["outcome"] == "not shown"
+    assert verdict["because"][0].startswith("the baseline waits")
+
+
+def test_a_baseline_that_waits_is_believed_where_a_person_allows_it():
+    assert judge({**waiting_baseline(), "allow": ["waiting"]})["outcome"] == "faster as claimed"
+
+
+def test_inputs_that_never_change_show_no_speedup():
+    found = {**measured(500_000, 250_000), "plan": {"remembers": True}}
+    assert judge(found)["outcome"] == "not shown"
+
+
+def test_several_threads_are_not_held_against_it():
+    found = {**measured(500_000, 250_000, processor_call_ns=900_000), "threads": 2}
+    assert judge(found)["outcome"] == "faster as claimed"
+
+
+def test_arms_with_different_numbers_of_calls_are_compared_by_the_call():
+    found = measured(500_000, 500_000)
+    for each in found["samples"]:
+        each["calls"] = [CALLS, 2 * CALLS]
+        each["candidate"]["batch_ns"] = [2 * took for took in each["candidate"]["batch_ns"]]
+    assert judge(found)["speedup"]["estimate"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_same_measurements_give_the_same_verdict_after_a_trip_through_json():
+    found = measured(500_000, 391_234, replicates=14, wobble=0.01)
+    assert judge(json.loads(json.dumps(found))) == judge(found)
+
+
+def test_a_first_look_that_decided_stands_whatever_came_after_it():
+    found = measured(500_000, 333_333, replicates=24)
+    for each in found["samples"][8:]:
+        each["candidate"] = arm(500_000)
+    verdict = judge(found)
+    assert (verdict["outcome"], verdict["replicates"]) == ("faster as claimed", 8)

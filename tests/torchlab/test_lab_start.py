@@ -1,0 +1,81 @@
+"""Tests of the lab's beginning and of its end: what it refuses to start with, and that it never outlives its owner."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from esper_agents.errors import BusyError, UsageError
+from esper_agents.torchlab.lab import Lab, Settings
+
+torch = pytest.importorskip("torch", reason="no torch: NOTHING of the lab was run")
+
+HOSTILE = Path(__file__).parents[2] / "benchmarks" / "hostile_targets"
+
+
+def descendants(pid):
+    parents = {}
+    for each in Path("/proc").iterdir():
+        if each.name.isdecimal():
+            with suppress(OSError):
+                parents[int(each.name)] = int((each / "stat").read_bytes().rpartition(b")")[2].split()[1])
+    found, new = set(), {pid}
+    while new:
+        new = {child for child, parent in parents.items() if parent in new} - found
+        found |= new
+    return found
+
+
+def test_an_interpreter_without_torch_is_refused(tmp_path):
+    bare = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    with pytest.raises(UsageError, match="has no torch"), Lab(tmp_path, Settings(python=str(bare / "bin" / "python"))):
+        pass
+
+
+def test_a_lab_whose_process_is_killed_leaves_no_worker(tmp_path):
+    script = (
+        "import sys, time; from pathlib import Path\n"
+        "from esper_agents.torchlab.lab import Lab\n"
+        "from esper_agents.torchlab.target import TargetSpec\n"
+        f"with Lab(Path({str(HOSTILE)!r})) as lab, lab.worker() as worker:\n"
+        "    worker.load(TargetSpec('hostile.py:hangs', ('randn(4)',)))\n"
+        "    request = {'phase': 'warm', 'calls': 1, 'train': False, 'seed': 0}\n"
+        "    worker._channel.send({'do': 'timing', 'request': request})\n"
+        "    print('running', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    started = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"running\n"
+    theirs = descendants(started.pid)
+    assert theirs
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    started.stdout.close()
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{each}").exists() for each in theirs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [each for each in theirs if Path(f"/proc/{each}").exists()]
+
+
+def test_a_second_lab_on_the_machine_waits_and_says_for_whom(tmp_path):
+    told = []
+    second = Lab(tmp_path, Settings(queue_s=0.2), tell=lambda what, _: told.append(what))
+    with Lab(HOSTILE), pytest.raises(BusyError, match="has run for over 0 s"), second:
+        pass
+    assert told == [f"another measurement (process {os.getpid()}) is running on this machine; waiting for its end"]
+
+
+def test_a_lab_that_could_not_start_leaves_nothing(tmp_path):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(UsageError), Lab(tmp_path, Settings(python=str(tmp_path / "absent"))):
+        pass
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    with Lab(HOSTILE) as lab, lab.worker() as worker:
+        assert worker.held
