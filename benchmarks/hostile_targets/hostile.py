@@ -177,6 +177,6 @@ EXPECTED = {
     "connects": "raised",
     "writes_the_project": "raised",
     "reads_a_home": "raised",
-    "kills_its_parent": "raised",
-    "kills_everybody": "hang",
+    "kills_its_parent": "crashed",
+    "kills_everybody": "raised",
 }

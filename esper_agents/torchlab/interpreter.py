@@ -86,7 +86,7 @@ def _asked(path: str, named: str) -> Interpreter:
         # What was asked may be a script that finds the interpreter, as those of pyenv are.
         path = str(answer["executable"] or path)
     except (ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"{named!r} is no Python interpreter", remedy=remedy) from error
+        raise UsageError(f"{named!r} is no interpreter of Python 3", remedy=remedy) from error
     return Interpreter(path, (int(major), int(minor), int(micro)), _shown([*places, *_links(Path(path))]))
 
 

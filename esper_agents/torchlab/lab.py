@@ -17,6 +17,7 @@ from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab import environment, sandbox
 from esper_agents.torchlab.outcome import Outcome, WorkerError, ended, raised
 from esper_agents.torchlab.report import SCHEMA, Made, Report, now
+from esper_agents.torchlab.scratch import remove
 from esper_agents.torchlab.turn import turn
 from esper_agents.torchlab.worker.channel import Channel, ChannelError
 
@@ -141,11 +142,17 @@ class Lab:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+            self._complaint.close()
         if hasattr(self, "_scratch"):
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            remove(self._scratch)
         if self._turn is not None:
             self._turn.__exit__(None, None, None)
             self._turn = None
+
+    def _why(self) -> str:
+        self._complaint.seek(0)
+        said = self._complaint.read().decode("utf-8", "replace").strip().splitlines()
+        return f" ({said[-1][:300]})" if said else ""
 
     def _start(self) -> None:
         interpreter = sandbox.interpreter(self.settings.python or sys.executable)
@@ -156,13 +163,15 @@ class Lab:
         argv = ["-I", "-c", _BOOTSTRAP, str(_WORKER), str(theirs.fileno())]
         command = sandbox.command(self.choice, view, argv)
         self._grants = sandbox.grants(view)
+        self._complaint = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the lab
         with theirs:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=sandbox.environment(self._scratch),
+                stderr=self._complaint,
+                # A pool of threads that an import opens would make every fork of the parent hang.
+                env=sandbox.environment(self._scratch) | {"OPENBLAS_NUM_THREADS": "1"},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 cwd=self._scratch,
@@ -171,11 +180,18 @@ class Lab:
             self.interpreter, _ = self._channel.receive(_START_S)
         except (EOFError, TimeoutError, ChannelError) as error:
             raise EvidenceError(
-                f"the interpreter {interpreter.executable!r} started no worker",
+                f"the interpreter {interpreter.executable!r} started no worker{self._why()}",
                 remedy="try it: python -c 'import torch'",
             ) from error
         _check_torch(self.interpreter)
-        self._channel.send({"do": "prepare", "walled": self.choice.has_own_network})
+        self._channel.send(
+            {
+                "do": "prepare",
+                "confined": self.choice.sandbox is not sandbox.Sandbox.NONE,
+                "own_network": self.choice.has_own_network,
+                "scratch": str(self._scratch),
+            }
+        )
 
     def worker(self, *, root: Path | None = None, label: str = "", cpu: int | None = None, padding: int = 0) -> Worker:
         """Fork a worker.
@@ -208,7 +224,7 @@ class Lab:
             "threads": self.settings.threads,
             "padding": padding,
             "confined": self.choice.sandbox is not sandbox.Sandbox.NONE,
-            "walled": self.choice.sandbox is sandbox.Sandbox.BUBBLEWRAP,
+            "own_network": self.choice.has_own_network,
         }
         with theirs:
             self._channel.send(message, (theirs.fileno(), said))
@@ -451,7 +467,7 @@ class Worker:
         self._channel.close()
         self._lab.kill(self._pid)
         os.close(self._said)
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        remove(self.scratch)
 
 
 def _check_torch(hello: JsonObject) -> None:

@@ -78,8 +78,9 @@ def _failed(result: JsonObject) -> JsonObject:
             f"{bytes_text(failed['wanted_bytes'])} were refused while {bytes_text(unused)} were reserved and unused"
         )
         return {"type": "fragmentation", "because": because, "phase": failed["phase"], "step": failed["step"]}
-    because = f"memory ran out in {_when(failed['phase'], failed['step'])}: {failed['message']}"
-    kind = type_of_phase(failed["phase"], failed["step"])
+    because = f"memory ran out in {when(failed['phase'], failed['step'])}: {failed['message']}"
+    # Steps that came after those of the first look had all that those had, and less room.
+    kind = "leak" if failed["phase"] == "later" else type_of_phase(failed["phase"], failed["step"])
     return {"type": kind, "because": because, "phase": failed["phase"], "step": failed["step"]}
 
 
@@ -89,7 +90,7 @@ def _limited(result: JsonObject) -> JsonObject:
         return {}
     said = "reaches" if told["by"] == "measurement" else "would reach"
     because = (
-        f"{_when(told['phase'], told['step'])} {said} {bytes_text(told['phase_peak_bytes'])}, "
+        f"{when(told['phase'], told['step'])} {said} {bytes_text(told['phase_peak_bytes'])}, "
         f"and the limit is {bytes_text(told['limit_bytes'])}"
     )
     kind = type_of_phase(told["phase"], told["step"])
@@ -150,7 +151,8 @@ def _nothing(result: JsonObject) -> str:
     return f"memory is level after {leak['steps']} steps"
 
 
-def _when(phase: str, step: int) -> str:
+def when(phase: str, step: int) -> str:
+    """Return a phase in words, such as `the forward of step 1`."""
     if phase == "building":
         return "building the model"
     return f"step {step}" if phase == "later" else f"the {phase} of step {step}"

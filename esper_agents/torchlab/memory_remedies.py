@@ -62,7 +62,7 @@ def remedies(result: JsonObject) -> list[str]:
             return []
         case "leak" | "backward accumulation" if result.get("leak", {}).get("is_leak"):
             return [_of_holder(each) for each in result["leak"]["holders"][:2]] or [_WITHOUT_GRAPH]
-        case "leak" if "out_of_memory" not in result:
+        case "leak" if "out_of_memory" not in result and "limit" not in result:
             return [_CYCLE]
         case "fragmentation":
             return _FRAGMENTATION

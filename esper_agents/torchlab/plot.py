@@ -75,15 +75,20 @@ class _Drawing:
 
     def steps(self, points: Sequence[tuple[float, float]], *, height: int = 160) -> None:
         """Draw how bytes change over nanoseconds, as steps, with the peak and the length written at its edges."""
-        until, peak = points[-1][0] or 1.0, max(size for _, size in points) or 1.0
+        until, sizes = points[-1][0] or 1.0, [size for _, size in points]
+        # What was there before may go, and then there is less than nothing above it.
+        lowest, peak = min(0, *sizes), max(0, *sizes)
+        scale = height / ((peak - lowest) or 1.0)
         bottom = self.height + 10 + height
-        path = [f"M{_LEFT} {bottom - height * points[0][1] / peak:.1f}"]
+        zero = bottom + scale * lowest
+        path = [f"M{_LEFT} {zero - scale * sizes[0]:.1f}"]
         for at, size in points[1:]:
-            path.append(f"H{_LEFT + _CHART * at / until:.1f}V{bottom - height * size / peak:.1f}")
+            path.append(f"H{_LEFT + _CHART * at / until:.1f}V{zero - scale * size:.1f}")
         self.parts.append(f'<path d="{"".join(path)}" fill="none" stroke="{_COLOURS["compute"]}" stroke-width="1.2"/>')
-        self.parts.append(f'<path d="M{_LEFT} {bottom - height}V{bottom}H{_LEFT + _CHART}" fill="none" stroke="#444"/>')
+        self.parts.append(f'<path d="M{_LEFT} {bottom - height}V{bottom}" fill="none" stroke="#444"/>')
+        self.parts.append(f'<path d="M{_LEFT} {zero:.1f}H{_LEFT + _CHART}" fill="none" stroke="#444"/>')
         self.text(_LEFT - 8, bottom - height + 10, bytes_text(peak), anchor="end")
-        self.text(_LEFT - 8, bottom, "0", anchor="end")
+        self.text(_LEFT - 8, zero, "0", anchor="end")
         self.text(_LEFT + _CHART, bottom + 16, time_text(until), anchor="end")
         self.height = bottom + 24
 

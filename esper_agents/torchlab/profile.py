@@ -7,6 +7,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.errors import UsageError
 from esper_agents.torchlab import witness
 from esper_agents.torchlab.outcome import WorkerError
 from esper_agents.torchlab.plot import percent, profile_plot, time_text
@@ -29,7 +30,6 @@ _ENOUGH = "enough"
 # Two tools agree about a function when their shares of it are no further apart than this.
 _AGREEING = 0.15
 _MATHEMATICS = ("libtorch_cpu", "libmkl", "libdnnl", "libgomp", "libiomp", "libopenblas", "libtorch_cuda", "libcublas")
-_INTERPRETER = ("libpython", "python3", "python")
 _LEAST_SHARE = {Bottleneck.COMPUTE: 0.5, Bottleneck.BANDWIDTH: 0.5, Bottleneck.ALLOCATION: 0.25}
 
 
@@ -120,7 +120,7 @@ def _witnesses(lab: Lab, target: TargetSpec, *, train: bool, tell: Tell | None) 
         request = {"train": train, "seed": target.seed, "seconds": _LONGEST_LOOK_S, "until": _ENOUGH}
         try:
             worker.ask("loop", request, tell=looping)
-        except WorkerError as error:
+        except (WorkerError, UsageError) as error:
             if not seen:
                 return witness.absent(f"the target did not run on: {error.problem}")
     return seen

@@ -97,6 +97,10 @@ def _says(report: Report) -> str:
             from esper_agents.torchlab.nan import explained as explained_nan
 
             return str(_same(report, explained_nan(report.result))["headline"])
+        case "memory":
+            from esper_agents.torchlab.memory import explained as explained_memory
+
+            return str(_same(report, explained_memory(report.result))["headline"])
         case "profile":
             from esper_agents.torchlab.profile import profiled
 

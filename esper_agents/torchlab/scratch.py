@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder with all that is in it; following no link, and quietly where it is gone already.
+    """Delete a folder with all that is in it, following no link; quietly where it is gone already.
 
-    Folders too deep to be walked by recursion and folders closed to their owner are no obstacle.
+    Nobody may write in it any more. Folders too deep to be walked by recursion and those closed to their owner go too.
     """
     try:
         shutil.rmtree(folder)

@@ -9,7 +9,7 @@ from rich.console import Console
 from esper_agents.cli.torch.explain import show
 from esper_agents.torchlab import graph_breaks, recompiles
 from esper_agents.torchlab.explain import STATUSES, explain, explained
-from esper_agents.torchlab.lab import Lab, Settings
+from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.outcome import WorkerError
 from esper_agents.torchlab.report import Report
 from esper_agents.torchlab.target import TargetSpec
@@ -105,7 +105,7 @@ def diagnose(tmp_path_factory):
     (project / "model.py").write_text(MODEL)
     (project / "helper.py").write_text(HELPER)
     told = {}
-    with Lab(project, Settings(is_unconfined=True)) as lab:
+    with Lab(project) as lab:
 
         def run(name, **options):
             key = (name, *options.items())

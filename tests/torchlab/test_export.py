@@ -8,7 +8,7 @@ from rich.console import Console
 
 from esper_agents.cli.torch.export import show
 from esper_agents.torchlab.export import change_for, export
-from esper_agents.torchlab.lab import Lab, Settings
+from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.outcome import WorkerError
 from esper_agents.torchlab.target import TargetSpec
 
@@ -71,7 +71,7 @@ def diagnose(tmp_path_factory):
     project = tmp_path_factory.mktemp("project")
     (project / "model.py").write_text(MODEL)
     told = {}
-    with Lab(project, Settings(is_unconfined=True)) as lab:
+    with Lab(project) as lab:
 
         def run(name):
             if name not in told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree as ET
 
 from esper_agents.torchlab.plot import bytes_text, memory_plot, percent, profile_plot, time_text
@@ -53,3 +54,10 @@ def test_numbers_are_written_in_the_unit_that_suits_them():
     assert [time_text(ns) for ns in (7, 1_500, 2_000_000, 3e9)] == ["7 ns", "1.5 us", "2 ms", "3 s"]
     assert [bytes_text(size) for size in (7, 1 << 10, 3 << 20, 5 << 30)] == ["7 B", "1 KiB", "3 MiB", "5 GiB"]
     assert [percent(share) for share in (0, 0.054, 0.54)] == ["0 %", "5.4 %", "54 %"]
+
+
+def test_a_timeline_below_nothing_stays_inside_the_drawing():
+    plot = memory_plot("memory", [("a step", [(0, 0), (1_000, -(3 << 20)), (2_000, 1 << 20)])])
+    root = ET.fromstring(plot)  # noqa: S314 - our own text
+    heights = [float(each) for path in root.iter(f"{SVG}path") for each in re.findall(r"V([-\d.]+)", path.get("d", ""))]
+    assert 0 <= min(heights) <= max(heights) <= float(root.get("height", 0))

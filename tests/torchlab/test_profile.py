@@ -199,6 +199,7 @@ def test_a_step_that_runs_out_of_input_says_how_to_let_it_start_over(lab):
     assert "cycle" in caught.value.remedy
 
 
+@pytest.mark.slow
 def test_others_that_look_from_outside_say_what_they_saw_or_why_they_did_not(lab):
     result = profile(lab, TargetSpec("steps.py:multiplies"), seconds=0.05).result
     assert {each["tool"] for each in result["witnesses"]} >= {"py-spy", "perf"}

@@ -75,7 +75,8 @@ def missing(result: JsonObject, console: Console) -> None:
 
 
 def _outcomes(result: JsonObject, console: Console) -> None:
-    pairs = [("raised", f"{where(told)}: {_reason(told)}") for told in [result.get("failure")] if told]
+    failure = result.get("failure")
+    pairs = [("raised", f"in call {failure['call']}, at {where(failure)}: {_reason(failure)}")] if failure else []
     for stage, words in (("fullgraph", "fullgraph=True"), ("autograd", "autograd ahead of time")):
         told = result.get(stage, {})
         if told.get("outcome") == "fails":

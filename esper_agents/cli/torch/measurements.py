@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (profile, explain, export, nan):
+    for command in (profile, explain, export, memory, nan):
         app.command()(measuring(command))
 
 
@@ -104,6 +104,50 @@ def export(
 
     found = measure("export", target, asked, work, show).result
     if fail and found["status"] != "exports":
+        raise typer.Exit(ExitCode.AGAINST)
+
+
+def memory(
+    target: Target,
+    *,
+    asked: Asked,
+    steps: Annotated[int, typer.Option(min=0, help="Steps to look for a leak in; 0 for none.")] = 8,
+    optimizer: Annotated[str, typer.Option(help="For a module that is trained: sgd, adam, adamw or none.")] = "adamw",
+    limit: Annotated[
+        float | None, typer.Option(min=0.0, metavar="GIB", help="What must suffice, such as the memory of a GPU.")
+    ] = None,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Work it out, and do not run the target.")] = False,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 where it leaks, or needs too much.")] = False,
+) -> None:
+    """Say where the memory of a target goes, and whether it leaks.
+
+    The peak, first worked out and then measured: parameters, gradients, optimizer state, activations; what grows from
+    step to step and the object that holds it. Exits with 0 whatever is found, unless --fail is given.
+
+    Examples:
+      esper torch memory train.py:make_step --steps 20
+      esper torch memory model.py:make_model --input "randn(32,128)" --train --optimizer adam --limit 24
+      esper torch memory model.py:make_model --capture train.py --train --estimate
+    """
+    from esper_agents.cli.torch.memory import show
+    from esper_agents.torchlab import memory as measured
+
+    limit_bytes = None if limit is None else int(limit * (1 << 30))
+
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+        return measured.memory(
+            lab,
+            spec,
+            train=asked.train,
+            optimizer=optimizer,
+            steps=steps,
+            limit_bytes=limit_bytes,
+            estimate_only=estimate,
+            tell=tell,
+        )
+
+    found = measure("memory", target, asked, work, show).result
+    if fail and found["issue"]["type"] != "none":
         raise typer.Exit(ExitCode.AGAINST)
 
 

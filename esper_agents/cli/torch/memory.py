@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from esper_agents.cli.terminal import one_line
+from esper_agents.torchlab.memory_issues import when
 from esper_agents.torchlab.plot import bytes_text, percent
 
 if TYPE_CHECKING:
@@ -107,9 +108,8 @@ def _limited(result: JsonObject) -> list[tuple[str, str]]:
     if limit is None or "peak_bytes" not in limit:
         return []
     if limit["is_exceeded"]:
-        return [
-            ("limit", f"{bytes_text(limit['limit_bytes'])}: exceeded first in {limit['phase']} of step {limit['step']}")
-        ]
+        first = when(limit["phase"], limit["step"])
+        return [("limit", f"{bytes_text(limit['limit_bytes'])}: exceeded first in {first}")]
     left = bytes_text(limit["limit_bytes"] - limit["peak_bytes"])
     until = f", used up after about {limit['steps_until']} more steps" if "steps_until" in limit else ""
     return [("limit", f"{bytes_text(limit['limit_bytes'])}: kept, {left} are left{until}")]

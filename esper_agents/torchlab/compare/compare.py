@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.errors import IntegrityError
 from esper_agents.torchlab.compare import measure
@@ -18,10 +18,15 @@ from esper_agents.torchlab.outcome import WorkerError
 from esper_agents.torchlab.report import SCHEMA, Report, now
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.compare.measure import Arm
-    from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.lab import Answer, Lab
     from esper_agents.torchlab.target import Tell
+
+
+Recheck: TypeAlias = "Callable[[Answer, Answer, int], list[JsonObject]]"
 
 
 class Mode(StrEnum):
@@ -111,7 +116,7 @@ def compare(
     question = question or Question()
     started_at, started_ns = now(), time.monotonic_ns()
     environment = lab.environment()
-    measured = _Comparison(lab, baseline, candidate, question, tell or lab.tell).run()
+    measured = _measured(lab, (baseline, candidate), question, tell or lab.tell)
     about = (governance or Governance()).described(question.seed)
     body = {
         "schema": SCHEMA,
@@ -146,66 +151,77 @@ def recheck(report: Report) -> JsonObject:
     return verdict
 
 
-class _Comparison:
-    def __init__(self, lab: Lab, baseline: Arm, candidate: Arm, question: Question, tell: Tell) -> None:
-        self._lab, self._arms, self._question, self._tell = lab, (baseline, candidate), question, tell
-        self._rules = acceptance()
-        self._measured: dict[str, object] = {
-            "rules": self._rules,
-            "threshold": question.claim or self._rules["threshold"][question.mode.value],
-            "threads": lab.settings.threads,
-            "device": candidate.target.device.partition(":")[0],
-            "allow": sorted(question.allow),
-            "checks": [],
-            "samples": [],
-        }
+def begun(lab: Lab, candidate: Arm, question: Question) -> dict[str, Any]:
+    """Return what a comparison has measured before it measures anything."""
+    rules = acceptance()
+    return {
+        "rules": rules,
+        "threshold": question.claim or rules["threshold"][question.mode.value],
+        "threads": lab.settings.threads,
+        "device": candidate.target.device.partition(":")[0],
+        "allow": sorted(question.allow),
+        "checks": [],
+        "samples": [],
+    }
 
-    def run(self) -> JsonObject:
-        question = self._question
-        with Correctness(
-            self._lab, self._arms, seed=question.seed, train=question.is_training, allow=question.allow
-        ) as correctness:
-            self._measured["checks"] = correctness.checks(self._tell)
-            self._measured["notes"] = correctness.notes
-            if judge(self._measured)["outcome"] == Outcome.WRONG:
-                return self._measured
-            try:
-                self._time(correctness)
-            except WorkerError as error:
-                if error.label != "candidate":
-                    raise
-                self._measured["error"] = error.described()
-        if self._question.has_extras:
-            training = self._question.is_training
-            self._measured["beside"] = beside(self._lab, self._arms, train=training, tell=self._tell)
-        return self._measured
 
-    def _time(self, correctness: Correctness) -> None:
-        training = self._question.is_training
-        samples: list[JsonObject] = []
-        plan = measure.settle(self._lab, *self._arms, self._rules, train=training, seed=self._question.seed)
-        self._measured["plan"] = plan.described()
-        begun_ns, limit_s = time.monotonic_ns(), self._limit_s()
-        looks = self._rules["looks"]["replicates"]
-        self._measured["samples"] = samples
-        for number, seed in enumerate(measure.seeds(self._question.seed)):
-            took_s = (time.monotonic_ns() - begun_ns) / 1e9
-            self._tell(f"timing, replicate {number + 1} of at most {looks[-1]}", min(took_s / limit_s, 0.99))
-            samples.append(measure.replicate(self._lab, self._arms, plan, seed=seed, recheck=correctness.recheck))
-            spent_s = (time.monotonic_ns() - begun_ns) / 1e9
-            # Whoever asks for a verdict on calls that take long waits for the first look.
-            is_out_of_time = len(samples) >= looks[0] and spent_s + spent_s / len(samples) > limit_s
-            has_failed = any(not each["is_passed"] for each in samples[-1]["rechecked"])
-            if has_failed or is_out_of_time or (len(samples) in looks and judge(self._measured)["is_final"]):
-                break
-        self._measured["timed_ns"] = time.monotonic_ns() - begun_ns
+def time_until_decided(
+    lab: Lab, arms: tuple[Arm, Arm], question: Question, measured: dict[str, Any], *, recheck: Recheck, tell: Tell
+) -> None:
+    """Time pairs of fresh processes until a look decides, or the time is over.
 
-    def _limit_s(self) -> float:
-        timing = self._rules["timing"]
-        match self._question.effort:
-            case Effort.QUICK:
-                return float(timing["quick_limit_s"])
-            case Effort.NORMAL:
-                return float(timing["limit_s"])
-            case Effort.THOROUGH:
-                return float(timing["thorough_limit_s"])
+    Args:
+        lab: Where.
+        arms: Baseline and candidate.
+        question: What is claimed.
+        measured: As `begun` has it; gets `plan`, `samples` and `timed_ns`.
+        recheck: Judges what both returned for a timed call.
+        tell: Told how far it is.
+
+    Raises:
+        WorkerError: An arm failed.
+    """
+    rules, samples = measured["rules"], measured["samples"]
+    plan = measure.settle(lab, *arms, rules, train=question.is_training, seed=question.seed)
+    measured["plan"] = plan.described()
+    begun_ns, limit_s, looks = time.monotonic_ns(), _limit_s(rules, question), rules["looks"]["replicates"]
+    for number, seed in enumerate(measure.seeds(question.seed)):
+        spent_s = (time.monotonic_ns() - begun_ns) / 1e9
+        tell(f"timing, pair {number + 1} of at most {looks[-1]}", min(spent_s / limit_s, 0.99))
+        samples.append(measure.replicate(lab, arms, plan, seed=seed, recheck=recheck))
+        spent_s = (time.monotonic_ns() - begun_ns) / 1e9
+        # Whoever asks for a verdict on calls that take long waits for the first look.
+        is_out_of_time = len(samples) >= looks[0] and spent_s + spent_s / len(samples) > limit_s
+        has_failed = any(not each["is_passed"] for each in samples[-1]["rechecked"])
+        if has_failed or is_out_of_time or (len(samples) in looks and judge(measured)["is_final"]):
+            break
+    measured["timed_ns"] = time.monotonic_ns() - begun_ns
+
+
+def _measured(lab: Lab, arms: tuple[Arm, Arm], question: Question, tell: Tell) -> JsonObject:
+    measured = begun(lab, arms[1], question)
+    training = question.is_training
+    with Correctness(lab, arms, seed=question.seed, train=training, allow=question.allow) as correctness:
+        measured["checks"] = correctness.checks(tell)
+        measured["notes"] = correctness.notes
+        if judge(measured)["outcome"] == Outcome.WRONG:
+            return measured
+        try:
+            time_until_decided(lab, arms, question, measured, recheck=correctness.recheck, tell=tell)
+        except WorkerError as error:
+            if error.label != "candidate":
+                raise
+            measured["error"] = error.described()
+    if question.has_extras:
+        measured["beside"] = beside(lab, arms, train=training, tell=tell)
+    return measured
+
+
+def _limit_s(rules: JsonObject, question: Question) -> float:
+    match question.effort:
+        case Effort.QUICK:
+            return float(rules["timing"]["quick_limit_s"])
+        case Effort.NORMAL:
+            return float(rules["timing"]["limit_s"])
+        case Effort.THOROUGH:
+            return float(rules["timing"]["thorough_limit_s"])

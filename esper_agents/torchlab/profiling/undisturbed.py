@@ -55,8 +55,8 @@ def call_of(measured: JsonObject) -> Call:
 def _usual_waiting_ns(rounds: Sequence[JsonObject]) -> int:
     """Return for how long a call waits for something other than its turn.
 
-    Where the kernel says how long the thread was kept from running, what is left is waiting, and the middle of the rounds
-    is as it usually is. Where it does not, only the least of them has surely nothing of others in it.
+    Where the kernel says how long the thread was kept from running, what is left is waiting, and the middle of the
+    rounds is as it usually is. Where it does not, only the least of them has surely nothing of others in it.
     """
     waited = [_waited_ns(each) // each["calls"] for each in rounds]
     return int(median(waited)) if all("queued_ns" in each for each in rounds) else min(waited)

@@ -20,12 +20,14 @@ from .bundle import capture
 _process_time_ns = time.process_time_ns
 _thread_time_ns = time.thread_time_ns
 _sleep = time.sleep
-_listdir = os.listdir
+_listdir, _getcwd = os.listdir, os.getcwd
 _waitid = os.waitid
 _cpu_state = torch.default_generator.get_state
 _cpu_seed = torch.default_generator.manual_seed
 _python_state = random.getstate
 _python_seed = random.seed
+_functions_on: Any = torch._C._len_torch_function_stack  # noqa: SLF001 - no public name
+_dispatches_on: Any = torch._C._len_torch_dispatch_stack  # noqa: SLF001 - no public name
 _WINDOW_S = 0.004
 _LIMITS = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_NOFILE", "RLIMIT_STACK")
 
@@ -57,7 +59,7 @@ def work_while_idle_ns(windows: int = 3) -> int:
 
 
 def seed(number: int) -> None:
-    """Seed the random generators that PyTorch code commonly draws from, past whatever stands in `torch.manual_seed` now."""
+    """Seed the random generators that PyTorch code commonly draws from, past what stands in `torch.manual_seed` now."""
     _cpu_seed(number)
     _python_seed(number)
     numpy = sys.modules.get("numpy")
@@ -89,7 +91,7 @@ def surroundings(scratch: str) -> dict[str, Any]:
             name: hashlib.blake2b(each.replace(scratch, "").encode(), digest_size=6).hexdigest()
             for name, each in os.environ.items()
         },
-        "folder": os.getcwd().replace(scratch, ""),
+        "folder": _getcwd().replace(scratch, ""),
         "niceness": os.nice(0),
         "limits": {name: list(resource.getrlimit(getattr(resource, name))) for name in _LIMITS},
     }
@@ -97,4 +99,4 @@ def surroundings(scratch: str) -> dict[str, Any]:
 
 def modes() -> tuple[int, int]:
     """Return how many of torch's function and dispatch modes are on: both rewrite operations that others call."""
-    return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
+    return _functions_on(), _dispatches_on()

@@ -28,7 +28,7 @@ def live(message: dict[str, Any], files: list[int]) -> None:
 
     Args:
         message: What the lab wants of it: `root`, `scratch`, `cache`, `grants`, `confined`,
-            `walled`, `memory_bytes`, `cpu`, `threads`, `padding`.
+            `own_network`, `walled`, `memory_bytes`, `cpu`, `threads`, `padding`.
         files: The worker's socket, and the file that takes what user code prints.
     """
     code = 70
@@ -78,18 +78,18 @@ class _Worker:
             os.sched_setaffinity(0, {int(self._message["cpu"])})
         torch.set_num_threads(int(self._message["threads"]))
         place = self._message["scratch"]
-        os.chdir(place)
+        confine.settle(place)
         # The processes of one arm share it; by its name it lies in the scratch folder, so no arm knows which it is.
         cache = f"{place}/compiled"
         Path(cache).symlink_to(self._message["cache"])
-        os.environ.update(HOME=place, TMPDIR=place, TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=cache)
+        os.environ.update(TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=cache)
         grants = {name: tuple(places) for name, places in self._message["grants"].items()}
         held: dict[str, Any] = confine.confine(
             confine.Grants(**grants),
             confine.Limits(self._message["memory_bytes"], _MOST_FILE_BYTES),
             use_landlock=self._message["confined"],
             use_seccomp=self._message["confined"],
-            has_own_network=self._message["walled"],
+            has_own_network=self._message["own_network"],
             is_walled=self._message["walled"],
         )
         gc.freeze()

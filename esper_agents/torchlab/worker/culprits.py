@@ -4,22 +4,49 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import aftermath, bundle, edges, gradients, parameters, precision, structure, target
-from .target import Target
+from . import (
+    aftermath,
+    bundle,
+    gradients,
+    handling,
+    noise,
+    parameters,
+    precision,
+    stage,
+    structure,
+    target,
+    tensor_bytes,
+)
 
-_OURS = (aftermath, bundle, edges, gradients, parameters, precision, structure, target)
+if TYPE_CHECKING:
+    from .target import Target
+
+_MODULES = (
+    aftermath,
+    bundle,
+    gradients,
+    handling,
+    noise,
+    parameters,
+    precision,
+    stage,
+    structure,
+    target,
+    tensor_bytes,
+)
+_CLASSES = (bundle.Bundle, bundle.Piece, stage.Stage, target.Target)
 _vars = vars
 
 
 def _functions() -> dict[str, tuple[Any, Any]]:
     found: dict[str, tuple[Any, Any]] = {}
-    for module in _OURS:
+    for module in _MODULES:
         for name, each in _vars(module).items():
             if not name.startswith("__"):
                 found[f"{module.__name__}.{name}"] = each, getattr(each, "__code__", None)
-    for kind in (bundle.Piece, bundle.Bundle):
+    for kind in _CLASSES:
         for name, each in _vars(kind).items():
             found[f"{kind.__qualname__}.{name}"] = each, getattr(each, "__code__", None)
     return found

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .parameters import Matching, state_of
+from .parameters import state_of
 from .structure import tensors_of
 
-_engine = torch.autograd.Variable._execution_engine
+if TYPE_CHECKING:
+    from .parameters import Matching
+
+_engine: Any = torch.autograd.Variable._execution_engine  # noqa: SLF001 - see below
 
 
 def run_backward(
@@ -32,7 +35,7 @@ def run_backward(
     leaves = [each for each in tensors_of(inputs) if each.requires_grad and each.is_leaf]
     for each in leaves:
         each.grad = None
-    # torch.autograd.backward imports sympy to look at incoming gradients, which takes half a second in each fresh process.
+    # torch.autograd.backward imports sympy to look at incoming gradients: half a second in each fresh process.
     _engine.run_backward(
         tuple(roots), tuple(_incoming(roots, seed)), False, False, (), allow_unreachable=True, accumulate_grad=True
     )

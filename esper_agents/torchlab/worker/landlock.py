@@ -66,16 +66,14 @@ def _files_handled(abi: int) -> int:
     return rights | sum(right for since, right in later if abi >= since)
 
 
-def restrict(rules: Iterable[tuple[str, int]], *, abi: int, keep_tcp: bool = False) -> list[str]:
+def restrict(rules: Iterable[tuple[str, int]], *, abi: int, keep_tcp: bool = False) -> None:
     """Give up every file that no rule names, for this thread and what it starts. It cannot be undone.
 
     Args:
-        rules: Paths, each with its rights (`READ`, `LIST`, `WRITE` or `DEVICE`) on it and what is beneath.
+        rules: Paths, each with its rights (`READ`, `LIST`, `WRITE` or `DEVICE`) on it and what is beneath; what is not
+            there counts for nothing.
         abi: The version to speak; what a later one could refuse is then not refused.
         keep_tcp: Leave TCP alone: there is a network namespace of its own with nothing in it.
-
-    Returns:
-        The paths that are not there and were left out.
 
     Raises:
         OSError: The kernel refused.
@@ -88,22 +86,23 @@ def restrict(rules: Iterable[tuple[str, int]], *, abi: int, keep_tcp: bool = Fal
     size = 24 if abi >= SCOPES_SINCE else 16 if abi >= TCP_SINCE else 8
     ruleset = kernel.call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
     try:
-        absent = [path for path, rights in rules if not _allow(ruleset, path, rights & handled)]
+        for path, rights in rules:
+            _allow(ruleset, path, rights & handled)
         kernel.call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
-    return absent
 
 
-def _allow(ruleset: int, path: str, rights: int) -> bool:
+def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return False
+        return
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= _OF_FILES
+        if not rights:
+            return
         kernel.call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(_Beneath(rights, place)), 0)
     finally:
         os.close(place)
-    return True

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from .inputs import Inputs
-from .memory_assumptions import assume
+from .memory_assumptions import Assumption, assume
 from .memory_blocks import Block, Trace, mark_activations
 from .memory_events import Reading
 from .memory_owners import Owners, by_identity, every_tensor, storages, stronger
@@ -39,6 +39,7 @@ class _Estimating(Watch):
     def __init__(self, whereabouts: Whereabouts, device: str, mode: FakeTensorMode, scratch: Scratch | None) -> None:
         super().__init__(whereabouts, device)
         self.owners = Owners(by_identity, device)
+        self._found_inf: set[int] = set()
         self.assumed: dict[tuple[str, str], None] = {}
         self._mode = mode
         self._scratch = scratch
@@ -48,14 +49,18 @@ class _Estimating(Watch):
 
     def call(self, func: Any, args: Any, kwargs: Any, at: tuple[str, str]) -> Any:
         self._settle()
+        if func is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default:
+            self._found_inf.add(by_identity(args[1].untyped_storage()))
         assumption = assume(func, args, kwargs, self._mode)
+        if assumption is not None and self._is_found_inf(func, args):
+            assumption = Assumption("gradients are finite", is_answer=True, answer=0.0)
         if assumption is not None:
             self.assumed[at[0], assumption.what] = None
             if assumption.is_answer:
                 return assumption.answer
             args, kwargs = assumption.answer
         output = func(*args, **kwargs)
-        probed = self._scratch.probe(func, args, kwargs) if self._scratch else None
+        probed = self._scratch.probe(func, args, kwargs, output) if self._scratch else None
         if probed is not None:
             number, shapes = probed
             self._running = Block(-1, 0, self.tick(), None, str(func), *at)
@@ -84,6 +89,11 @@ class _Estimating(Watch):
         self._settle()
         for block, number in self._inside:
             block.nbytes = inside.get(number, 0)
+
+    def _is_found_inf(self, func: Any, args: Any) -> bool:
+        """Return whether a GradScaler asks whether gradients overflowed: then it would skip the optimizer."""
+        is_reading = func.overloadpacket.__name__ == "_local_scalar_dense"
+        return is_reading and by_identity(args[0].untyped_storage()) in self._found_inf
 
     def _settle(self) -> None:
         """Make one block of two where a real backward goes on with the first, as nothing else needs it."""

@@ -15,7 +15,8 @@ from .memory_growth import Growth, growth, may_grow
 from .memory_owners import set_aside
 from .memory_places import Whereabouts
 from .memory_reach import living_nodes
-from .memory_run import mark, profiled
+from .memory_run import mark, profiled, ran_out
+from .memory_scratch import free_bytes
 from .memory_step import Stepper
 from .memory_suspects import Search
 from .memory_watch import Watch
@@ -26,6 +27,8 @@ _WARMUP_SHARE = 4
 # A kept number without a graph and less: a megabyte only after thousands of steps.
 _LEAST_BYTES = 256
 _MOST_MAKERS = 8
+# Of the memory that is free: what grows faster has shown it by then.
+_LARGEST_SHARE = 0.25
 
 
 @dataclass
@@ -38,6 +41,7 @@ class _Course:
         collected_bytes: What the garbage collector freed after each step.
         graph_nodes: Nodes of autograd's graphs that are kept after each step.
         node_numbers: Sequence number of the next node at the beginning of each step.
+        error: What ended the steps early, where memory ran out; None otherwise.
     """
 
     live_bytes: list[int] = field(default_factory=list)
@@ -45,9 +49,28 @@ class _Course:
     collected_bytes: list[int] = field(default_factory=list)
     graph_nodes: list[int] = field(default_factory=list)
     node_numbers: list[int] = field(default_factory=list)
+    error: BaseException | None = None
+
+    def is_worth_more(self) -> bool:
+        """Return whether as many steps again would tell more, and would fit."""
+        has_grown = may_grow(self.live_bytes, _LEAST_BYTES) or may_grow(self.graph_nodes, 1)
+        return has_grown and self.live_bytes[-1] - self.live_bytes[0] < _LARGEST_SHARE * free_bytes()
 
 
-def look(target: Target, stepper: Stepper, steps: int, seed: int, tell: Callable[[str, float], None]) -> dict[str, Any]:
+@dataclass
+class Looked:
+    """What looking for a leak found.
+
+    Attributes:
+        result: As the job returns it; None where memory ran out before two steps could be compared.
+        error: What ended the steps early, where memory ran out; None otherwise.
+    """
+
+    result: dict[str, Any] | None
+    error: BaseException | None
+
+
+def look(target: Target, stepper: Stepper, steps: int, seed: int, tell: Callable[[str, float], None]) -> Looked:
     """Return whether memory grows with steps, by how much, and what holds it.
 
     Where something was still added after half of the steps, as many again are run: a cache that fills levels off.
@@ -62,21 +85,22 @@ def look(target: Target, stepper: Stepper, steps: int, seed: int, tell: Callable
     watch = Watch(Whereabouts(target), torch.device(target.device).type)
     course = _run(watch, stepper, steps, seed, tell)
     ran = len(course.live_bytes)
-    warmup = steps if ran > steps else max(1, steps // _WARMUP_SHARE)
+    if not ran:
+        return Looked(None, course.error)
+    warmup = steps if ran > steps and course.error is None else max(1, steps // _WARMUP_SHARE)
     by_bytes = max(
         (growth(each, warmup, _LEAST_BYTES) for each in (course.live_bytes, course.profiler_bytes)),
         key=lambda each: (each.is_growing, each.per_step),
     )
-    by_nodes = growth(course.graph_nodes, warmup, 1)
-    result = _described(course, by_bytes, by_nodes)
+    result = _described(course, by_bytes, growth(course.graph_nodes, warmup, 1))
     if result["is_growing"]:
         suspects = _suspects(watch, warmup, ran, has_grown=by_bytes.is_growing)
         result["made_by"] = _makers(suspects)
         search = Search(target, stepper, {each.key: each.nbytes for each in suspects})
-        numbers = course.node_numbers
-        result["holders"] = search.holders((numbers[warmup], numbers[-1]), seed + ran + 1)
+        numbers = (course.node_numbers[warmup], course.node_numbers[ran - 1])
+        result["holders"] = search.holders(numbers, None if course.error else seed + ran + 1)
     result["is_leak"] = result["is_growing"] and not any("bound" in each for each in result["holders"][:1])
-    return result
+    return Looked(result, course.error)
 
 
 def _described(course: _Course, by_bytes: Growth, by_nodes: Growth) -> dict[str, Any]:
@@ -102,17 +126,23 @@ def _run(watch: Watch, stepper: Stepper, steps: int, seed: int, tell: Callable[[
             tell(f"step {step}: looking for memory that stays", 0.5 + 0.4 * step / (2 * steps))
             watch.step = step
             course.node_numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - there is no public way
-            stepper.run(stepper.inputs(seed + step))
+            try:
+                stepper.run(stepper.inputs(seed + step))
+            except (MemoryError, RuntimeError) as error:
+                if not ran_out(error):
+                    raise
+                course.error = error
+                break
             before = watch.live_bytes()
             gc.collect()
             with mark(f"{MOMENT}{step}"):
                 course.live_bytes.append(watch.live_bytes())
             course.collected_bytes.append(before - course.live_bytes[-1])
             course.graph_nodes.append(living_nodes(known))
-            if step == steps and not (may_grow(course.live_bytes, _LEAST_BYTES) or may_grow(course.graph_nodes, 1)):
+            if step == steps and not course.is_worth_more():
                 break
     events = Reading(profiler.profiler.kineto_results.experimental_event_tree(), watch.device)
-    course.profiler_bytes += events.sums_at_moments()
+    course.profiler_bytes += events.sums_at_moments()[: len(course.live_bytes)]
     return course
 
 

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 # Of two uses of one storage the earlier in this order counts.
 _ORDER = ("parameters", "optimizer_state", "gradients", "inputs", "buffers", "activations", "other")
 _KINDS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
+_MANY = 50_000
 Key = Callable[[torch.UntypedStorage], int]
 
 
@@ -63,12 +64,18 @@ def every_tensor() -> list[torch.Tensor]:
 
 @contextmanager
 def set_aside() -> Iterator[list[weakref.ref[torch.Tensor]]]:
-    """Set aside what is there already, so that the garbage collector looks at new objects: importing torch makes many.
+    """Set aside what is there already, where it is much, so that the garbage collector looks at new objects only.
+
+    Importing a part of torch makes a hundred thousand. What was set aside comes back with all that was before, which
+    makes looking for referrers slower; so it does not pay for few.
 
     Yields:
         The tensors among them, which `every_tensor` does not return meanwhile.
     """
     gc.collect()
+    if len(gc.get_objects()) < _MANY:
+        yield []
+        return
     known = [weakref.ref(each) for each in every_tensor()]
     gc.freeze()
     try:
@@ -130,6 +137,8 @@ class Owners:
         found: dict[int, str] = {}
 
         note = functools.partial(self._note, found)
+        # A fake tensor that was made from one number keeps that number in a real one.
+        constants = {id(getattr(each, "constant", None)) for each in every_tensor()} if with_others else set()
         note(tree_leaves(tuple(inputs)), "inputs")
         for each, kind in _torch_objects():
             if kind is torch.nn.Module:
@@ -139,7 +148,7 @@ class Owners:
             else:
                 if isinstance(each, torch.nn.Parameter):
                     note([each], "parameters")
-                elif with_others:
+                elif with_others and id(each) not in constants:
                     note([each], "other")
                 if each.is_leaf and each.requires_grad:
                     note([gradient(each)], "gradients")
@@ -151,6 +160,9 @@ class Owners:
             if not isinstance(thing, torch.Tensor) or thing.device.type != self._device:
                 continue
             for storage in storages(thing):
-                key = self._key(storage)
+                try:
+                    key = self._key(storage)
+                except RuntimeError:
+                    continue  # one without bytes, such as what is left of tracing
                 found[key] = stronger(found.get(key, "other"), category)
                 self._sizes[key] = storage.nbytes()

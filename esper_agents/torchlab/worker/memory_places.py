@@ -78,7 +78,7 @@ class Whereabouts:
 
 
 def is_compiled() -> bool:
-    """Return whether there is something compiled: then hooks and modes of ours would be traced with it, and change it."""
+    """Return whether there is something compiled: hooks and modes of ours would be traced with it, and change it."""
     dynamo = sys.modules.get("torch._dynamo.eval_frame")
     if dynamo is None:
         return False

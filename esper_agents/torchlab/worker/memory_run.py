@@ -26,11 +26,13 @@ class Run:
     Attributes:
         trace: What it allocated.
         is_placed: Whether its blocks know the user's line and module.
+        step: The last step that began.
         error: What ended it early, where it ran out of memory; None where it came to its end.
     """
 
     trace: Trace
     is_placed: bool
+    step: int
     error: BaseException | None = None
 
 
@@ -91,6 +93,7 @@ def measure(target: Target, stepper: Stepper, steps: int, seed: int) -> Run:
     gc.collect()
     base = moments.owners.begin([inputs.args, inputs.kwargs])
     error: BaseException | None = None
+    step = 0
     with profiled(device) as profiler, moments.around_optimizers():
         try:
             with _placed(Whereabouts(target)) if is_placed else nullcontext():
@@ -103,7 +106,7 @@ def measure(target: Target, stepper: Stepper, steps: int, seed: int) -> Run:
                 raise
             error = raised
     reading = Reading(profiler.profiler.kineto_results.experimental_event_tree(), device)
-    return Run(reading.trace(base, moments.owners.base, moments.noted), is_placed, error)
+    return Run(reading.trace(base, moments.owners.base, moments.noted), is_placed, step, error)
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from .memory_events import PROBE
 from .memory_run import mark
 
 _LONGEST_S = 20.0
+# Element by element nothing is kept inside: then running it only takes time.
+_LARGE_POINTWISE = 32 << 20
 # Of the memory that is free now.
 _LARGEST_SHARE = 0.25
 
@@ -45,7 +47,7 @@ class Scratch:
         """Run none yet.
 
         Args:
-            limit_bytes: What the inputs of an operation may take; a share of what is free where None.
+            limit_bytes: What an operation may take; a share of what is free where None.
         """
         self.left_out: dict[str, str] = {}
         self._known: dict[str, tuple[int, list[torch.Size | None]] | None] = {}
@@ -53,13 +55,14 @@ class Scratch:
         self._spent_s = 0.0
         self._count = 0
 
-    def probe(self, func: Any, args: Any, kwargs: Any) -> tuple[int, list[torch.Size | None]] | None:
+    def probe(self, func: Any, args: Any, kwargs: Any, output: Any) -> tuple[int, list[torch.Size | None]] | None:
         """Run an operation for real on zeros, in a mark of the profile, unless one like it was.
 
         Args:
             func: The operation.
             args: Its arguments, with fake tensors.
             kwargs: Likewise.
+            output: What it returned for those.
 
         Returns:
             The mark's number and the shapes of what it returned, None for what is no tensor. None where it was not run.
@@ -70,17 +73,18 @@ class Scratch:
         tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
         if not tensors or any(each.layout is not torch.strided for each in tensors):
             return None
+        if torch.Tag.pointwise in func.tags and sum(each.nbytes for each in tensors) > _LARGE_POINTWISE:
+            return None
         like = _likeness(leaves)
         # Some kernels keep a workspace for backward only where gradients are on.
         key = repr((func, like, torch.is_grad_enabled()))
         if key not in self._known:
-            self._known[key] = self._run(func, tree_unflatten(like, spec), like)
+            self._known[key] = self._run(func, tree_unflatten(like, spec), _bytes(like, output))
         return self._known[key]
 
-    def _run(self, func: Any, like: Any, leaves: list[Any]) -> tuple[int, list[torch.Size | None]] | None:
-        sizes = {each.number: each.nbytes for each in leaves if isinstance(each, _Like)}
-        if sum(sizes.values()) > self._largest:
-            self.left_out[str(func)] = "its inputs would take too much of the memory that is free"
+    def _run(self, func: Any, like: Any, nbytes: int) -> tuple[int, list[torch.Size | None]] | None:
+        if nbytes > self._largest:
+            self.left_out[str(func)] = "it would take too much of the memory that is free"
             return None
         if self._spent_s > _LONGEST_S:
             self.left_out[str(func)] = f"the others took {_LONGEST_S:.0f} s"
@@ -109,6 +113,12 @@ def free_bytes() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _bytes(like: list[Any], output: Any) -> int:
+    """Return what the inputs and outputs of an operation take."""
+    inputs = {each.number: each.nbytes for each in like if isinstance(each, _Like)}
+    return sum(inputs.values()) + sum(each.nbytes for each in tree_leaves(output) if isinstance(each, torch.Tensor))
 
 
 def _is_like(thing: Any) -> bool:

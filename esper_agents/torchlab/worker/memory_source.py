@@ -10,6 +10,7 @@ _ADDING = frozenset(("append", "appendleft", "add", "extend", "insert", "setdefa
 
 # How surely a line keeps something: `name.append(...)`, `name[...] = ...`, `name += ...`, `name = ...`.
 _CALLS, _SETS, _ADDS, _ASSIGNS = 4, 3, 2, 1
+_UNREADABLE = (OSError, ValueError, SyntaxError, RecursionError)
 
 
 class Line(NamedTuple):
@@ -40,36 +41,53 @@ def keeping_line(
         only_near: Look nowhere else.
     """
     try:
-        with open(filename, encoding="utf-8") as opened:
-            text = opened.read()
-        tree = ast.parse(text)
-        search = _Search(name, ast.Attribute if is_attribute else ast.Name)
-        scopes: list[ast.AST] = [each for each in tree.body if each.lineno <= near <= (each.end_lineno or 0)]
-        scopes += [] if only_near else [tree]
-        found = None
-        for least in (_ADDS, _ASSIGNS):
-            best = (max(search.candidates(each), default=(0, 0)) for each in scopes)
-            found = found or next((each for each in best if each[0] >= least), None)
-    except (OSError, ValueError, SyntaxError, RecursionError):
+        text, tree = _read(filename)
+    except _UNREADABLE:
         return None
-    return Line(found[1], _text(text, found[1])) if found else None
+    search = _Search(name, ast.Attribute if is_attribute else ast.Name)
+    scopes = [*_around(tree, near), *([] if only_near else [tree])]
+    for least in (_ADDS, _ASSIGNS):
+        for scope in scopes:
+            sureness, number = max(search.candidates(scope), default=(0, 0))
+            if sureness >= least:
+                return Line(number, _text(text, number))
+    return None
 
 
-def graph_keeping_line(filename: str) -> Line | None:
-    """Return the last call that keeps a graph after backward: with `create_graph=True` or `retain_graph=True`."""
+def graph_keeping_line(filename: str, near: int) -> Line | None:
+    """Return the last call that keeps a graph after backward: with `create_graph=True` or `retain_graph=True`.
+
+    Args:
+        filename: A Python file.
+        near: A line of the class or function that is looked at first.
+    """
     try:
-        with open(filename, encoding="utf-8") as opened:
-            text = opened.read()
-        calls = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call)]
-    except (OSError, ValueError, SyntaxError, RecursionError):
+        text, tree = _read(filename)
+    except _UNREADABLE:
         return None
-    numbers = [
-        each.lineno
-        for each in calls
-        for option in each.keywords
-        if option.arg in {"create_graph", "retain_graph"} and isinstance(option.value, ast.Constant) and option.value.value
-    ]
-    return Line(max(numbers), _text(text, max(numbers))) if numbers else None
+    for scope in (*_around(tree, near), tree):
+        numbers = [
+            node.lineno
+            for node in ast.walk(scope)
+            if isinstance(node, ast.Call)
+            for option in node.keywords
+            if option.arg in {"create_graph", "retain_graph"}
+            and isinstance(option.value, ast.Constant)
+            and option.value.value is True
+        ]
+        if numbers:
+            return Line(max(numbers), _text(text, max(numbers)))
+    return None
+
+
+def _read(filename: str) -> tuple[str, ast.Module]:
+    with open(filename, encoding="utf-8") as opened:
+        text = opened.read()
+    return text, ast.parse(text)
+
+
+def _around(tree: ast.Module, line: int) -> list[ast.AST]:
+    return [each for each in tree.body if each.lineno <= line <= (each.end_lineno or 0)]
 
 
 class _Search(NamedTuple):

@@ -79,12 +79,12 @@ class Search:
         self._stepper = stepper
         self._sizes = sizes
 
-    def holders(self, node_numbers: tuple[int, int], seed: int) -> list[dict[str, Any]]:
-        """Return the holders, those that keep most first, after one more step that shows which of them grow.
+    def holders(self, node_numbers: tuple[int, int], seed: int | None) -> list[dict[str, Any]]:
+        """Return the holders, those that keep most first; one more step shows which of them grow.
 
         Args:
             node_numbers: First sequence number of nodes whose graph stayed, and the first that no longer counts.
-            seed: For the inputs of the step.
+            seed: For the inputs of the step; None where there is no memory for one.
         """
         found: dict[tuple[str, str], _Found] = {}
         # Walks are what takes long. None is needed for what stands beside a tensor whose holder is known, nor for one
@@ -110,7 +110,8 @@ class Search:
                     found[key] = _Found(holder, root, set(root.keys), root.nodes)
                 alike.append(found[key])
                 beside.update((id(each), found[key]) for each in _entries(holder))
-        return self._watched(self._ranked(list(found.values())), seed)
+        ranked = self._ranked(list(found.values()))
+        return [self._described(each) for each in ranked] if seed is None else self._watched(ranked, seed)
 
     def _ranked(self, found: list[_Found]) -> list[_Found]:
         least_bytes = _LEAST_SHARE * sum(self._sizes.values())
@@ -178,7 +179,7 @@ class Search:
         place: dict[str, Any] = {"file": own}
         path = os.path.join(self._target.root, own)
         if holder.kind == "gradient":
-            line = graph_keeping_line(path)
+            line = graph_keeping_line(path, self._target.line or 0)
         else:
             place.update({"line": holder.line} if holder.line else {})
             line = keeping_line(

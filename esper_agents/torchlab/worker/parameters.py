@@ -20,7 +20,7 @@ class Matching:
 
     Attributes:
         names: For each name of the baseline's that was matched, the candidate's.
-        how: `by name`, `by its own loading` (its `load_state_dict` took the baseline's), `by position`, or `not at all`.
+        how: `by name`, `by position`, `by its own loading` (its `load_state_dict` took all), or `not at all`.
         unmatched: Names of the baseline's that the candidate has no place for.
         extra: Names of the candidate's that the baseline does not have; they keep what the candidate gave them.
         saved: Names of the baseline's that its `state_dict` has.
@@ -46,7 +46,7 @@ class Matching:
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return a module's parameters and buffers, those that are never saved included, by name."""
-    named = dict(module.named_parameters(remove_duplicate=False))
+    named: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     named.update(module.named_buffers(remove_duplicate=False))
     return {name.replace(_WRAPPED, ""): tensor for name, tensor in named.items()}
 
@@ -98,8 +98,8 @@ def write(module: torch.nn.Module, matching: Matching, values: dict[str, torch.T
         module: The module.
         matching: Which names are which.
         values: By the baseline's names.
-        how: `copy` writes into the parameters as an optimizer does; `load` goes through `load_state_dict`; `assign` puts
-            new tensors in their place.
+        how: `copy` writes into the parameters as an optimizer does; `load` goes through `load_state_dict`; `assign`
+            puts new tensors in their place.
     """
     if matching.how == "by its own loading":
         module.load_state_dict({name: values[name] for name in matching.saved}, strict=True)

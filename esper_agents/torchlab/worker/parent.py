@@ -14,9 +14,15 @@ import signal
 import socket
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
+from . import confine
+from .cells import Cells
 from .channel import Channel, ChannelError
+
+# Loaded before a worker is forked: it starts sooner, and the fingerprint knows what torch was before user code ran.
+_AHEAD = (".fingerprint", ".jobs.timing", ".jobs.plan", ".jobs.observe", ".jobs.referee")
 
 
 def main(descriptor: int) -> None:
@@ -25,18 +31,17 @@ def main(descriptor: int) -> None:
     Args:
         descriptor: The inherited socket.
     """
-    from . import kernel
-
     channel = Channel(socket.socket(fileno=descriptor))
-    kernel.become_subreaper()
     try:
         channel.send(_hello())
-        _Nursery(channel).serve()
+        with contextlib.closing(_Nursery(channel)) as nursery:
+            nursery.serve()
     except (EOFError, OSError, ChannelError):
-        pass
+        os._exit(0)  # the lab hung up
+    except BaseException as error:  # noqa: BLE001 - told to the lab, which reads what is written here
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
     finally:
-        _kill_strays(set())
-        os._exit(0)
+        os._exit(1)
 
 
 def _hello() -> dict[str, Any]:
@@ -46,6 +51,8 @@ def _hello() -> dict[str, Any]:
         return {"python": sys.version.split()[0], "executable": sys.executable, "missing": str(error)}
     # Importing is where a thread pool could begin; setting the count here only writes a number.
     torch.set_num_threads(1)
+    for each in _AHEAD:
+        importlib.import_module(each, __package__)
     return {
         "python": sys.version.split()[0],
         "executable": sys.executable,
@@ -55,11 +62,11 @@ def _hello() -> dict[str, Any]:
 
 
 class _Nursery:
-    """The parent's children, by process id."""
+    """What the lab asks of the parent."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._children: set[int] = set()
+        self._cells: Cells | None = None
         self._woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -70,8 +77,6 @@ class _Nursery:
 
     def serve(self) -> None:
         """Fork, kill and bury until the lab goes away."""
-        from . import confine
-
         while True:
             wait_s = 0 if self._channel.is_ready else None
             ready, _, _ = select.select([self._channel, self._woken], [], [], wait_s)
@@ -84,14 +89,25 @@ class _Nursery:
                 if message["do"] == "fork":
                     self._fork(message, files)
                 elif message["do"] == "prepare":
-                    confine.prepare(has_own_network=message["walled"], is_walled=message["walled"])
+                    self._prepare(message)
                 elif message["do"] == "warm":
                     self._warm(message["job"])
                 else:
                     self._kill(int(message["pid"]))
 
+    def _prepare(self, message: dict[str, Any]) -> None:
+        is_alone = message["own_network"]
+        self._cells = Cells(cover=[message["scratch"]], is_open=not message["confined"], is_alone=is_alone)
+        confine.prepare(has_own_network=is_alone, is_walled=self._cells.is_walled)
+
+    def _ready(self) -> Cells:
+        if self._cells is None:
+            raise ChannelError("something was asked before all was prepared")
+        return self._cells
+
     def _fork(self, message: dict[str, Any], files: list[int]) -> None:
-        pid = os.fork()
+        cells = self._ready()
+        pid = cells.fork([place for places in message["grants"].values() for place in places])
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -99,10 +115,9 @@ class _Nursery:
             for each in self._private:
                 os.close(each)
             self._channel.close()
-            self._live(message, files)
+            self._live({**message, "walled": cells.is_walled}, files)
         for each in files:
             os.close(each)
-        self._children.add(pid)
         self._channel.send({"forked": pid})
 
     def _warm(self, job: str) -> None:
@@ -110,34 +125,20 @@ class _Nursery:
         warm = getattr(importlib.import_module(f".jobs.{job}", __package__), "warm", None)
         if warm is not None:
             warm()
-        threads = len(os.listdir("/proc/self/task"))
+        threads = len(list(Path("/proc/self/task").iterdir()))
         self._channel.send({"warmed": job, "threads": threads})
 
     def _kill(self, pid: int) -> None:
-        from . import descent
-
-        if pid in self._children:
-            descent.kill_tree(pid, self._children - {pid})
-            self._children.discard(pid)
         self._bury()
+        self._ready().kill(pid)
         self._channel.send({"killed": pid})
 
     def _bury(self) -> None:
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    break
-                if pid in self._children:
-                    self._children.discard(pid)
-                    self._channel.send({"ended": pid, "status": os.waitstatus_to_exitcode(status)})
-        # What a worker started and left behind is ours now.
-        _kill_strays(self._children)
+        # Each stays a zombie until it is killed with what it left behind, so that its number is nobody else's.
+        for pid, status in self._cells.ended() if self._cells else ():
+            self._channel.send({"ended": pid, "status": status})
 
-
-def _kill_strays(known: set[int]) -> None:
-    from . import descent
-
-    while left := descent.strays(known):
-        for each in left:
-            descent.kill_tree(each, known)
+    def close(self) -> None:
+        """Leave no process behind."""
+        if self._cells:
+            self._cells.kill_all()

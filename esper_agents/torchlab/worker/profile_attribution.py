@@ -65,7 +65,6 @@ class Operation:
         faults: Pages of memory that it touched for the first time.
         thread_ns: Processor time of the thread, from before it was marked until after.
         is_view: Returns a view and moves nothing.
-        waits: On an accelerator, the host waits here for the device.
     """
 
     name: str
@@ -79,7 +78,6 @@ class Operation:
     faults: int
     thread_ns: int
     is_view: bool
-    waits: bool
 
 
 class Attribution(TorchDispatchMode):

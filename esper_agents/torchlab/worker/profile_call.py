@@ -84,7 +84,7 @@ class Runner:
         """Make the first calls and learn what every later one needs to know.
 
         Returns:
-            `first_call_ns` (forward only), `call_ns` of the fastest, and `missing` for what such a target does not have.
+            `first_call_ns` (forward only), `call_ns` of the fastest, and `missing` for what it does not have.
         """
         begun = perf_counter_ns()
         has_gradients = self._has_gradients()

@@ -1,4 +1,4 @@
-"""What one operation has to do, by its arguments and results: arithmetic, bytes, and whether the host waits for it."""
+"""What one operation has to do, by its arguments and results: arithmetic and bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def described_by(
     """Return what a call of an operation is by what went in and what came out.
 
     Returns:
-        `name`, `shapes`, `dtype`, `flops`, `moved`, `is_view`, `waits`, as `Operation` holds them.
+        `name`, `shapes`, `dtype`, `flops`, `moved`, `is_view`, as `Operation` holds them.
     """
     name = func._schema.name  # noqa: SLF001 - the name without the overload
     operands = [*tensors_in(args), *tensors_in(kwargs)]
@@ -39,7 +39,6 @@ def described_by(
         "flops": flops_of(func, args, kwargs, given),
         "moved": 0 if is_view else _moved(name, operands, results),
         "is_view": is_view,
-        "waits": _waits(name, args, operands, results),
     }
 
 
@@ -64,34 +63,10 @@ def _moved(name: str, operands: list[torch.Tensor], results: list[torch.Tensor])
 
 
 def _distinct(tensors: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
-    return {(id(each.untyped_storage()), each.storage_offset(), each.shape): each for each in tensors}.values()
+    return {(each.untyped_storage()._cdata, each.storage_offset(), each.shape): each for each in tensors}.values()  # noqa: SLF001 - likewise
 
 
 def _touched(tensor: torch.Tensor) -> int:
     """Return how many bytes of memory a tensor's elements lie in: an expanded dimension repeats the same ones."""
     sizes = zip(tensor.shape, tensor.stride())  # noqa: B905 - as many by definition, Python 3.10
     return prod(size for size, stride in sizes if stride or not size) * tensor.element_size()
-
-
-_WAITING = frozenset(
-    (
-        "aten::_local_scalar_dense",
-        "aten::nonzero",
-        "aten::masked_select",
-        "aten::_unique2",
-        "aten::unique_consecutive",
-        "aten::unique_dim",
-        "aten::equal",
-        "aten::bincount",
-    )
-)
-
-
-def _waits(name: str, args: tuple[Any, ...], operands: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
-    if name in _WAITING:
-        return True
-    if name in {"aten::index", "aten::index_put_", "aten::index_put"}:
-        masks = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
-        return any(isinstance(each, torch.Tensor) and each.dtype in {torch.bool, torch.uint8} for each in masks)
-    devices = {each.device.type for each in (*operands, *results)}
-    return name in {"aten::_to_copy", "aten::copy_"} and len(devices) > 1

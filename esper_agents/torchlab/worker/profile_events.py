@@ -169,8 +169,6 @@ def operations_by_name(calls: list[Event]) -> list[dict[str, Any]]:
             "module": "",
             "shapes": "",
             "dtype": "",
-            "is_view": False,
-            "waits": False,
             "events": 0,
             "faults": 0,
             "count": _mean(len(took), len(calls)),

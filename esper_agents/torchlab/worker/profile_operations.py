@@ -2,13 +2,12 @@
 
 Both see the same operations in the same order, so the n-th of one is the n-th of the other. Where a target does
 something else when it is watched, the times of the attributed call itself are taken, less what attribution adds to
-them on the whole, and the result says so.
+operations of that name, and the result says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -88,8 +87,6 @@ class _Row:
             "module": self.first.module,
             "shapes": self.first.shapes,
             "dtype": self.first.dtype,
-            "is_view": self.first.is_view,
-            "waits": self.first.waits,
             "count": self.count,
             "events": self.events,
             "faults": self.faults,
@@ -147,7 +144,7 @@ def rows_of(known: Attributed, calls: list[Event]) -> dict[str, Any]:
     views = {_stem(each.name) for each in known.operations if each.is_view} - set(sequence)
     profiled = [_sequence(each, set(sequence), views) for each in calls]
     matching = [[spent for _, spent in each] for each in profiled if [name for name, _ in each] == sequence]
-    times = matching or [_less_disturbed([known.spent[each] for each in worked], profiled)]
+    times = matching or [_less_disturbed(sequence, [known.spent[each] for each in worked], profiled)]
     is_alone = torch.get_num_threads() == 1 and not any(known.device_ns)
     described = [each.described(is_thread_alone=is_alone) for each in _grouped(known, worked, times)]
     described.sort(key=lambda row: (-row["self_ns"], row["name"], row["file"] or "", row["line"] or 0, row["module"]))
@@ -174,12 +171,23 @@ def _sequence(call: Event, names: set[str], views: set[str]) -> list[tuple[str, 
     return found
 
 
-def _less_disturbed(spent: list[Spent], profiled: list[list[tuple[str, Spent]]]) -> list[Spent]:
-    """Return the attributed call's times, shrunk alike until together they are those of a call as it usually is."""
-    together = sum(each.ns for each in spent)
-    usual = median(sum(each.ns for _, each in call) for call in profiled)
-    shrunk = min(1.0, usual / together) if together else 1.0
-    return [Spent(int(each.ns * shrunk), each.events) for each in spent]
+def _less_disturbed(sequence: list[str], spent: list[Spent], profiled: list[list[tuple[str, Spent]]]) -> list[Spent]:
+    """Return the attributed call's times, shrunk for each name to its average in the fastest other call."""
+    watched = _averages(list(zip(sequence, spent)))  # noqa: B905 - as many
+    usual: dict[str, float] = {}
+    for call in profiled:
+        for name, average in _averages(call).items():
+            usual[name] = min(average, usual.get(name, average))
+    shrunk = {name: min(1.0, usual.get(name, average) / average) for name, average in watched.items() if average}
+    factors = [shrunk.get(name, 1.0) for name in sequence]
+    return [Spent(int(each.ns * factor), each.events) for each, factor in zip(spent, factors)]  # noqa: B905 - as many
+
+
+def _averages(call: list[tuple[str, Spent]]) -> dict[str, float]:
+    took: dict[str, list[int]] = {}
+    for name, each in call:
+        took.setdefault(name, []).append(each.ns)
+    return {name: sum(every) / len(every) for name, every in took.items()}
 
 
 def _stem(name: str) -> str:

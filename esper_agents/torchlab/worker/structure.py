@@ -1,4 +1,4 @@
-"""What a nest of containers is made of: tensors at the leaves, plain numbers and texts, and things known by name only."""
+"""What a nest of containers is made of: tensors, plain numbers and texts, and things known by name only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import copy
 import dataclasses
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
 from types import MemberDescriptorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # `type` as it was before user code ran: a candidate may have put something else in its place.
 _type_of = type
@@ -43,8 +45,8 @@ def describe(thing: Any, tensors: list[torch.Tensor], depth: int = 0) -> Node:
         depth: How deep in the nest it stands.
 
     Returns:
-        A node: `kind` (`tensor`, `scalar`, `list`, `tuple`, `dict`, `sequence`, `mapping`, `record`, `opaque`), with what
-        belongs to it.
+        A node: `kind` (`tensor`, `scalar`, `list`, `tuple`, `dict`, `sequence`, `mapping`, `record`, `opaque`), with
+        what belongs to it.
     """
     if is_tensor(thing):
         # The same object in two places is one tensor in two places, also when it is made again.
@@ -74,7 +76,7 @@ def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
         yield path, node
         return
     keys = node.get("keys") or range(len(node["items"]))
-    for key, item in zip(keys, node["items"]):  # noqa: B905 - Python 3.10 and older bundles
+    for key, item in zip(keys, node["items"], strict=True):
         yield from walk(item, f"{path}.{key}" if node["kind"] == "record" else f"{path}[{_key(key)}]")
 
 
@@ -92,83 +94,86 @@ def rebuild(node: Node, tensors: list[torch.Tensor], template: Any = None) -> An
     kind = node["kind"]
     if kind == "tensor":
         return tensors[node["tensor"]]
-    if kind == "scalar":
-        return _from_scalar(node) if template is None else template
-    if kind == "opaque":
-        if template is None:
-            raise ValueError(f"a {node['type']} cannot be made from its name")
-        return template
+    if kind == "scalar" and template is None:
+        return _from_scalar(node)
+    if "items" not in node:
+        return _given(node, template)
     before = _parts(template)
     if before is not None and (before[0] != kind or len(before[2]) != len(node["items"])):
         raise ValueError(f"a {type_name(template)} stands where a {node['type']} was expected")
     olds = before[2] if before is not None else [None] * len(node["items"])
-    items = [rebuild(each, tensors, old) for each, old in zip(node["items"], olds)]  # noqa: B905 - as many
-    if kind == "list":
-        return items
-    if kind == "tuple":
-        return tuple(items)
-    if kind == "dict":
-        return dict(zip(node["keys"] if before is None else before[1] or (), items))  # noqa: B905 - as many
-    if before is None:
+    items = [rebuild(each, tensors, old) for each, old in zip(node["items"], olds, strict=True)]
+    if kind in _PLAIN:
+        keys = node.get("keys") if before is None else before[1]
+        return _PLAIN[kind](items) if keys is None else dict(zip(keys, items, strict=True))
+    return _like(_given(node, template), kind, before[1] if before is not None else None, items)
+
+
+_PLAIN: dict[str, Callable[[list[Any]], Any]] = {"list": list, "tuple": tuple, "dict": dict}
+
+
+def _given(node: Node, template: Any) -> Any:
+    """Return a template.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if template is None:
         raise ValueError(f"a {node['type']} cannot be made from its name")
-    return _like(template, kind, before[1], items)
+    return template
 
 
 def _scalar(thing: Any) -> Node | None:
+    """Return the node of a plain value; None for anything else."""
     kind = _type_of(thing)
-    if thing is None or kind in (bool, int, str):
+    if thing is None or kind in _BY_SHORT_NAME:
         return {"kind": "scalar", "type": kind.__name__, "value": thing}
-    if issubclass(kind, float):
-        return {"kind": "scalar", "type": type_name(thing), "value": float.hex(thing)}
-    if issubclass(kind, complex):
-        return {"kind": "scalar", "type": type_name(thing), "value": [thing.real.hex(), thing.imag.hex()]}
-    if kind is torch.Size:
-        return {"kind": "scalar", "type": "torch.Size", "value": [int(each) for each in thing]}
-    if issubclass(kind, _NAMED):
-        return {"kind": "scalar", "type": kind.__name__, "value": str(thing)}
-    if issubclass(kind, (int, str)):
-        plain = int(thing) if issubclass(kind, int) else str.__str__(thing)
-        return {"kind": "scalar", "type": type_name(thing), "value": plain}
+    for base, value in _SCALARS:
+        if issubclass(kind, base):
+            is_named = base is _NAMED
+            return {"kind": "scalar", "type": kind.__name__ if is_named else type_name(thing), "value": value(thing)}
     return None
 
 
+_BY_SHORT_NAME = (bool, int, str)
+_SCALARS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (float, float.hex),
+    (complex, lambda each: [each.real.hex(), each.imag.hex()]),
+    (torch.Size, lambda each: [int(size) for size in tuple.__iter__(each)]),
+    (_NAMED, str),
+    (int, int.__int__),
+    (str, str.__str__),
+)
+_MADE: dict[str, Callable[[Any], Any]] = {
+    "builtins.float": float.fromhex,
+    "builtins.complex": lambda value: complex(float.fromhex(value[0]), float.fromhex(value[1])),
+    "torch.Size": torch.Size,
+    "device": torch.device,
+    **dict.fromkeys(("dtype", "layout", "memory_format"), lambda value: getattr(torch, value.removeprefix("torch."))),
+    **dict.fromkeys(("NoneType", "bool", "int", "str"), lambda value: value),
+}
+
+
 def _from_scalar(node: Node) -> Any:
-    kind, value = node["type"], node["value"]
-    if kind == "builtins.float":
-        return float.fromhex(value)
-    if kind == "builtins.complex":
-        return complex(float.fromhex(value[0]), float.fromhex(value[1]))
-    if kind == "torch.Size":
-        return torch.Size(value)
-    if kind == "device":
-        return torch.device(value)
-    if kind in {"dtype", "layout", "memory_format"}:
-        return getattr(torch, value.removeprefix("torch."))
-    if kind in {"NoneType", "bool", "int", "str"}:
-        return value
-    raise ValueError(f"a {kind} cannot be made from its name")
+    if node["type"] not in _MADE:
+        return _given(node, None)
+    return _MADE[node["type"]](node["value"])
 
 
 def _parts(thing: Any) -> tuple[str, list[Any] | None, list[Any]] | None:
     """Return the kind of a container, its keys and its parts, read past whatever its class defines over them."""
     kind = _type_of(thing)
-    if kind is list:
-        return "list", None, thing
-    if kind is tuple:
-        return "tuple", None, list(thing)
-    if kind is dict:
-        return "dict", list(thing), list(thing.values())
+    if kind in (list, tuple):
+        return kind.__name__, None, list(thing)
     if issubclass(kind, dict):
-        return "mapping", list(_in_order(thing)), list(_items_of(thing))
+        return "dict" if kind is dict else "mapping", list(_in_order(thing)), list(_items_of(thing))
     if issubclass(kind, tuple):
         names = getattr(kind, "_fields", None)
         parts = list(tuple.__iter__(thing))
-        return ("record", list(names), parts) if names is not None else ("sequence", None, parts)
+        return ("sequence", None, parts) if names is None else ("record", list(names), parts)
     if issubclass(kind, list):
         return "sequence", None, list(list.__iter__(thing))
-    if dataclasses.is_dataclass(kind):
-        return _fields(thing)
-    return None
+    return _fields(thing) if dataclasses.is_dataclass(kind) else None
 
 
 def _in_order(thing: Any) -> Iterator[Any]:
@@ -205,7 +210,7 @@ def _like(template: Any, kind: str, keys: list[Any] | None, items: list[Any]) ->
     if isinstance(template, tuple):
         return made(*items)
     copied = copy.copy(template)
-    for key, item in zip(keys or (), items):  # noqa: B905 - as many
+    for key, item in zip(keys or (), items, strict=True):
         if kind == "mapping":
             copied[key] = item
         else:

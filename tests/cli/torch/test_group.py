@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-COMMANDS = ["explain", "export", "nan", "profile", "environment", "recheck"]
+COMMANDS = ["explain", "export", "memory", "nan", "profile", "environment", "recheck"]
 
 
 def esper(*arguments):
@@ -24,9 +24,8 @@ def helped():
 
 def test_every_command_has_one_whole_line(helped):
     _, _, listed = helped.partition("Commands:\n")
-    names = [line.split()[0] for line in listed.splitlines() if line.strip()]
-    assert set(names) >= set(COMMANDS)
-    assert "..." not in listed
+    lines = {line.split()[0]: line for line in listed.splitlines() if line.strip()}
+    assert not [lines[name] for name in COMMANDS if lines[name].endswith("...")]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,8 @@ def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], No
     Raises:
         Exception: Whatever the target raises on its first inputs without export.
     """
+    # A draft export writes a trace where temporary files go, and a worker may write nowhere else.
+    tempfile.tempdir = str(request["scratch"])
     call, _ = uncompiled(target)
     exporter = _Exporter(target, call, int(request.get("seed", 0)))
     exporter.run_eagerly()

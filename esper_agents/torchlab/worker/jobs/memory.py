@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
 from collections.abc import Callable
@@ -13,11 +14,12 @@ import torch
 from ..memory_blocks import CATEGORIES, described, timeline
 from ..memory_cuda import Allocator
 from ..memory_leaks import look
-from ..memory_run import measure, ran_out
+from ..memory_run import measure
 from ..memory_step import Stepper
 from ..target import Target
 
 _WANTED = re.compile(r"tried to allocate ([\d.]+) ?(bytes|[KMGT]iB)")
+_TORCH = os.path.dirname(torch.__file__)
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
@@ -53,19 +55,26 @@ def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], No
     if stepper.why_not:
         result["missing"].append({"what": "backward", "why": stepper.why_not})
     if measured.error is not None:
-        last = measured.trace.phases[-1] if measured.trace.phases else None
-        where = (last.name, last.step) if last else ("forward", 1)
-        result["out_of_memory"] = _out_of_memory(target, measured.error, *where)
+        phase = _phase_of(measured.error)
+        result["out_of_memory"] = _out_of_memory(target, measured.error, phase, measured.step)
         result["missing"].append({"what": "leak", "why": "memory ran out before there were steps to compare"})
     elif steps:
-        try:
-            result["leak"] = look(target, stepper, steps, seed, tell)
-        except (MemoryError, RuntimeError) as error:
-            if not ran_out(error):
-                raise
-            result["out_of_memory"] = _out_of_memory(target, error, "later", 3)
-            result["missing"].append({"what": "leak", "why": "memory ran out while steps were compared"})
+        looked = look(target, stepper, steps, seed, tell)
+        if looked.result is not None:
+            result["leak"] = looked.result
+        if looked.error is not None:
+            step = 1 + (looked.result["steps"] if looked.result else 0)
+            result["out_of_memory"] = _out_of_memory(target, looked.error, "later", step)
     return result
+
+
+def _phase_of(error: BaseException) -> str:
+    """Return the phase that an error comes from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    for folder, phase in (("optim", "optimizer"), ("autograd", "backward")):
+        if any(each.filename.startswith(os.path.join(_TORCH, folder, "")) for each in frames):
+            return phase
+    return "forward"
 
 
 def _out_of_memory(target: Target, error: BaseException, phase: str, step: int) -> dict[str, Any]:

@@ -50,30 +50,11 @@ def run(target: Target, request: dict[str, Any], tell: _Tell) -> dict[str, Any]:
     tell("warming up", 0.0)
     warm = runner.warm()
     missing: list[dict[str, str]] = warm.pop("missing")
+    artifacts: list[dict[str, str]] = []
     waiting = _tried("places where the host would wait", lambda: waits(runner, *runner.fresh()), missing)
-    tell("looking at operations", 0.1)
-    first = _profiled(runner, 1)
-    shape = summary([first])
-    known = _attributed(runner, missing, is_compiled=shape["is_compiled"])
-    calls = _affordable(max(shape["calls"][0]["events"], 1), _MOST_EVENTS, warm["call_ns"], budget_ns // 8)
-    is_long = warm["call_ns"] > budget_ns // 4
-    profiled = [first] if is_long else [_profiled(runner, calls)]
-    sampler = Sampler(dtypes_of(known) if known else (), target.device)
-    timed = rounds(
-        runner,
-        sampler,
-        call_ns=warm["call_ns"],
-        budget_ns=budget_ns // 2,
-        tell=lambda fraction: tell("timing without a profiler", 0.2 + 0.4 * fraction),
-    )
-    _look_for_threads(timed, missing)
-    tell("profiling operations", 0.6)
-    if not is_long:
-        profiled.append(_profiled(runner, calls))
-    profiled_calls = [call for each in profiled for call in each.calls]
+    operations, profiled = _operations(runner, warm["call_ns"], budget_ns, tell, missing)
     tell("profiling Python", 0.75)
     python = python_functions(runner, runner.batch(_affordable(1, _MOST_CALLS, warm["call_ns"], budget_ns // 8)))
-    artifacts: list[dict[str, str]] = []
     stacked = _stacked(runner, python, warm["call_ns"], budget_ns // 8, request["scratch"])
     if stacked is None:
         why = f"one call makes {python['python_calls']} Python calls, too many to record; cProfile counted them"
@@ -90,17 +71,60 @@ def run(target: Target, request: dict[str, Any], tell: _Tell) -> dict[str, Any]:
         "mutates_inputs": runner.mutates_inputs,
         **warm,
         "inputs_ns": sorted(runner.inputs_ns),
-        "rounds": timed,
-        "ceilings": sampler.ceilings.described(),
-        "profiled": {**summary(profiled), "empty_ns": empty_ns(runner)},
-        **_operations(known, profiled_calls),
+        **operations,
         "python": python,
         "stacks": stacked,
         "waits": waiting or [],
-        "memory": _memory(profiled_calls[-1], request["scratch"], artifacts, missing),
-        "missing": missing + sampler.ceilings.missing,
+        "memory": _memory(profiled[-1], request["scratch"], artifacts, missing),
+        "missing": missing,
         "artifacts": artifacts,
     }
+
+
+def _operations(
+    runner: Runner, call_ns: int, budget_ns: int, tell: _Tell, missing: list[dict[str, str]]
+) -> tuple[dict[str, Any], list[Event]]:
+    """Return what was measured of operations, with the profiled calls."""
+    tell("looking at operations", 0.1)
+    first = _profiled(runner, 1)
+    shape = summary([first])
+    known = _attributed(runner, missing, is_compiled=shape["is_compiled"])
+    calls = _affordable(max(shape["calls"][0]["events"], 1), _MOST_EVENTS, call_ns, budget_ns // 8)
+    is_long = call_ns > budget_ns // 4
+    profiled = [first] if is_long else [_profiled(runner, calls)]
+    sampler = Sampler(dtypes_of(known) if known else (), runner.target.device)
+    timed = rounds(
+        runner,
+        sampler,
+        call_ns=call_ns,
+        budget_ns=budget_ns // 2,
+        tell=lambda fraction: tell("timing without a profiler", 0.2 + 0.4 * fraction),
+    )
+    _look_for_threads(timed, missing)
+    missing += sampler.ceilings.missing
+    tell("profiling operations", 0.6)
+    # Half of them before and half after, so that one busy moment does not meet them all.
+    profiled += [] if is_long else [_profiled(runner, calls)]
+    recorded = [call for each in profiled for call in each.calls]
+    measured = {
+        "rounds": timed,
+        "ceilings": sampler.ceilings.described(),
+        "profiled": {**summary(profiled), "empty_ns": empty_ns(runner)},
+        **_rows(runner, known, recorded),
+    }
+    return measured, recorded
+
+
+def _rows(runner: Runner, known: Attributed | None, calls: list[Event]) -> dict[str, Any]:
+    if known is None:
+        return {"operations": operations_by_name(calls), "matched_calls": 0}
+    rows = rows_of(known, calls)
+    if not rows["matched_calls"]:
+        # Its calls are not all alike: another one may be as most of them are.
+        another = _attributed(runner, [], is_compiled=False)
+        if another is not None:
+            rows = max(rows, rows_of(another, calls), key=lambda each: int(each["matched_calls"]))
+    return rows
 
 
 def _affordable(cost: int, most: int, call_ns: int, budget_ns: int) -> int:
@@ -150,12 +174,6 @@ def _tried(what: str, look: Callable[[], _T], missing: list[dict[str, str]]) -> 
         first = (str(error).splitlines() or [""])[0]
         missing.append({"what": what, "why": f"the target cannot be watched so: {type(error).__name__}: {first}"})
         return None
-
-
-def _operations(known: Attributed | None, calls: list[Event]) -> dict[str, Any]:
-    if known is not None:
-        return rows_of(known, calls)
-    return {"operations": operations_by_name(calls), "matched_calls": 0}
 
 
 def _memory(

@@ -1,0 +1,106 @@
+"""How large numbers and their errors are: ulps, typical sizes, and what is not finite. Everything in float64."""
+
+from __future__ import annotations
+
+import struct
+
+import torch
+
+_FEWEST_POOLED = 8
+_ULPS = 8
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in float64."""
+    return tensor.detach().to(torch.float64)
+
+
+def masked(mask: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with zeros where the mask is not set."""
+    return torch.where(mask, tensor, 0.0)
+
+
+def ulp(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the distance between neighbouring numbers of a dtype at these sizes (float64, not negative)."""
+    limits = torch.finfo(dtype)
+    _, exponent = torch.frexp(size)
+    spacing = torch.ldexp(torch.full_like(size, limits.eps), exponent - 1)
+    return torch.where(size > 0, spacing, 0).clamp_min(limits.smallest_normal * limits.eps)
+
+
+def pooled(size: torch.Tensor) -> torch.Tensor:
+    """Return the typical size around each element.
+
+    It is the least of the root mean squares along the dimensions that have at least 8 elements, so that neither large
+    rows nor large columns hide what happens in small ones; over everything where there is no such dimension.
+    """
+    dims = [number for number, extent in enumerate(size.shape) if extent >= _FEWEST_POOLED]
+    if not dims:
+        return size.square().mean().sqrt().expand_as(size) if size.numel() else size
+    means = [size.square().mean(number, keepdim=True).sqrt() for number in dims]
+    least = means[0].expand_as(size)
+    for each in means[1:]:
+        least = torch.minimum(least, each)
+    return least
+
+
+def root_mean_square(tensor: torch.Tensor, count: int) -> float:
+    """Return the root mean square of so many elements; the others must be zero."""
+    return float((tensor.square().sum() / max(count, 1)).sqrt())
+
+
+def kind_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return 0 for finite, 1 and 2 for the infinities, 3 for NaN."""
+    kinds = torch.zeros(tensor.shape, dtype=torch.int8)
+    for kind, mask in enumerate((tensor == float("inf"), tensor == -float("inf"), torch.isnan(tensor)), start=1):
+        kinds[mask] = kind
+    return kinds
+
+
+def first_of(mask: torch.Tensor) -> tuple[int, ...]:
+    """Return where the first set element is."""
+    return tuple(int(each) for each in mask.nonzero()[0])
+
+
+def typical_gap(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Return the root mean square difference of two tensors of one shape where both are finite."""
+    left, right = widened(one), widened(other)
+    finite = torch.isfinite(left) & torch.isfinite(right)
+    return root_mean_square(masked(finite, left - right), int(finite.sum()))
+
+
+def relative_error(baseline: torch.Tensor, reference: torch.Tensor) -> float:
+    """Return the typical error of a baseline against its float64 run, as a fraction of the typical size."""
+    if not baseline.is_floating_point() or baseline.shape != reference.shape:
+        return 0.0
+    finite = torch.isfinite(widened(baseline)) & torch.isfinite(widened(reference))
+    size = root_mean_square(masked(finite, widened(reference)), int(finite.sum()))
+    error = typical_gap(baseline, reference)
+    if error <= _ULPS * float(ulp(torch.tensor(size, dtype=torch.float64), baseline.dtype)):
+        return 0.0
+    return error / size if size else float("inf")
+
+
+def largest_finite(tensor: torch.Tensor) -> float:
+    """Return the largest absolute value that is finite; 0 where there is none."""
+    finite = tensor[torch.isfinite(tensor)]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def of_float(number: float, like: float) -> torch.Tensor:
+    """Return a Python number as a tensor of the dtype that it seems to come from: float32 if `like` fits into one."""
+    try:
+        is_short = struct.unpack("f", struct.pack("f", like))[0] == like or is_nan(like)
+    except OverflowError:
+        is_short = False
+    return torch.tensor(number, dtype=torch.float32 if is_short else torch.float64)
+
+
+def is_nan(number: float) -> bool:
+    """Return whether a number is none."""
+    return number != number  # noqa: PLR0124 - that is what NaN is
+
+
+def rounded(number: float) -> float | str:
+    """Return a number to 6 significant digits; as text where it is not finite, which JSON cannot hold."""
+    return str(number) if is_nan(number) or abs(number) == float("inf") else float(f"{number:.6g}")

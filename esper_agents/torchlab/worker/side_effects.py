@@ -1,0 +1,94 @@
+"""Words for what a candidate changes beside what it returns; each function returns nothing where there is nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_Json = dict[str, Any]
+# Of a pause of 4 ms: what threads beside an idle one may compute.
+_IDLE_NS = 1_000_000
+_MOST_TEXTS = 3
+
+
+def of_process(one: _Json, other: _Json, *, is_one_file: bool) -> Iterator[tuple[str, str]]:
+    """Yield checks of what became of the process, each with what is wrong.
+
+    Args:
+        one: What was observed of the baseline.
+        other: What was observed of the candidate.
+        is_one_file: Both stand in one file, so that what it does on import it does in both.
+    """
+    starts = other["end"]["has_children"] and not one["end"]["has_children"]
+    yield "processes", "it starts processes" if starts else ""
+    grown, own = (each["end"]["threads"] - each["threads_at_start"] for each in (other, one))
+    excess = grown - max(own, pool_of(one, other))
+    yield "threads", f"it starts {excess} threads more than the baseline" if excess > 0 else ""
+    yield "global-state", state_text(one["after"], other["after"])
+    # What libraries replace in both is no difference; what stands in the file of both is the user's.
+    suspects = set(other["replaced_by_user"]) if is_one_file else set()
+    known, found = one["replaced"], other["replaced"]
+    names = sorted(name for name in found if name in suspects or found[name] != known.get(name))
+    yield "patched", "; ".join(f"{name} is now {found[name]}" for name in names[:_MOST_TEXTS])
+
+
+def pool_of(one: _Json, other: _Json) -> int:
+    """Return how many threads of torch's own a person allowed; they spin for a while after each operation."""
+    return int(other["after"].get("num_threads", 1)) - 1 if one["after"] == other["after"] else 0
+
+
+def idle_text(idle_ns: int, own_ns: int) -> str:
+    """Return whether threads of the candidate work on while it is idle.
+
+    Args:
+        idle_ns: Processor time of other threads in a pause of 4 ms.
+        own_ns: The same of the baseline.
+    """
+    if idle_ns <= max(_IDLE_NS, 2 * own_ns):
+        return ""
+    return f"after it returned, other threads of it work: {idle_ns / 1e6:.2g} of 4 ms"
+
+
+def generators_text(one: dict[str, str], other: dict[str, str]) -> str:
+    """Return which random generators are in another state than after the baseline."""
+    names = [name for name in one if one[name] != other.get(name)]
+    return f"it leaves the random generator of {', '.join(names)} in another state" if names else ""
+
+
+def relations_text(one: list[Any], other: list[Any], steps: Sequence[str]) -> str:
+    """Return how the memory that outputs share with other things differs between the arms.
+
+    Args:
+        one: The baseline's: leaf of the output, kind of thing, which one.
+        other: The candidate's.
+        steps: Names of the steps, for outputs of earlier ones.
+    """
+    ours, theirs = ({tuple(each) for each in relations} for relations in (one, other))
+    texts = []
+    for leaf, what, which in sorted(theirs - ours, key=str):
+        where = f"what it returned for {steps[which]}" if what == "earlier output" else f"{what} {which}"
+        texts.append(f"tensor {leaf} of what it returns shares memory with {where}")
+    texts += [
+        f"tensor {leaf} of what it returns no longer shares memory with {what} {which}"
+        for leaf, what, which in sorted(ours - theirs, key=str)
+        if what != "earlier output"
+    ]
+    return "; ".join(texts[:_MOST_TEXTS])
+
+
+def state_text(one: _Json, other: _Json) -> str:
+    """Return which global settings are others than after the baseline."""
+    ours, theirs = _flat(one), _flat(other)
+    names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
+    texts = [f"{name} is {theirs.get(name)!r:.60}, and {ours.get(name)!r:.60} after the baseline" for name in names]
+    return "; ".join(texts[:_MOST_TEXTS])
+
+
+def _flat(state: Any, path: str = "") -> dict[str, Any]:
+    """Return a nest of JSON as one level, with paths as names."""
+    if not isinstance(state, dict) or not state:
+        return {path: state}
+    parts = (_flat(part, f"{path}.{key}".lstrip(".")) for key, part in state.items())
+    return {name: each for part in parts for name, each in part.items()}

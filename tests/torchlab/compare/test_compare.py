@@ -1,0 +1,216 @@
+"""Tests of whole comparisons, with real workers and real clocks; none looks at how long anything took."""
+
+import copy
+import json
+
+import pytest
+
+from esper_agents.errors import IntegrityError, UsageError
+from esper_agents.torchlab.compare.compare import Mode, Question, compare, recheck
+from esper_agents.torchlab.compare.governance import Base, Governance
+from esper_agents.torchlab.compare.measure import Arm
+from esper_agents.torchlab.lab import Lab, Settings
+from esper_agents.torchlab.outcome import Outcome, WorkerError
+from esper_agents.torchlab.report import Report, read
+from esper_agents.torchlab.target import TargetSpec
+
+torch = pytest.importorskip("torch", reason="no torch: NOTHING was compared")
+
+OPS = """
+import random, time
+import torch
+from torch import nn
+
+
+def _work(x, times):
+    for _ in range(times):
+        y = torch.tanh(x)
+    return y
+
+
+def slow(x):
+    return _work(x, 40)
+
+
+def fast(x):
+    return _work(x, 4)
+
+
+def wrong(x):
+    return torch.tanh(x) + (x.shape[0] == 1)
+
+
+def dies(x):
+    import os
+    os._exit(0)
+
+
+_COUNT = [0]
+
+
+def dies_later(x):
+    _COUNT[0] += 1
+    if _COUNT[0] > 60 and torch.is_grad_enabled() and x.shape[0] == 32 and _loop():
+        import os
+        os._exit(3)
+    return torch.tanh(x)
+
+
+def _loop():
+    import sys
+    frame = sys._getframe(2)
+    return frame.f_code.co_name.startswith("_in_a_row")
+
+
+def random_one(x):
+    return x + time.time_ns() % 1000
+
+
+def constant(x):
+    return _work(x, 40)
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 16), nn.Tanh())
+
+
+def other_net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 16), nn.Tanh())
+
+
+def whole_numbers():
+    return (torch.arange(64).reshape(8, 8),)
+
+
+def embed(x):
+    return x + 1
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    root = tmp_path_factory.mktemp("ops")
+    (root / "ops.py").write_text(OPS)
+    return root
+
+
+@pytest.fixture(scope="module")
+def lab(project):
+    with Lab(project, Settings(timeout_s=20)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def faster(lab, project):
+    """Return one comparison that several tests look at."""
+    base = Base(project, "0" * 40, is_target_changed=True, others=("other.py",))
+    return compare(lab, *pair(lab, "slow", "fast"), Question(claim=1.5), governance=Governance(base, flag="use_fast"))
+
+
+def pair(lab, one, other, **given):
+    given = given or {"inputs": ("randn(32,64)",)}
+    return [Arm(TargetSpec(f"ops.py:{name}", **given), lab.project) for name in (one, other)]
+
+
+def outcome(lab, one, other, question=None, **given):
+    question = question or Question(has_extras=False)
+    return compare(lab, *pair(lab, one, other, **given), question).result["verdict"]
+
+
+def test_a_candidate_that_does_a_tenth_of_the_work_is_faster_as_claimed(faster):
+    assert faster.result["verdict"]["outcome"] == "faster as claimed"
+    assert faster.result["verdict"]["speedup"]["lower"] > 1.5
+
+
+def test_a_report_holds_every_sample_and_what_it_was_measured_on(faster):
+    result = faster.result
+    assert all(len(each["baseline"]["batch_ns"]) == 2 * result["plan"]["quads"] for each in result["samples"])
+    assert len({each["seed"] for each in result["samples"]}) == len(result["samples"])
+    assert faster.body["environment"]["torch"]["version"] == torch.__version__
+    assert faster.body["sandbox"]["sandbox"] in {"bubblewrap", "landlock"}
+
+
+def test_a_report_says_what_both_arms_need_beside_time(faster):
+    beside = faster.result["beside"]
+    assert beside["baseline"]["graph_breaks"] == beside["candidate"]["graph_breaks"] == 0
+    assert beside["baseline"]["operations"] == 40
+    assert beside["candidate"]["operations"] == 4
+    assert beside["candidate"]["peak_bytes"] >= 2 * 32 * 64 * 4
+
+
+def test_a_report_says_what_else_changed_and_the_way_back(faster):
+    said = dict(faster.result["governance"]["said"])
+    assert "more than one" in said["variable"]
+    assert "other.py" in said["variable"]
+    assert said["way back"] == "turn off use_fast"
+
+
+def test_the_verdict_is_recomputed_from_the_file_alone(faster, tmp_path):
+    (tmp_path / "report.json").write_text(faster.text())
+    assert recheck(read(tmp_path / "report.json")) == faster.result["verdict"]
+
+
+def test_a_report_with_another_verdict_is_refused(faster):
+    body = copy.deepcopy(dict(faster.body))
+    body["result"]["verdict"]["speedup"]["estimate"] = 99.0
+    with pytest.raises(IntegrityError, match="its measurements say"):
+        recheck(Report("compare", body))
+
+
+def test_a_report_with_another_sample_is_refused(faster):
+    body = json.loads(faster.text())
+    for sample in body["result"]["samples"]:
+        sample["candidate"]["batch_ns"] = [each // 2 for each in sample["candidate"]["batch_ns"]]
+    with pytest.raises(IntegrityError):
+        recheck(Report("compare", body))
+
+
+def test_an_identical_copy_is_never_faster(lab):
+    assert outcome(lab, "fast", "fast")["outcome"] in {"not as fast as claimed", "not shown"}
+
+
+def test_a_candidate_that_errs_on_one_row_is_wrong_and_says_where(lab):
+    verdict = outcome(lab, "slow", "wrong")
+    assert verdict["outcome"] == "wrong"
+    assert "speedup" not in verdict
+
+
+def test_a_candidate_that_ends_its_process_is_wrong(lab):
+    verdict = outcome(lab, "slow", "dies")
+    assert verdict["outcome"] == "wrong"
+    assert "ended its process (code 0) without an answer" in verdict["because"][0]
+
+
+def test_a_candidate_that_dies_only_when_it_is_timed_is_an_error(lab):
+    verdict = outcome(lab, "slow", "dies_later")
+    assert verdict["outcome"] == "error"
+    assert "ended its process (code 3)" in verdict["because"][0]
+
+
+def test_a_baseline_that_dies_is_no_verdict(lab):
+    with pytest.raises(WorkerError) as caught:
+        outcome(lab, "dies", "fast")
+    assert caught.value.outcome is Outcome.EXITED
+    assert caught.value.label == "baseline"
+
+
+def test_a_baseline_that_never_does_the_same_twice_is_bad_input(lab):
+    with pytest.raises(UsageError, match="does not do the same thing twice"):
+        outcome(lab, "random_one", "fast")
+
+
+def test_modules_with_the_same_weights_are_compared_in_training(lab):
+    question = Question(mode=Mode.TRAINING_STEP, has_extras=False)
+    verdict = outcome(lab, "net", "other_net", question, inputs=("randn(4,16)",))
+    assert verdict["outcome"] in {"not as fast as claimed", "not shown"}
+
+
+def test_inputs_that_never_change_are_said_to_be_remembered(lab):
+    report = compare(
+        lab,
+        *pair(lab, "embed", "embed", inputs_from="ops.py:whole_numbers"),
+        Question(has_extras=False),
+    )
+    assert report.result["plan"]["remembers"] is True
