@@ -27,7 +27,7 @@ check: $(SETUP)
 	$(BIN)/typos
 
 bench: $(SETUP)
-	for each in routing review_speed startup crash; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
+	for each in routing review_speed startup crash looks flops compile_cases peak_memory bottlenecks hostile adversarial decisions; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
