@@ -126,7 +126,7 @@ def load(
     inputs_from: str | None,
     seed: int,
     device: str = "cpu",
-    captured: str | None = None,
+    captured: dict[str, str] | None = None,
 ) -> Target:
     """Import what `name` says and find out how to run it.
 
@@ -137,7 +137,7 @@ def load(
         inputs_from: `FILE:FUNCTION` that returns the inputs, in place of texts.
         seed: Seeds the generators before anything of the user's is built.
         device: Where modules and inputs are moved.
-        captured: A file of recorded calls whose inputs are used in place of all others; empty while they are recorded.
+        captured: `file` of recorded calls whose inputs are used in place of all others; empty while they are recorded.
 
     Raises:
         TargetError: There is no such thing, or it cannot be used so.
@@ -158,8 +158,8 @@ def load(
     target = Target(name, kind, file, line, root, network, call, device=device)
     if captured is None:
         target.make_inputs = _maker(root, target, module, texts, inputs_from)
-    elif captured:
-        target.make_inputs = Captured(captured)
+    elif captured["file"]:
+        target.make_inputs = Captured(captured["file"])
     return target
 
 
@@ -308,10 +308,13 @@ def _callable(name: str, found: Any, *, has_inputs: bool) -> tuple[str, Callable
             return "module", found
         if callable(found):
             return "step", found
-        raise TargetError(f"{name!r} makes a {type(found).__name__}, which cannot be called", "name one of its methods")
+        raise TargetError(
+            f"{name!r} makes an object of type {type(found).__name__}, which cannot be called",
+            "name one of its methods",
+        )
     if not callable(found):
         raise TargetError(
-            f"{name!r} is a {type(found).__name__}, which cannot be called", "name a function or an nn.Module"
+            f"{name!r} is of type {type(found).__name__}, which cannot be called", "name a function or an nn.Module"
         )
     # It needs nothing: a factory if what it returns can be called, itself the target otherwise.
     made = None if _required(found) or (has_inputs and _takes_any(found)) else found()
