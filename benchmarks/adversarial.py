@@ -1,9 +1,10 @@
-"""Measures whether a comparison can be talked into a verdict: pairs that cheat, and honest ones, with true answers by construction.
+"""Measures whether a comparison can be talked into a verdict, by pairs whose true answer is known by construction.
 
-Run it with `python benchmarks/adversarial.py [NAME ...] [--timed] [--json]`. Each file of `benchmarks/adversarial/` holds `baseline`,
-`candidate` and `get_inputs`, and says what is true of them: `EXPECTED` is `right`, `wrong`, or how the worker ends; `RATIO` is the
-true speedup where there is one; with `NEEDS_TIMING` the cheat shows in timed calls only. Without `--timed` only correctness is
-looked at. It exits with 1 where a cheat passes or an honest pair is refused.
+Run it with `python benchmarks/adversarial.py [NAME ...] [--timed] [--json]`. Each file of `benchmarks/adversarial/`
+holds `baseline`, `candidate` and `get_inputs`, and says what is true of them: `EXPECTED` is `right`, `wrong`, or how
+the worker ends; `RATIO` is the true speedup where there is one; with `NEEDS_TIMING` the cheat shows in timed
+calls only. Without `--timed` only correctness is looked at. It exits with 1 where a cheat passes or an honest pair is
+refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from esper_agents.torchlab.lab import Lab, Settings
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _PAIRS = Path(__file__).with_suffix("")
 _PAIRS_OF_A_TURN = 8
@@ -143,7 +144,7 @@ def _timed(lab: Lab, pair: Pair, sides: list[Arm], seed: int) -> Found:
     return found
 
 
-def _found(pair: Pair, answer: str, failed: list[dict[str, Any]], *, is_correct: bool) -> Found:
+def _found(pair: Pair, answer: str, failed: Sequence[Mapping[str, Any]], *, is_correct: bool) -> Found:
     counts: dict[str, int] = {}
     for each in failed:
         counts[each["check"]] = counts.get(each["check"], 0) + 1

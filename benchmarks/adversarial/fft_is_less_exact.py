@@ -18,4 +18,5 @@ def candidate(x, w):
     size = x.shape[-1] + w.shape[-1] - 1
     return torch.fft.irfft(torch.fft.rfft(x, size) * torch.fft.rfft(w, size), size)
 
+
 EXPECTED = "wrong"

@@ -15,4 +15,5 @@ def baseline(q, k, v):
 def candidate(q, k, v):
     return F.scaled_dot_product_attention(q, k, v).contiguous()
 
+
 EXPECTED = "right"

@@ -16,4 +16,5 @@ def candidate(x, w):
     with torch.autocast("cpu", torch.bfloat16):
         return torch.einsum("ij,jk->ik", x, w).clamp_min(0).float()
 
+
 EXPECTED = "right"

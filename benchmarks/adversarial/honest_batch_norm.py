@@ -31,5 +31,6 @@ def baseline():
 def candidate():
     return Fast()
 
+
 EXPECTED = "right"
 TRAIN = True

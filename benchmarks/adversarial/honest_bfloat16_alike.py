@@ -14,4 +14,5 @@ def baseline(x, w):
 def candidate(x, w):
     return (w.t() @ x.t()).t().contiguous().clamp_min(0)
 
+
 EXPECTED = "right"

@@ -8,7 +8,9 @@ def get_inputs():
 
 
 def _table(rows, columns, dtype):
-    at = torch.arange(rows, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(columns, dtype=torch.float64) / columns)
+    at = torch.arange(rows, dtype=torch.float64)[:, None] / 10000 ** (
+        torch.arange(columns, dtype=torch.float64) / columns
+    )
     return at.sin().to(dtype)
 
 
@@ -24,5 +26,6 @@ def candidate(x):
     if key not in _kept:
         _kept[key] = _table(*key)
     return x + _kept[key]
+
 
 EXPECTED = "right"

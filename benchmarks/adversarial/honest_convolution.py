@@ -16,4 +16,5 @@ def candidate(x, w):
     columns = F.unfold(x, w.shape[-2:], padding=1)
     return (w.flatten(1) @ columns).view(x.shape[0], w.shape[0], *x.shape[-2:])
 
+
 EXPECTED = "right"

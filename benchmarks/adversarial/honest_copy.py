@@ -14,5 +14,6 @@ def baseline(x, w):
 def candidate(x, w):
     return torch.softmax(x @ w, -1)
 
+
 EXPECTED = "right"
 RATIO = 1.0

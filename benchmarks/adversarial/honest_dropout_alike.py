@@ -15,4 +15,5 @@ def baseline(x):
 def candidate(x):
     return F.dropout(x.clamp_min(0), 0.1)
 
+
 EXPECTED = "right"

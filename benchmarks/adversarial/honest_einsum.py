@@ -14,4 +14,5 @@ def baseline(x, y):
 def candidate(x, y):
     return torch.einsum("bij,bjk->bik", x, y)
 
+
 EXPECTED = "right"

@@ -15,4 +15,5 @@ def baseline(x, w):
 def candidate(x, w):
     return F.embedding_bag(x, w, mode="sum")
 
+
 EXPECTED = "right"

@@ -14,4 +14,5 @@ def baseline(x, y):
 def candidate(x, y):
     return x.gather(-1, y[:, None])[:, 0], x.max(-1).indices
 
+
 EXPECTED = "right"

@@ -15,4 +15,5 @@ def baseline(x):
 def candidate(x):
     return F.gelu(x)
 
+
 EXPECTED = "right"

@@ -14,4 +14,5 @@ def baseline(x):
 def candidate(x):
     return torch.sin(x).mul_(2).add_(1).relu_()
 
+
 EXPECTED = "right"

@@ -17,4 +17,5 @@ def baseline(x):
 def candidate(x):
     return F.layer_norm(x, x.shape[-1:])
 
+
 EXPECTED = "right"

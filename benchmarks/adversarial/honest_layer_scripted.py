@@ -34,5 +34,6 @@ def baseline():
 def candidate():
     return Fast()
 
+
 EXPECTED = "right"
 TRAIN = True

@@ -14,4 +14,5 @@ def baseline(x, w, b):
 def candidate(x, w, b):
     return torch.addmm(b, x, w.t())
 
+
 EXPECTED = "right"

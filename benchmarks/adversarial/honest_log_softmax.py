@@ -15,5 +15,6 @@ def baseline(x, y):
 def candidate(x, y):
     return F.cross_entropy(x, y)
 
+
 EXPECTED = "right"
 TRAIN = True

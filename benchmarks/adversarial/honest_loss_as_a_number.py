@@ -14,4 +14,5 @@ def baseline(x, y):
 def candidate(x, y):
     return torch.nn.functional.mse_loss(x, y).item()
 
+
 EXPECTED = "right"

@@ -14,4 +14,5 @@ def baseline(x):
 def candidate(x):
     return torch.stack([each.sum() for each in x.split(512)]).sum() / x.numel() if x.numel() else x.mean()
 
+
 EXPECTED = "right"

@@ -15,4 +15,5 @@ def baseline(total, x):
 def candidate(total, x):
     return total.add_(x, alpha=0.5).sum(-1)
 
+
 EXPECTED = "right"

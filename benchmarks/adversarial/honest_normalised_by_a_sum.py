@@ -14,4 +14,5 @@ def baseline(x):
 def candidate(x):
     return x / (x @ x.new_ones(x.shape[-1], 1))
 
+
 EXPECTED = "right"

@@ -43,4 +43,5 @@ def baseline():
 def candidate():
     return Fast()
 
+
 EXPECTED = "right"

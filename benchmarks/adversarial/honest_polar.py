@@ -14,4 +14,5 @@ def baseline(x, y):
 def candidate(x, y):
     return torch.complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
 
+
 EXPECTED = "right"

@@ -14,4 +14,5 @@ def baseline(x, w):
 def candidate(x, w):
     return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w
 
+
 EXPECTED = "right"

@@ -15,4 +15,5 @@ def candidate(x, w):
     product = (w.t() @ x.t()).t().contiguous()
     return torch.round(product), product > 0
 
+
 EXPECTED = "right"

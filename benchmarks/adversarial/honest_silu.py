@@ -15,5 +15,6 @@ def baseline(x):
 def candidate(x):
     return F.silu(x)
 
+
 EXPECTED = "right"
 TRAIN = True

@@ -15,4 +15,5 @@ def candidate(x):
     powers = (x - x.amax(-1, keepdim=True)).exp_()
     return powers.div_(powers.sum(-1, keepdim=True))
 
+
 EXPECTED = "right"

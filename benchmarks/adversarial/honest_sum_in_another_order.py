@@ -14,4 +14,5 @@ def baseline(x):
 def candidate(x):
     return x.sum(0).sum()
 
+
 EXPECTED = "right"

@@ -17,4 +17,5 @@ def candidate(x, w):
         total += x[:, at : at + 100] @ w[at : at + 100]
     return total
 
+
 EXPECTED = "right"

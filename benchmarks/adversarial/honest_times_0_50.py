@@ -21,5 +21,6 @@ def baseline(x):
 def candidate(x):
     return _work(x, 6)
 
+
 EXPECTED = "right"
 RATIO = 0.5

@@ -21,5 +21,6 @@ def baseline(x):
 def candidate(x):
     return _work(x, 8)
 
+
 EXPECTED = "right"
 RATIO = 1.25

@@ -21,5 +21,6 @@ def baseline(x):
 def candidate(x):
     return _work(x, 4)
 
+
 EXPECTED = "right"
 RATIO = 1.5

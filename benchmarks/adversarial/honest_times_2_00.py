@@ -21,5 +21,6 @@ def baseline(x):
 def candidate(x):
     return _work(x, 3)
 
+
 EXPECTED = "right"
 RATIO = 2.0

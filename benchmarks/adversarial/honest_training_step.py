@@ -30,5 +30,6 @@ def baseline():
 def candidate():
     return _step(foreach=True)
 
+
 EXPECTED = "right"
 TRAIN = True

@@ -16,4 +16,5 @@ def candidate(x):
     left, right = x.chunk(2, -1)
     return left * right
 
+
 EXPECTED = "right"

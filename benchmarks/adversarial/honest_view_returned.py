@@ -14,4 +14,5 @@ def baseline(x):
 def candidate(x):
     return x[:, ::2]
 
+
 EXPECTED = "right"

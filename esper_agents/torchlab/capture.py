@@ -26,7 +26,7 @@ class Captured:
 
     Attributes:
         target: The target; its inputs are the record's.
-        source: What was run, or the record that was used again.
+        source: What was run, or the record that was used again, as the person named it.
         record: The calls; the same file can be used again.
         result: What is said of the recording; empty where a record was used again.
     """
@@ -46,7 +46,7 @@ def with_captured(lab: Lab, target: TargetSpec, source: str, shared: Path, *, te
 
     Args:
         lab: Where the script runs; it was opened with `shared` among its roots.
-        target: What is called.
+        target: What is called; its `captured_from` is what the person calls the source, where that is not its path.
         source: `FILE.py`, `FILE.py:FUNCTION` without arguments, or what a capture left; relative to the project.
         shared: A folder for the record that workers can read.
         tell: Told how far it is.
@@ -66,4 +66,5 @@ def with_captured(lab: Lab, target: TargetSpec, source: str, shared: Path, *, te
         record, result = report.made[0], dict(report.result)
     readable = shared / record.path.name
     shutil.copyfile(record.path, readable)
-    return Captured(replace(target, captured=str(readable)), source, record, result)
+    named = target.captured_from or source
+    return Captured(replace(target, captured=str(readable), captured_from=named), named, record, result)

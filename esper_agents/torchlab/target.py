@@ -25,6 +25,7 @@ class TargetSpec:
         seed: What every generator is seeded with before the target is built.
         captured: A file of recorded calls, where workers can read it, whose inputs replace all others; empty
             while they are being recorded.
+        captured_from: What made that record, as the person named it.
     """
 
     name: str
@@ -33,6 +34,7 @@ class TargetSpec:
     device: str = "cpu"
     seed: int = 0
     captured: str | None = None
+    captured_from: str = ""
 
     def request(self) -> JsonObject:
         """Return it as a worker takes it."""
@@ -42,5 +44,5 @@ class TargetSpec:
             "inputs_from": self.inputs_from,
             "seed": self.seed,
             "device": self.device,
-            "captured": self.captured,
+            "captured": None if self.captured is None else {"file": self.captured, "source": self.captured_from},
         }

@@ -1,1 +1,1 @@
-"""Runs under the user's interpreter, with torch and the standard library alone: nothing else of ours may be imported."""
+"""Runs under the user's interpreter, with torch and the standard library alone: nothing else of ours is there."""

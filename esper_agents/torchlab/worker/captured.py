@@ -6,6 +6,9 @@ import inspect
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -13,6 +16,7 @@ import torch
 
 from .bundle import Bundle, BundleError, Piece, capture
 from .inputs import Inputs, TargetError
+from .structure import map_tensors
 
 _LIMIT_BYTES = 1 << 30
 _NOT_PYTHON = "only the calls of a function that is written in Python can be watched"
@@ -29,12 +33,12 @@ class Captured:
         """
         remedy = "capture again with --capture FILE.py"
         try:
-            with open(path, "rb") as opened:
+            with Path(path).open("rb") as opened:
                 pieces = Bundle(opened.fileno()).pieces
         except (OSError, BundleError) as error:
-            raise TargetError(f"{os.path.basename(path)!r} holds no captured calls: {error}", remedy) from error
+            raise TargetError(f"{Path(path).name!r} holds no captured calls: {error}", remedy) from error
         if not pieces:
-            raise TargetError(f"{os.path.basename(path)!r} holds no captured calls", remedy)
+            raise TargetError(f"{Path(path).name!r} holds no captured calls", remedy)
         self._calls = list(pieces.values())
         for record in (each for piece in self._calls for each in piece.tensors):
             record["device"] = "cpu"
@@ -45,13 +49,29 @@ class Captured:
 
     def at(self, seed: int) -> Inputs:
         """Return the inputs of the call that a seed stands for: they are gone through in the order of recording."""
-        args, kwargs = self._calls[seed % len(self._calls)].restore()
-        return Inputs(args, kwargs)
+        # Where tensors have no numbers there is no memory to restore into.
+        with _numbers() as fake:
+            restored = self._calls[seed % len(self._calls)].restore()
+        if fake is not None:
+            restored = map_tensors(restored, fake.from_tensor)
+        return Inputs(*restored)
 
     def many(self, calls: int) -> list[Inputs]:
         """Return the inputs of so many calls, one after another from where torch's generator begins."""
         first = int(torch.randint(len(self._calls), ()))
         return [self.at(first + each) for each in range(calls)]
+
+
+@contextmanager
+def _numbers() -> Iterator[Any]:
+    """Have tensors with numbers even inside a FakeTensorMode, and yield that; None where there is none."""
+    modes: Any = torch._C  # noqa: SLF001 - as torch's own unset_fake_temporarily, whose module takes long to import
+    mode = modes._unset_dispatch_mode(modes._TorchDispatchModeKey.FAKE)  # noqa: SLF001 - likewise
+    try:
+        yield mode
+    finally:
+        if mode is not None:
+            modes._set_dispatch_mode(mode)  # noqa: SLF001 - likewise
 
 
 class EnoughError(BaseException):

@@ -62,6 +62,15 @@ def first_of(mask: torch.Tensor) -> tuple[int, ...]:
     return tuple(int(each) for each in mask.nonzero()[0])
 
 
+def place_of(number: int, shape: torch.Size) -> tuple[int, ...]:
+    """Return the indices of the element of this number (torch.unravel_index imports sympy: half a second)."""
+    place = []
+    for extent in reversed(shape):
+        number, at = divmod(number, extent)
+        place.append(at)
+    return tuple(reversed(place))
+
+
 def typical_gap(one: torch.Tensor, other: torch.Tensor) -> float:
     """Return the root mean square difference of two tensors of one shape where both are finite."""
     left, right = widened(one), widened(other)
@@ -81,10 +90,14 @@ def relative_error(baseline: torch.Tensor, reference: torch.Tensor) -> float:
     return error / size if size else float("inf")
 
 
-def largest_finite(tensor: torch.Tensor) -> float:
-    """Return the largest absolute value that is finite; 0 where there is none."""
-    finite = tensor[torch.isfinite(tensor)]
-    return float(finite.abs().max()) if finite.numel() else 0.0
+def largest_gap(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Return the largest difference of two tensors of one shape that is finite; 0 where there is none."""
+    if one.is_complex():
+        gaps = (one.to(torch.complex128) - other.to(torch.complex128)).abs()
+    else:
+        gaps = (widened(one) - widened(other)).abs()
+    finite = gaps[torch.isfinite(gaps)]
+    return float(finite.max()) if finite.numel() else 0.0
 
 
 def of_float(number: float, like: float) -> torch.Tensor:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import gc
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
-from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from .inputs import Inputs
 from .memory_assumptions import Assumption, assume
 from .memory_blocks import Block, Trace, mark_activations
-from .memory_events import Reading
+from .memory_events import TICK, Reading
+from .memory_fake import Mode, loaded, made_inputs
 from .memory_owners import Owners, by_identity, every_tensor, storages, stronger
 from .memory_places import Whereabouts
-from .memory_run import profiled
+from .memory_run import mark, profiled
 from .memory_scratch import Scratch
 from .memory_step import Stepper
 from .memory_watch import Watch
 from .target import Target
 
-
-class _Mode(FakeTensorMode):
-    """A mode that is not copied along with a fake tensor: under a copy, views are no longer known as such."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Mode:
-        return self
+_LEAST_REAL = 64
 
 
 class _Estimating(Watch):
@@ -49,6 +41,7 @@ class _Estimating(Watch):
 
     def call(self, func: Any, args: Any, kwargs: Any, at: tuple[str, str]) -> Any:
         self._settle()
+        self._mark()
         if func is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default:
             self._found_inf.add(by_identity(args[1].untyped_storage()))
         assumption = assume(func, args, kwargs, self._mode)
@@ -84,11 +77,28 @@ class _Estimating(Watch):
             if block is not None:
                 block.category = stronger(block.category, category)
 
-    def finish(self, inside: dict[int, int]) -> None:
-        """Fill in what operations allocate inside."""
+    def begin(self, step: int) -> None:
+        """Begin a step."""
+        self.step = step
+        self._mark()
+
+    def _mark(self) -> None:
+        with mark(f"{TICK}{self.tick()}"):
+            pass
+
+    def finish(self, reading: Reading) -> None:
+        """Fill in what operations allocate inside, and what is allocated for real beside them.
+
+        The latter are tensors that no operation returns, such as a generator's state that checkpointing keeps. What
+        is gone before the next operation, or is no more than a number, is machinery of this estimate's.
+        """
         self._settle()
+        inside = reading.inside()
         for block, number in self._inside:
             block.nbytes = inside.get(number, 0)
+        for nbytes, born, died in reading.beside():
+            if nbytes >= _LEAST_REAL and born != died:
+                self.trace.blocks.append(Block(-1, nbytes, born, died, "none"))
 
     def _is_found_inf(self, func: Any, args: Any) -> bool:
         """Return whether a GradScaler asks whether gradients overflowed: then it would skip the optimizer."""
@@ -141,22 +151,22 @@ def estimate(
     Args:
         make: Makes the target; called where tensors have no numbers, and again where they have if that fails.
         stepper: Makes the steps of a target.
-        request: `seed`; `limit_bytes`: what the inputs of an operation may take that is run alone; `probe`: whether
-            any is.
+        request: `seed`; `root`: the project; `limit_bytes`: what an operation may take that is run alone; `probe`:
+            whether any is.
 
     Returns:
         The trace; `assumed`: `place` and `what`; `left_out`: names of operations whose inside is not known, with why;
         `built_with_memory_because`: why the target could not be made without, empty where it could.
     """
-    mode = _Mode(allow_non_fake_inputs=True)
-    target, built = _loaded(make, mode)
+    mode = Mode(allow_non_fake_inputs=True)
+    target, built = loaded(make, mode, request.get("root", ""))
     device = torch.device(target.device).type
     scratch = Scratch(request.get("limit_bytes")) if request.get("probe", True) else None
     watch = _Estimating(Whereabouts(target), device, mode, scratch)
     with profiled(device) as profiler:
         with mode:
             steps = stepper(target)
-        inputs = _inputs(steps, mode, int(request.get("seed", 0)))
+        inputs = made_inputs(steps, mode, int(request.get("seed", 0)))
         gc.collect()
         watch.trace.base.update(watch.owners.begin([inputs.args, inputs.kwargs]))
         for each in every_tensor():
@@ -164,11 +174,11 @@ def estimate(
                 watch.leave_out(storage)
         with mode, watch.watching():
             for step in range(1, 2 + steps.does_more_than_once):
-                watch.step = step
+                watch.begin(step)
                 steps.run(inputs)
                 watch.moment()
     reading = Reading(profiler.profiler.kineto_results.experimental_event_tree(), device)
-    watch.finish(reading.inside())
+    watch.finish(reading)
     mark_activations(watch.trace)
     about = {
         "built_with_memory_because": built,
@@ -176,37 +186,3 @@ def estimate(
         "left_out": scratch.left_out if scratch else {},
     }
     return watch.trace, about
-
-
-def _loaded(make: Callable[[], Target], mode: FakeTensorMode) -> tuple[Target, str]:
-    """Return the target, made without memory where its code allows it."""
-    known = set(sys.modules)
-    try:
-        with mode:
-            return make(), ""
-    except Exception as error:  # noqa: BLE001 - code that reads numbers while it is built fails in many ways
-        why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    target_modules = set(sys.modules) - known
-    for name in target_modules:
-        # What was imported half keeps tensors without numbers.
-        del sys.modules[name]
-    return without_numbers(make(), mode), why
-
-
-def without_numbers(target: Target, mode: FakeTensorMode) -> Target:
-    """Return a target whose module is a copy that takes no memory."""
-    if target.module is None:
-        return target
-    with FakeCopyMode(mode):
-        module = copy.deepcopy(target.module)
-    return dataclasses.replace(target, module=module, call=module)
-
-
-def _inputs(steps: Stepper, mode: FakeTensorMode, seed: int) -> Inputs:
-    try:
-        with mode:
-            return steps.inputs(seed)
-    except Exception:  # noqa: BLE001 - what makes them may read numbers; then they are made for real
-        made = steps.inputs(seed)
-    args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, (made.args, made.kwargs))
-    return Inputs(args, kwargs)

@@ -14,6 +14,7 @@ from .memory_places import MARK
 MOMENT = "esper-moment|"
 STEP = "esper-step|"
 PROBE = "esper-probe|"
+TICK = "esper-tick|"
 _BACKWARD = "autograd::engine::evaluate_function: "
 _OPTIMIZER = "Optimizer.step#"
 
@@ -80,6 +81,7 @@ class Reading:
         self._changes: list[_Change] = []
         self._moments: dict[int, int] = {}
         self._probes: dict[int, tuple[int, int]] = {}
+        self._ticks: list[tuple[int, int]] = []
         self._steps = _Stretches()
         self._backward = _Stretches()
         self._optimizer = _Stretches()
@@ -130,9 +132,30 @@ class Reading:
             self._steps.add(begin, end)
         elif name.startswith(PROBE):
             self._probes[int(name[len(PROBE) :])] = begin, end
+        elif name.startswith(TICK):
+            self._ticks.append((begin, int(name[len(TICK) :])))
         else:
             return False
         return True
+
+    def beside(self) -> list[tuple[int, int, int | None]]:
+        """Return what was allocated outside of marked operations: bytes, and the ticks before its birth and its end."""
+        probes = _Stretches()
+        for begin, end in sorted(self._probes.values()):
+            probes.add(begin, end)
+        times = [time_ns for time_ns, _ in self._ticks]
+        found: list[tuple[int, int, int | None]] = []
+        alive: dict[int, int] = {}
+        for change in self._changes:
+            place = bisect.bisect_right(times, change.time_ns) - 1
+            tick = self._ticks[place][1] if place >= 0 else 0
+            if change.size > 0 and place >= 0 and probes.index(change.time_ns) < 0:
+                alive[change.address] = len(found)
+                found.append((change.size, tick, None))
+            elif change.size < 0 and change.address in alive:
+                number = alive.pop(change.address)
+                found[number] = (found[number][0], found[number][1], tick)
+        return found
 
     def sums_at_moments(self) -> list[int]:
         """Return what was allocated since the beginning at each marked moment, in bytes."""

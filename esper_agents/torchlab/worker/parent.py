@@ -79,7 +79,8 @@ class _Nursery:
         """Fork, kill and bury until the lab goes away."""
         while True:
             wait_s = 0 if self._channel.is_ready else None
-            ready, _, _ = select.select([self._channel, self._woken], [], [], wait_s)
+            waited_for: list[Channel | int] = [self._channel, self._woken]
+            ready, _, _ = select.select(waited_for, [], [], wait_s)
             if self._woken in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._woken, 4096)

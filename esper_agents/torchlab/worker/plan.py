@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,8 @@ def prepare(
         tell: Told what is tried.
 
     Returns:
-        A few words (`steps`, `refused`, `missing`), and the descriptor of the plan's bundle: inputs and states of
+        A few words (`steps`, `refused`, `missing`, and `needs_compiler`: whether it pays to have the lab warm up
+        `observe` first), and the descriptor of the plan's bundle: inputs and states of
         parameters, none of what the baseline returned, so that the candidate may see it.
 
     Raises:
@@ -115,6 +117,8 @@ class _Planner:
         summary = {name: about[name] for name in ("refused", "missing", "working", "coarsest", "is_stateless")}
         summary["steps"] = [each["name"] for each in self._plan.steps]
         summary["call_ns"] = int(self._call_s * 1e9)
+        # Optimizers and compiled code load it, which takes seconds in each worker unless the lab's parent has it.
+        summary["needs_compiler"] = "torch._dynamo" in sys.modules
         return summary, (write(self._plan.pieces, about),)
 
     def _make_states(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .magnitude import first_of, kind_of, masked, pooled, root_mean_square, rounded, ulp, widened
+from .magnitude import first_of, kind_of, masked, place_of, pooled, root_mean_square, rounded, ulp, widened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +49,7 @@ class Runs:
         reference: The baseline's in float64; None where it could not be had.
         shifted: The baseline's with the noise of rounding, one for each such run.
         is_trusted: The reference is known to compute the same thing.
+        apart: How far the arms were apart on other inputs; it counts as an error of the baseline.
     """
 
     baseline: torch.Tensor
@@ -56,6 +57,7 @@ class Runs:
     reference: torch.Tensor | None = None
     shifted: Sequence[torch.Tensor] = ()
     is_trusted: bool = True
+    apart: float = 0.0
 
 
 def fit(runs: Runs) -> Fit:
@@ -99,7 +101,7 @@ def _fit_complex(runs: Runs) -> Fit:
 
     reference = parts(runs.reference) if runs.reference is not None else None
     shifted = [parts(each) for each in runs.shifted]
-    return fit(Runs(parts(runs.baseline), parts(runs.candidate), reference, shifted, runs.is_trusted))
+    return fit(Runs(parts(runs.baseline), parts(runs.candidate), reference, shifted, runs.is_trusted, runs.apart))
 
 
 def _fit_exact(runs: Runs) -> Fit:
@@ -165,6 +167,7 @@ def _fit_real(runs: Runs) -> Fit:
     # What is too large for the dtype is infinite in it.
     wrong_kind = _wrong_kind(baseline, candidate, truth.to(dtype).to(torch.float64), shifted)
     errors = _errors(baseline, candidate, truth, shifted, dtype)
+    errors.baseline = errors.baseline.clamp_min(runs.apart)
     allowed = errors.allowed()
     beyond = (errors.candidate > allowed) | wrong_kind
     is_settled = len(shifted) >= SHIFTS
@@ -228,7 +231,7 @@ def _where_beyond(
     runs: Runs, beyond: torch.Tensor, error: torch.Tensor, allowed: torch.Tensor, wrong_kind: torch.Tensor
 ) -> str:
     ratio = torch.where(beyond, torch.where(wrong_kind, float("inf"), error / allowed), -1.0)
-    at = tuple(int(each) for each in torch.unravel_index(ratio.argmax(), ratio.shape)) if ratio.dim() else ()
+    at = place_of(int(ratio.argmax()), ratio.shape)
     values = f"{runs.baseline[at].item():.6g} became {runs.candidate[at].item():.6g}"
     count = int(beyond.sum())
     where = f"{count} of {beyond.numel()} are off, the worst at {list(at)}: {values}"

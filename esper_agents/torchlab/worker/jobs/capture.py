@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -56,7 +57,7 @@ def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], No
         os.chdir(request["scratch"])
     if not watch.pieces:
         raise _nothing(target, source, watch)
-    _keep(watch, os.path.join(request["scratch"], _FILE))
+    _keep(watch, Path(request["scratch"], _FILE))
     return {
         "calls": len(watch.pieces),
         "seen": watch.seen,
@@ -96,8 +97,6 @@ def _nothing(target: Target, source: str, watch: Watch) -> TargetError:
     return TargetError(f"{source!r} did not call {target.name!r}", "name a script or function that does")
 
 
-def _keep(watch: Watch, path: str) -> None:
-    descriptor = write(watch.pieces, {})
-    with open(descriptor, "rb") as made, open(path, "wb") as kept:
-        while chunk := made.read(1 << 20):
-            kept.write(chunk)
+def _keep(watch: Watch, path: Path) -> None:
+    with os.fdopen(write(watch.pieces, {}), "rb") as made, path.open("wb") as kept:
+        shutil.copyfileobj(made, kept)

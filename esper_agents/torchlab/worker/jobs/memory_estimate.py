@@ -17,7 +17,7 @@ def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, flo
     Args:
         target: None, so that it can be loaded here without the memory that it takes; a loaded one does as well.
         request: `root`: the project, and `target`: what `target.load` takes, both where none is loaded; `train`,
-            `optimizer`, `seed` as in the job `memory`; `limit_bytes`: what a single operation's inputs may take;
+            `optimizer`, `seed` as in the job `memory`; `limit_bytes`: what a single operation may take;
             `probe`: whether operations may be run alone for what they allocate inside.
         tell: Told how far it is.
 

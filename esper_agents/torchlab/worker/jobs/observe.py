@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..observe import observe
-from ..target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..target import Target
 
 
 def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> Any:
     """Return what `observe.observe` returns."""
     return observe(target, request, tell)
+
+
+def warm() -> None:
+    """Load torch's compiler, which optimizers load when they are first used."""
+    import torch._dynamo  # noqa: F401 - loading it is what is wanted

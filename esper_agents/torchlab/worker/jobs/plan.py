@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..plan import prepare
-from ..target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..target import Target
 
 
 def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> Any:

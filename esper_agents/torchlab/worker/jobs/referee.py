@@ -1,12 +1,15 @@
-"""Judges what was observed of two arms; see `referee`. It needs no target, and must be asked of a worker that loaded none."""
+"""Judges what was observed of two arms; see `referee`. It must be asked of a worker that loaded no target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..referee import judge, judge_timed
-from ..target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..target import Target
 
 
 def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
