@@ -132,7 +132,7 @@ def _timed(lab: Lab, pair: Pair, sides: list[Arm], seed: int) -> Found:
     failed = [each for each in result["checks"] if not each["is_passed"]]
     failed += [each for sample in result["samples"] for each in sample["rechecked"] if not each["is_passed"]]
     if not pair.is_honest:
-        is_correct = answer in {"wrong", "error", "not shown"} and (answer == "wrong" or not failed)
+        is_correct = answer != "faster as claimed"
     elif pair.ratio is None:
         is_correct = answer not in {"wrong", "error"}
     elif pair.ratio >= _FASTER:

@@ -80,8 +80,8 @@ def reference(name: str, mode: str) -> int:
             loss = output if output.numel() == 1 else output.sum()
             del output
             loss.backward()
-            del loss
             optimizer.step()
+            del loss
     total = peak = 0
     for event in profiled.profiler.kineto_results.events():
         if event.name() == "[memory]":
@@ -101,25 +101,18 @@ def references(names: list[str]) -> dict[str, int]:
 def compared(names: list[str]) -> Iterator[Compared]:
     """Yield each model in each mode."""
     known = references(names)
-    with Lab(FOLDER) as lab:
+    # One worker runs all models and another works out all: what each starts with is imported once.
+    with Lab(FOLDER) as lab, lab.worker() as runner, lab.worker() as estimator:
         for name in names:
             target = TargetSpec(f"models.py:{name}", inputs_from=f"models.py:{name}_inputs")
             for mode in MODES:
                 request = {"train": mode == "train", "optimizer": "adamw", "seed": 0, "steps": 0}
-                with lab.worker() as worker:
-                    worker.load(target)
-                    measured = worker.ask("memory", request).result["peak"]["allocated_bytes"]
-                with lab.worker() as worker:
-                    asked = {**request, "root": str(FOLDER), "target": target.request()}
-                    estimate: dict[str, Any] = dict(worker.ask("memory_estimate", asked).result)
-                yield Compared(
-                    name,
-                    mode,
-                    known[f"{name} {mode}"],
-                    measured,
-                    estimate["allocated_bytes"],
-                    estimate["left_out"],
-                )
+                runner.load(target)
+                measured = runner.ask("memory", request).result["peak"]["allocated_bytes"]
+                asked = {**request, "root": str(FOLDER), "target": target.request()}
+                estimate: dict[str, Any] = dict(estimator.ask("memory_estimate", asked).result)
+                worked_out, left_out = estimate["allocated_bytes"], estimate["left_out"]
+                yield Compared(name, mode, known[f"{name} {mode}"], measured, worked_out, left_out)
 
 
 def main(arguments: list[str]) -> int:

@@ -67,7 +67,7 @@ def measurement(number: int = 2, **changes: object) -> Evidence:
         number,
         tool="torch-compare",
         summary="speedup 1.31 (1.27 to 1.35) over 9 replicates",
-        output={"speedup": 1.31, "low": 1.27, "high": 1.35, "replicates": 9},
+        output={"outcome": "faster as claimed", "speedup": 1.31, "low": 1.27, "high": 1.35, "replicates": 9},
         artifacts=(Artifact("samples.json", "ab" * 32, 4096, "application/json"),),
         rerun="esper compare examples/train.py:old examples/train.py:new",
     )
@@ -174,6 +174,8 @@ def certificate(
         gaps=facts.gaps,
         examined_lines=sum(file.lines for file in facts.examined),
         risks=facts.risks,
+        request=facts.task.request,
+        agent=facts.agent,
     )
     verdict = settle(
         top,
@@ -264,7 +266,10 @@ def of_status(status: Status) -> Certificate:  # noqa: C901, PLR0911 - one for e
             return certificate(Kind.GO, request="may this ship?", findings=(critical(),))
         case Status.RECOMMEND:
             return certificate(
-                Kind.RECOMMENDATION, request="is the new one faster?", evidence=(evidence(), measurement())
+                Kind.RECOMMENDATION,
+                request="is the new one faster?",
+                evidence=(evidence(), measurement()),
+                agent="pytorch-ultimate-performance-engineer",
             )
         case Status.DO_NOT_RECOMMEND:
             return certificate(
@@ -273,6 +278,7 @@ def of_status(status: Status) -> Certificate:  # noqa: C901, PLR0911 - one for e
                 evidence=(evidence(), measurement()),
                 wanted=Stance.AGAINST,
                 reason="the interval starts below the threshold",
+                agent="pytorch-ultimate-performance-engineer",
             )
         case Status.ADVISORY_ONLY:
             return certificate(Kind.ADVICE, request="why does memory grow?", findings=(finding(), critical(2)))

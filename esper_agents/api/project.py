@@ -98,10 +98,12 @@ async def open_project(
     found = find_project([_expanded(path) for path in paths], Path.cwd())
     home = project_home(found.key)
     store = AsyncStore(Store(database_url(home / "esper.db")))
+    additions = Additions(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules))
+    workshop = Workshop(found, home, store, publish, additions)
     try:
-        additions = Additions(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules))
-        yield OpenProject(Workshop(found, home, store, publish, additions))
+        yield OpenProject(workshop)
     finally:
+        await workshop.close()
         store.close()
 
 

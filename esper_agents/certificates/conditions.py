@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.certificates.plain_text import plain
+from esper_agents.certificates.question_kind import speed_up_asked
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap
 from esper_agents.domain.evidence import CallOutcome, Evidence
 from esper_agents.domain.finding import Category, Confidence, Finding, Severity
@@ -31,6 +32,8 @@ class Facts:
         gaps: What could not be known.
         examined_lines: How many lines of code were read.
         risks: The agent's risk section.
+        request: What was asked, in the person's words.
+        agent: Who concludes.
     """
 
     findings: Sequence[Finding]
@@ -39,6 +42,8 @@ class Facts:
     gaps: Sequence[InformationGap]
     examined_lines: int
     risks: RiskAssessment
+    request: str = ""
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,30 @@ class NoMeasurement:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeedUpAsked:
+    """A speed-up is in question, and none of these agents concludes."""
+
+    agents: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeMissing:
+    """One of these agents concludes, and a completed call of these tools came to another outcome, or there is none."""
+
+    agents: frozenset[str]
+    tools: frozenset[str]
+    outcomes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeReached:
+    """A completed call of these tools came to one of these outcomes."""
+
+    tools: frozenset[str]
+    outcomes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceMissing:
     """A call ended like this and was not made good later by the same call."""
 
@@ -117,6 +146,9 @@ Condition: TypeAlias = (
     FindingsStand
     | NothingExamined
     | NoMeasurement
+    | SpeedUpAsked
+    | OutcomeMissing
+    | OutcomeReached
     | EvidenceMissing
     | CriticalAssumption
     | BlockingGap
@@ -125,7 +157,7 @@ Condition: TypeAlias = (
 )
 
 
-def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: PLR0911 - one for each condition
+def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: C901, PLR0911 - one for each condition
     """Return what makes a condition hold, or None where it does not. Total."""
     match condition:
         case FindingsStand():
@@ -135,6 +167,12 @@ def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: PLR0911 - on
         case NoMeasurement(tools):
             measured = any(each.tool in tools and each.outcome is CallOutcome.COMPLETED for each in facts.evidence)
             return None if measured else Hit()
+        case SpeedUpAsked(agents):
+            return None if facts.agent in agents else _quoted([asked] if (asked := _speed_up(facts)) else [])
+        case OutcomeMissing():
+            return _outcome_missing(condition, facts)
+        case OutcomeReached(tools, outcomes):
+            return _told([each for each in _calls(tools, facts) if _outcome(each) in outcomes])
         case EvidenceMissing():
             return _evidence_missing(condition, facts)
         case CriticalAssumption(state):
@@ -177,6 +215,33 @@ def _is_of_sort(condition: FindingsStand, finding: Finding) -> bool:
 def _has_examined(facts: Facts) -> bool:
     completed = (each for each in facts.evidence if each.outcome is CallOutcome.COMPLETED)
     return facts.examined_lines > 0 and any(file.lines > 0 for each in completed for file in each.examined)
+
+
+def _speed_up(facts: Facts) -> str:
+    # As it goes on record: what is derived again from the record must come out the same.
+    return speed_up_asked(plain(facts.request))
+
+
+def _calls(tools: frozenset[str], facts: Facts) -> list[Evidence]:
+    return [each for each in facts.evidence if each.tool in tools and each.outcome is CallOutcome.COMPLETED]
+
+
+def _outcome(evidence: Evidence) -> str:
+    return str(evidence.output.get("outcome", ""))
+
+
+def _outcome_missing(condition: OutcomeMissing, facts: Facts) -> Hit | None:
+    """Measuring again until it comes out as wished is no way round: every call counts."""
+    if facts.agent not in condition.agents:
+        return None
+    calls = _calls(condition.tools, facts)
+    others = [each for each in calls if _outcome(each) not in condition.outcomes]
+    return _told(others) if calls else Hit(places=("nothing was compared",))
+
+
+def _told(calls: Sequence[Evidence]) -> Hit | None:
+    places = tuple(f"{each.tool} came to {plain(_outcome(each) or 'no outcome')} ({each.id})" for each in calls)
+    return Hit(len(calls), places) if calls else None
 
 
 def _evidence_missing(condition: EvidenceMissing, facts: Facts) -> Hit | None:

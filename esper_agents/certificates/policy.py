@@ -51,7 +51,7 @@ def worst(kind: Kind, *stances: Stance) -> Stance:
     return max(stances, key=row(kind).index, default=Stance.FOR)
 
 
-def ceiling(
+def ceiling(  # noqa: PLR0913 - one for each thing on record
     policy: Policy,
     kind: Kind,
     *,
@@ -61,12 +61,14 @@ def ceiling(
     gaps: Sequence[InformationGap],
     examined_lines: int,
     risks: RiskAssessment = _NO_RISKS,
+    request: str = "",
+    agent: str = "",
 ) -> Ceiling:
     """Return the best that the evidence allows: the worst of the policy's lines that apply, else `for`.
 
     Pure and total. Another finding, gap or open assumption never raises it.
     """
-    facts = Facts(findings, evidence, assumptions, gaps, examined_lines, risks)
+    facts = Facts(findings, evidence, assumptions, gaps, examined_lines, risks, request, agent)
     asked = (line for line in policy.lines if kind in line.kinds)
     applied = [_applied(line, found) for line in asked if (found := hit(line.condition, facts))]
     applied.sort(key=lambda line: row(kind).index(line.stance), reverse=True)
@@ -85,6 +87,8 @@ def ceiling_of(policy: Policy, certificate: Certificate) -> Ceiling:
         gaps=certificate.gaps,
         examined_lines=sum(file.lines for file in certificate.examined),
         risks=certificate.risks,
+        request=certificate.task.request,
+        agent=certificate.agent,
     )
 
 

@@ -19,6 +19,9 @@ from esper_agents.certificates.conditions import (
     NoMeasurement,
     NoSafeWay,
     NothingExamined,
+    OutcomeMissing,
+    OutcomeReached,
+    SpeedUpAsked,
 )
 from esper_agents.domain.assumption import AssumptionState
 from esper_agents.domain.evidence import CallOutcome
@@ -171,6 +174,16 @@ class _Reader:
     def no_measurement(self) -> NoMeasurement:
         return NoMeasurement(frozenset(self._texts("tools")))
 
+    def speed_up_asked(self) -> SpeedUpAsked:
+        return SpeedUpAsked(frozenset(self._texts("agents")))
+
+    def outcome_missing(self) -> OutcomeMissing:
+        agents, tools, outcomes = (frozenset(self._texts(name)) for name in ("agents", "tools", "outcomes"))
+        return OutcomeMissing(agents, tools, outcomes)
+
+    def outcome_reached(self) -> OutcomeReached:
+        return OutcomeReached(frozenset(self._texts("tools")), frozenset(self._texts("outcomes")))
+
     def risk_level(self) -> str:
         level = self._text("at_least")
         if level not in RISK_LEVELS:
@@ -211,6 +224,9 @@ _CONDITIONS: dict[str, tuple[tuple[str, ...], Callable[[_Reader], Condition]]] =
     "finding": (("severity", "confidence", "at_least", "categories", "rules"), _Reader.findings_stand),
     "nothing-examined": ((), lambda _: NothingExamined()),
     "no-measurement": (("tools",), _Reader.no_measurement),
+    "speed-up-asked": (("agents",), _Reader.speed_up_asked),
+    "no-outcome": (("agents", "tools", "outcomes"), _Reader.outcome_missing),
+    "outcome": (("tools", "outcomes"), _Reader.outcome_reached),
     "evidence": (("outcome", "except_tools"), _Reader.evidence_missing),
     "assumption": (("state",), _Reader.critical_assumption),
     "blocking-gap": ((), lambda _: BlockingGap()),

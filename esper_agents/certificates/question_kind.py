@@ -1,4 +1,7 @@
-"""Which kind of judgement a request asks for, from its words; the words stand in `certificates/question_kinds.toml`."""
+"""What a request asks for, from its words: which kind of judgement, and whether a speed-up is in question.
+
+The words stand in `certificates/question_kinds.toml`.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,9 @@ class _Triggers:
     things: frozenset[str]
     negations: frozenset[str]
     joint: re.Pattern[str]
+    speed_up: tuple[re.Pattern[str], ...]
+    speed_words: frozenset[str]
+    speed_figures: tuple[re.Pattern[str], ...]
 
 
 def kind_of(request: str) -> KindOfQuestion:
@@ -58,6 +64,28 @@ def kind_of(request: str) -> KindOfQuestion:
     text = unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]).replace("’", "'")  # noqa: RUF001 - as people type it
     asked = [found for clause in _clauses(text, triggers) if (found := _kind_of_clause(clause, triggers))]
     return min(asked, key=lambda found: _FORMALITY.index(found.kind), default=KindOfQuestion(Kind.ADVICE, _NOTHING))
+
+
+def speed_up_asked(request: str) -> str:
+    """Return the words of a request that ask whether something is faster, or claim by how much; empty where none do.
+
+    Reads the first 20,000 characters. Total.
+    """
+    triggers = _triggers()
+    text = _CODE.sub(" `code` ", unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]))
+    figures = (found for each in triggers.speed_figures if (found := each.search(text)))
+    if figure := next(figures, None):
+        return " ".join(figure.group().split())[:_LONGEST_BECAUSE]
+    for words in _clauses(text, triggers):
+        clause = " ".join(words)
+        for phrase in triggers.speed_up:
+            match = phrase.search(clause)
+            if match and not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
+                return match.group()[:_LONGEST_BECAUSE]
+        for position, word in enumerate(words):
+            if word.casefold() in triggers.speed_words and _asks(words, position, triggers):
+                return word
+    return ""
 
 
 def _clauses(text: str, triggers: _Triggers) -> list[_Words]:
@@ -106,6 +134,9 @@ def _triggers() -> _Triggers:
         things=frozenset(table["things"]),
         negations=frozenset(table["negations"]),
         joint=re.compile(rf",?\s+(?:and|then|und|et|y)\s+(?:then\s+|also\s+)?(?=(?:{asking})\b)", re.IGNORECASE),
+        speed_up=tuple(_pattern(phrase) for phrase in table["speed-up"]["phrases"]),
+        speed_words=frozenset(table["speed-up"]["words"]),
+        speed_figures=tuple(re.compile(each, re.IGNORECASE) for each in table["speed-up"]["figures"]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Severity, counted
 from esper_agents.domain.identifier import Prefix
 from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.finding import Finding
+
+# The tools whose results have numbers and keep a report of them.
+_MEASURING = "torch-"
 
 
 def lessons(certificate: Certificate) -> tuple[Note, ...]:
@@ -45,7 +49,7 @@ def _drafts(certificate: Certificate) -> Iterator[_Draft]:
         agent,
         NoteKind.DECISION,
         f"decision:{component}",
-        f"{verdict.status} for {component}, because: {because}",
+        f"{verdict.status} for {component}, because: {because}{_measurements(certificate)}",
         "",
         everything,
     )
@@ -57,6 +61,16 @@ def _drafts(certificate: Certificate) -> Iterator[_Draft]:
             yield _action(certificate, finding)
     for gap in certificate.gaps:
         yield agent, NoteKind.ACTION, f"gap:{component}:{gap.what}", f"find out: {gap.what}", gap.command, ()
+
+
+def _measurements(certificate: Certificate) -> str:
+    """Return what was measured, with its numbers, in words; nothing where nothing was."""
+    said = dict.fromkeys(
+        each.summary
+        for each in certificate.evidence
+        if each.tool.startswith(_MEASURING) and each.outcome is CallOutcome.COMPLETED and each.artifacts
+    )
+    return f". Measured: {'; '.join(said)}" if said else ""
 
 
 def _action(certificate: Certificate, finding: Finding) -> _Draft:

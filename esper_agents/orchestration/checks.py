@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.finding import Confidence
 from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Move, UseTools
 from esper_agents.errors import UsageError
 from esper_agents.orchestration.hops import refused_hop
@@ -12,11 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from esper_agents.domain.assumption import Assumption
+    from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.move import SupportedClaim, ToolCall
     from esper_agents.orchestration.history import Frame, History
     from esper_agents.orchestration.run import Run
 
 MOST_DEPTH = 3
+# Claims of measurements; what a rule read in the code is as sure as the rule says.
+_MEASURED = "LAB"
+_INDEPENDENT = 2
 # Each is at most two visits of a graph node; see the recursion limit there.
 MOST_FRAMES = 100
 
@@ -66,6 +71,11 @@ def _bad_consult(run: Run, frame: Frame, move: Consult) -> Iterator[str]:
         yield f"consults are {MOST_DEPTH} deep, which is the most"
 
 
+def _witnesses(evidence: Sequence[Evidence]) -> set[str]:
+    """Return the independent ways in which something was seen: those that a tool names, else the tool."""
+    return {str(way) for each in evidence for way in each.output.get("witnesses") or (each.tool,)}
+
+
 def _unsupported(
     history: History, claims: Sequence[SupportedClaim], assumptions: Sequence[Assumption]
 ) -> Iterator[str]:
@@ -78,6 +88,10 @@ def _unsupported(
             yield f"the claim {claim.name!r} names no evidence of this session"
         elif not 1 <= place.line <= examined.get(place.path, 0):
             yield f"the claim {claim.name!r} cites {place}, which was not read"
+        elif claim.rule.startswith(_MEASURED) and claim.confidence is Confidence.HIGH:
+            seen = _witnesses([each for each in history.evidence() if each.id in supported.evidence])
+            if len(seen) < _INDEPENDENT:
+                yield f"the claim {claim.name!r} is High on {len(seen)} witness; that takes {_INDEPENDENT}, independent"
     for assumption in assumptions:
         if not known.issuperset(assumption.evidence):
             yield f"the assumption {assumption.text!r} names evidence that is not of this session"

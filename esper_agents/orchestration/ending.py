@@ -9,6 +9,7 @@ from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Concluded, HandedOff, RowKey, RowKind
+from esper_agents.orchestration.history import merged
 from esper_agents.orchestration.opening import opening
 from esper_agents.orchestration.record import assumptions, gaps
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.move import Conclude, HandOff, SupportedClaim
     from esper_agents.domain.verdict import Verdict
-    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.history import Frame
     from esper_agents.orchestration.run import Run
 
 
@@ -53,29 +54,33 @@ async def conclude(run: Run, frame: Frame, move: Conclude) -> None:
     if frame.opened.parent:
         ended = Concluded("", found, None)
     else:
-        ended = Concluded(new_id(Prefix.CERTIFICATE), found, _verdict(run, run.history, move, found))
+        ended = Concluded(new_id(Prefix.CERTIFICATE), found, _verdict(run, frame, move, found))
     await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), ended))
 
 
-def _verdict(run: Run, history: History, move: Conclude, found: tuple[Finding, ...]) -> Verdict:
-    kind = history.begun.task.kind
+def _verdict(run: Run, frame: Frame, move: Conclude, found: tuple[Finding, ...]) -> Verdict:
+    history, task = run.history, run.history.begun.task
+    # As the record will have them: the ceiling must come out the same from there.
+    findings = merged((*history.findings(), *found))
     examined = {file.path: file.lines for each in history.evidence() for file in each.examined}
     allowed = ceiling(
         run.workshop.policy,
-        kind,
-        findings=(*history.findings(), *found),
+        task.kind,
+        findings=findings,
         evidence=history.evidence(),
         assumptions=assumptions(history),
         gaps=gaps(history),
         examined_lines=sum(examined.values()),
         risks=move.risks,
+        request=task.request,
+        agent=frame.opened.agent.name,
     )
     return settle(
         allowed,
-        kind,
+        task.kind,
         wanted=move.stance,
         reason=move.below_ceiling,
         rationale=move.rationale,
         conditions=move.conditions,
-        findings=(*history.findings(), *found),
+        findings=findings,
     )

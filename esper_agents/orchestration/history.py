@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from esper_agents.domain.codec import decode
+from esper_agents.domain.finding import Confidence
 from esper_agents.domain.frame import Turn
 from esper_agents.domain.handoff import ConsultAnswer
 from esper_agents.domain.ledger import (
@@ -291,14 +292,8 @@ class History:
         return tuple(report.evidence for _, report in self.reports(before))
 
     def findings(self, before: int | None = None) -> tuple[Finding, ...]:
-        """Return what was found, each claim once: who found it first, with the evidence of all who did."""
-        merged: dict[str, Finding] = {}
-        for each in self._all_findings(before):
-            known = merged.get(each.claim.fingerprint)
-            evidence = tuple(dict.fromkeys((*(known.evidence if known else ()), *each.evidence)))
-            first = known or each
-            merged[each.claim.fingerprint] = type(first)(first.id, first.claim, first.agent, evidence)
-        return tuple(merged.values())
+        """Return what was found, as `merged` has it."""
+        return merged(self._all_findings(before))
 
     def _all_findings(self, before: int | None) -> Iterator[Finding]:
         frames = self.frames[: None if before is None else before - 1]
@@ -311,6 +306,17 @@ class History:
                 yield from frame.handed_off.findings
             if frame.concluded:
                 yield from frame.concluded.findings
+
+
+def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return each claim once: who found it first, as the surest says it, with the evidence of all who did."""
+    known: dict[str, Finding] = {}
+    for each in findings:
+        first = known.get(each.claim.fingerprint, each)
+        claim = min(first.claim, each.claim, key=lambda said: _FROM_SUREST.index(said.confidence))
+        evidence = tuple(dict.fromkeys((*first.evidence, *each.evidence)))
+        known[each.claim.fingerprint] = replace(first, claim=claim, evidence=evidence)
+    return tuple(known.values())
 
 
 def _fold_turn(turn: OpenTurn, row: Row) -> None:
@@ -332,4 +338,5 @@ def _fold_turn(turn: OpenTurn, row: Row) -> None:
             return
 
 
+_FROM_SUREST = tuple(Confidence)
 _OF_TURN = frozenset((RowKind.DECIDING, RowKind.MOVED, RowKind.MOVE_REFUSED))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.reasoning.playbook import Play
     from esper_agents.reasoning.reasoner import ReasonerSource
     from esper_agents.storage.store import AsyncStore
+    from esper_agents.tools.bench import Bench
     from esper_agents.tools.registry import ToolRegistry
     from esper_agents.tools.tool import Tool
 
@@ -94,10 +95,22 @@ class Workshop:
 
         return Router(tuple(self.agents.agents.values()))
 
+    @cached_property
+    def bench(self) -> Bench:
+        """Where the project's code is measured."""
+        from esper_agents.tools.bench import Bench
+
+        return Bench(Path(self.project.root))
+
     @property
     def context(self) -> ToolContext:
         """What tools may touch."""
-        return ToolContext(Path(self.project.root), self.additions.rules)
+        return ToolContext(Path(self.project.root), self.additions.rules, self.home, self.bench)
+
+    async def close(self) -> None:
+        """Leave no process behind; whoever opened the project does this."""
+        if "bench" in vars(self):
+            await self.bench.close()
 
     def reasoner(self, agent: str) -> ReasonerSource:
         """Return what decides an agent's moves."""

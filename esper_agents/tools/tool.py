@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from esper_agents.domain.evidence import Risk
+    from esper_agents.tools.bench import Bench
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,14 @@ class ToolContext:
     Attributes:
         root: The project's folder.
         rules: Modules with review rules beside those that are installed.
+        home: Where the program keeps the project's things; None where nothing is to be kept.
+        bench: Where the project's code is measured; None makes one for each call.
     """
 
     root: Path
     rules: tuple[ModuleType, ...] = ()
+    home: Path | None = None
+    bench: Bench | None = None
 
     def inside(self, path: str) -> Path:
         """Return the absolute path of something in the project.

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.errors import EvidenceError, UsageError
@@ -23,7 +25,6 @@ from esper_agents.torchlab.worker.channel import Channel, ChannelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.target import TargetSpec, Tell
@@ -106,8 +107,8 @@ class Lab:
         self._ended: dict[int, int] = {}
         self._warmed: set[str] = set()
         self._count = 0
-        self._turn: AbstractContextManager[None] | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._opened = ExitStack()
+        self._closing = Lock()
 
     def __enter__(self) -> Self:
         """Wait for the machine's turn and start the warm parent.
@@ -116,10 +117,10 @@ class Lab:
             BusyError: Another measurement did not end in time.
             EvidenceError: No sandbox holds here, or the interpreter has no torch that can be used.
         """
-        self._turn = turn(lambda what: self.tell(what, 0.0), timeout_s=self.settings.queue_s)
-        self._turn.__enter__()
         try:
+            self._opened.enter_context(turn(lambda what: self.tell(what, 0.0), timeout_s=self.settings.queue_s))
             self._scratch = Path(tempfile.mkdtemp(prefix="esper-lab-"))
+            self._opened.callback(remove, self._scratch)
             self.keep = self._keep or self._scratch / "kept"
             self.keep.mkdir(parents=True, exist_ok=True)
             self._start()
@@ -133,21 +134,18 @@ class Lab:
         self.close()
 
     def close(self) -> None:
-        """Leave no process, no descriptor and no scratch behind; a second call does nothing."""
-        if self._process is not None:
-            self._channel.close()
-            try:
-                self._process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
-            self._complaint.close()
-        if hasattr(self, "_scratch"):
-            remove(self._scratch)
-        if self._turn is not None:
-            self._turn.__exit__(None, None, None)
-            self._turn = None
+        """Leave no process, no descriptor and no scratch behind; a second call, from any thread, does nothing."""
+        with self._closing:
+            opened, self._opened = self._opened, ExitStack()
+        opened.close()
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        self._channel.close()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def _why(self) -> str:
         self._complaint.seek(0)
@@ -160,12 +158,13 @@ class Lab:
         self.choice = sandbox.choose(view, is_waived=self.settings.is_unconfined)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel = Channel(ours)
+        self._opened.callback(self._channel.close)
         argv = ["-I", "-c", _BOOTSTRAP, str(_WORKER), str(theirs.fileno())]
         command = sandbox.command(self.choice, view, argv)
         self._grants = sandbox.grants(view)
-        self._complaint = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the lab
+        self._complaint = self._opened.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the lab
         with theirs:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -176,6 +175,7 @@ class Lab:
                 start_new_session=True,
                 cwd=self._scratch,
             )
+        self._opened.callback(self._end, process)
         try:
             self.interpreter, _ = self._channel.receive(_START_S)
         except (EOFError, TimeoutError, ChannelError) as error:
@@ -226,9 +226,13 @@ class Lab:
             "confined": self.choice.sandbox is not sandbox.Sandbox.NONE,
             "own_network": self.choice.has_own_network,
         }
-        with theirs:
-            self._channel.send(message, (theirs.fileno(), said))
-        pid = int(self._wait_for("forked")["forked"])
+        with ExitStack() as failed:
+            failed.callback(ours.close)
+            failed.callback(os.close, said)
+            with theirs:
+                self._channel.send(message, (theirs.fileno(), said))
+            pid = int(self._wait_for("forked")["forked"])
+            failed.pop_all()
         worker = Worker(self, Channel(ours), pid, scratch, said, label)
         worker.hello()
         return worker
@@ -465,9 +469,11 @@ class Worker:
         self.said()
         self._is_dead = True
         self._channel.close()
-        self._lab.kill(self._pid)
-        os.close(self._said)
-        remove(self.scratch)
+        try:
+            self._lab.kill(self._pid)
+        finally:
+            os.close(self._said)
+            remove(self.scratch)
 
 
 def _check_torch(hello: JsonObject) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "none")
+_FEWEST_STEPS = 6
 _PLOT = "memory.svg"
 _WORDS = {
     "parameters": "parameters",
@@ -87,18 +88,18 @@ def memory(
         result["estimate"] = estimate
     binding = limit_bytes if limit_bytes is not None or estimate_only else _exceeded(lab, target, estimate)
     if binding is not None:
-        result["limit"] = limit(result, binding)
+        result["limit"] = {"limit_bytes": binding}
     result["verify"] = _verify(target, request, limit_bytes)
     body = {**report.body, "result": explained(result), "request": {**request, "limit_bytes": limit_bytes}}
     return _with_plot(lab, replace(report, body=body))
 
 
-_FEWEST_STEPS = 6
-
-
 def explained(result: JsonObject) -> JsonObject:
     """Return what was measured with what it says and what to change; the same for the same result."""
-    told: dict[str, Any] = {**result, "issue": issue(result)}
+    told: dict[str, Any] = dict(result)
+    if "limit" in told:
+        told["limit"] = limit(told, told["limit"]["limit_bytes"])
+    told["issue"] = issue(told)
     if "peak" in told and "estimate" in told and told["peak"]["allocated_bytes"]:
         off = told["estimate"]["allocated_bytes"] / told["peak"]["allocated_bytes"] - 1
         told["estimate_off"] = rounded(off)
@@ -122,6 +123,7 @@ def _estimate(
 ) -> JsonObject | None:
     # A worker of its own: what is made without numbers must not be run, and what crashes here ends no run.
     asked = {**request, "root": str(lab.project), "target": target.request()}
+    lab.warm("memory_estimate")
     try:
         with lab.worker() as worker:
             return worker.ask("memory_estimate", asked, tell=tell or lab.tell).result

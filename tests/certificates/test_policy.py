@@ -164,6 +164,81 @@ def test_a_recommendation_without_a_measurement_is_undecided(measured):
     assert "no-measurement" in names(found)
 
 
+ENGINEER = "pytorch-ultimate-performance-engineer"
+OTHERS = ["torch-specialist", "pytorch-code-reviewer", f"project:{ENGINEER}", ""]
+
+
+def compared(number, outcome, **changes):
+    return measurement(number, output={"outcome": outcome}, **changes)
+
+
+@pytest.mark.parametrize("agent", OTHERS)
+@pytest.mark.parametrize("outcome", ["faster as claimed", "not shown"])
+def test_nobody_but_the_performance_engineer_recommends_a_speed_up(agent, outcome):
+    asked = {"request": "is the new one faster?", "evidence": (evidence(), compared(2, outcome))}
+    found = top(Kind.RECOMMENDATION, agent=agent, **asked)
+    assert found.status is Status.NEEDS_FURTHER_REVIEW
+    assert names(found) == ["speed-up-of-another"]
+    assert "'is faster'" in found.lines[0].because or "'is the new one faster'" in found.lines[0].because
+
+
+@pytest.mark.parametrize("kind", [Kind.APPROVAL, Kind.GO])
+@pytest.mark.parametrize("agent", OTHERS)
+def test_what_another_approves_besides_a_claimed_speed_up_stays_conditional_on_it(kind, agent):
+    found = top(kind, agent=agent, request="review this, it is 1.3x faster than before")
+    assert found.stance is Stance.CONDITIONAL
+    assert names(found) == ["speed-up-besides"]
+    assert top(kind, agent=agent, request="review this").stance is Stance.FOR
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_the_performance_engineer_certifies_on_a_comparison_that_came_out_as_claimed(kind):
+    shown = (evidence(), compared(2, "faster as claimed"))
+    assert top(kind, agent=ENGINEER, request="is the new one faster?", evidence=shown).stance is Stance.FOR
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("request_text", ["is the new one faster?", "review this"])
+@pytest.mark.parametrize(
+    "measured",
+    [
+        (),
+        (compared(2, "not shown"),),
+        (compared(2, "error"),),
+        (measurement(output={}),),
+        (measurement(output={"outcome": ["faster as claimed"]}),),
+        (measurement(tool="torch-profile", output={"outcome": "faster as claimed"}),),
+        (compared(2, "faster as claimed"), compared(3, "not shown")),
+        (compared(2, "not shown"), compared(3, "faster as claimed")),
+    ],
+)
+def test_without_exactly_that_the_performance_engineer_signs_nothing(kind, request_text, measured):
+    found = top(kind, agent=ENGINEER, request=request_text, evidence=(evidence(), ran_tests(), *measured))
+    assert found.stance is Stance.UNDECIDED
+    assert "speed-up-not-shown" in names(found)
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("agent", [ENGINEER, *OTHERS])
+@pytest.mark.parametrize("outcome", ["wrong", "not as fast as claimed"])
+def test_a_comparison_that_came_out_against_it_is_against_whoever_concludes(kind, agent, outcome):
+    for measured in ((compared(2, outcome),), (compared(2, outcome), compared(3, "faster as claimed"))):
+        found = top(kind, agent=agent, request="is it faster?", evidence=(evidence(), *measured))
+        assert found.stance is Stance.AGAINST
+        assert (
+            found.lines[0].because == f"a comparison came out against it: torch-compare came to {outcome} (ev_{2:032x})"
+        )
+
+
+def test_a_comparison_that_failed_is_none():
+    failed = replace(compared(2, "faster as claimed"), outcome=CallOutcome.FAILED)
+    assert top(Kind.RECOMMENDATION, agent=ENGINEER, evidence=(evidence(), failed)).stance is Stance.UNDECIDED
+
+
+def test_advice_about_speed_needs_no_comparison():
+    assert top(Kind.ADVICE, agent="torch-specialist", request="why is B 1.3x faster?").lines == ()
+
+
 @pytest.mark.parametrize(("kind", "stance"), [(Kind.APPROVAL, Stance.CONDITIONAL), (Kind.ADVICE, Stance.FOR)])
 def test_code_that_was_only_read_is_approved_at_best_on_conditions(kind, stance):
     found = top(kind, evidence=(evidence(),))

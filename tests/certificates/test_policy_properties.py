@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esper_agents.certificates.policy import ceiling, load_policy, row, settle, worst
+from esper_agents.certificates.question_kind import speed_up_asked
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -28,14 +29,15 @@ findings = st.builds(
     TEXTS,
 )
 evidences = st.builds(
-    lambda number, tool, outcome, files, digest: evidence(
-        number, tool=tool, outcome=outcome, examined=files, arguments_sha256=digest
+    lambda number, tool, outcome, files, digest, came_to: evidence(
+        number, tool=tool, outcome=outcome, examined=files, arguments_sha256=digest, output={"outcome": came_to}
     ),
     st.integers(1, 5),
     st.sampled_from(["static-review", "torch-compare", "run-tests", "read-file"]) | TEXTS,
     st.sampled_from(CallOutcome),
     st.sampled_from([(), (source(),), (source(text=""),)]),
     st.sampled_from(["a", "b"]),
+    st.sampled_from(["faster as claimed", "not shown", "wrong", None]) | TEXTS,
 )
 assumptions = st.builds(
     Assumption,
@@ -61,6 +63,8 @@ facts = st.fixed_dictionaries(
         "gaps": st.lists(gaps, max_size=3),
         "examined_lines": st.integers(-1, 20),
         "risks": risks,
+        "request": st.sampled_from(["review this", "is it faster?", "1.3x"]) | TEXTS,
+        "agent": st.sampled_from(["pytorch-ultimate-performance-engineer", "torch-specialist"]) | TEXTS,
     }
 )
 kinds = st.sampled_from(Kind)
@@ -100,6 +104,18 @@ def test_a_recommendation_is_never_for_anything_without_a_measurement(known):
     found = ceiling(POLICY, Kind.RECOMMENDATION, **known)
     measured = any(each.tool == "torch-compare" and each.outcome is CallOutcome.COMPLETED for each in known["evidence"])
     assert measured or found.status is not Status.RECOMMEND
+
+
+@given(kinds, facts)
+def test_a_speed_up_is_certified_by_one_agent_and_only_where_every_comparison_came_out_as_claimed(kind, known):
+    found = ceiling(POLICY, kind, **known)
+    engineer = known["agent"] == "pytorch-ultimate-performance-engineer"
+    compared = [
+        each for each in known["evidence"] if each.tool == "torch-compare" and each.outcome is CallOutcome.COMPLETED
+    ]
+    is_shown = bool(compared) and all(each.output["outcome"] == "faster as claimed" for each in compared)
+    if found.status in {Status.RECOMMEND, Status.APPROVED, Status.GO} and found.stance is Stance.FOR:
+        assert is_shown if engineer else not speed_up_asked(known["request"])
 
 
 @given(kinds, facts, stances | st.none(), st.tuples(TEXTS, TEXTS), st.lists(TEXTS, max_size=3).map(tuple))

@@ -76,6 +76,9 @@ def test_one_sentence_serves_for_many_where_there_is_no_other():
         (LINE.replace('"nothing-examined"', '"assumption"\nstate = "confirmed"'), 3, "confirmed"),
         (LINE.replace('"nothing-examined"', '"implementation-risk"\nat_least = "Huge"'), 3, "'Huge'"),
         (LINE.replace('"nothing-examined"', '"no-measurement"'), 3, "tools wants a list"),
+        (LINE.replace('"nothing-examined"', '"speed-up-asked"'), 3, "agents wants a list"),
+        (LINE.replace('"nothing-examined"', '"outcome"\ntools = ["x"]'), 3, "outcomes wants a list"),
+        (LINE.replace('"nothing-examined"', '"no-outcome"\ntools = ["x"]\noutcomes = ["y"]'), 3, "agents wants a list"),
     ],
 )
 def test_a_fault_in_the_policy_is_named_with_its_line(text, line, words):

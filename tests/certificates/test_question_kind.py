@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.certificates.question_kind import kind_of
+from esper_agents.certificates.question_kind import kind_of, speed_up_asked
 from esper_agents.domain.status import Kind
 
 APPROVAL = [
@@ -138,3 +138,33 @@ def test_asking_for_a_review_besides_never_makes_it_advice(words):
 def test_a_very_long_request_is_read_to_a_bound():
     assert kind_of("x " * 10_000 + "review").kind is Kind.ADVICE
     assert kind_of("is " * 100_000).kind is Kind.ADVICE
+
+
+@pytest.mark.parametrize(
+    ("request_text", "words"),
+    [
+        ("is the new kernel really 1.3x faster?", "1.3x"),
+        ("The author says the new data path gives 1.3x. Can you certify that?", "1.3x"),
+        ("2x throughput claimed", "2x throughput"),
+        ("20 % lower latency or we revert. Which is it?", "20 % lower latency"),
+        ("which one is faster, sdpa or flash?", "is faster"),
+        ("review it; does it run faster now?", "does it run faster"),
+        ("benchmark the new kernel", "benchmark"),
+        ("Ist B schneller als A?", "Ist B schneller"),
+        ("review train.py", ""),
+        ("please review the faster attention", ""),
+        ("review this benchmark", ""),
+        ("train on 8x A100 with 256x256 images and 2x augmentation", ""),
+        ("scaling from 1 to 8 GPUs gives us only 3x", ""),
+        ("what does `is it 1.3x faster` print?", ""),
+        ("why is training slow?", ""),
+        ("", ""),
+    ],
+)
+def test_a_request_that_asks_for_or_claims_a_speed_up_is_known_by_its_words(request_text, words):
+    assert speed_up_asked(request_text) == words
+
+
+@given(st.text(max_size=300))
+def test_whether_a_speed_up_is_asked_is_known_of_every_text(text):
+    assert len(speed_up_asked(text)) <= 80

@@ -101,13 +101,14 @@ _EXIT = {
 
 def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question: Question) -> Report:
     place = place_of(other, Path.cwd())
-    targets = [TargetSpec(place_of(one, Path.cwd()).target, device=asked.device, seed=asked.seed)]
-    targets.append(replace(targets[0], name=place.target))
-    given = {
-        "inputs": tuple(asked.input or ()),
-        "inputs_from": place.inside(asked.inputs) if asked.inputs else None,
-    }
-    targets = [replace(each, **given) for each in targets]
+    first = TargetSpec(
+        place_of(one, Path.cwd()).target,
+        inputs=tuple(asked.input or ()),
+        inputs_from=place.inside(asked.inputs) if asked.inputs else None,
+        device=asked.device,
+        seed=asked.seed,
+    )
+    targets = [first, replace(first, name=place.target)]
     with _base(place, base, targets[1]) as found:
         governance = Governance(base=found, flag=flag)
         arms = [Arm(targets[0], found.root if found else place.root), Arm(targets[1], place.root)]
@@ -207,10 +208,8 @@ def _rows(body: JsonObject, result: JsonObject, verdict: JsonObject) -> Iterator
     for name, one, other in _both(result):
         yield name, f"{one} against {other}"
     yield "sandbox", str(body["sandbox"]["sandbox"])
-    yield (
-        "torch",
-        f"{body['environment']['torch']['version']}, {result['threads']} {'thread' if result['threads'] == 1 else 'threads'}",
-    )
+    threads = "1 thread" if result["threads"] == 1 else f"{result['threads']} threads"
+    yield "torch", f"{body['environment']['torch']['version']}, {threads}"
 
 
 def _at(result: JsonObject) -> str:

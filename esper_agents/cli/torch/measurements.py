@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.torch.options import Asked, Quick, Target, Thorough, measuring, refuse_two_efforts
+from esper_agents.cli.torch.options import Asked, Quick, Target, Thorough, bytes_of, measuring, refuse_two_efforts
 from esper_agents.cli.torch.run import measure
 from esper_agents.errors import ExitCode
 
@@ -114,8 +114,9 @@ def memory(
     steps: Annotated[int, typer.Option(min=0, help="Steps to look for a leak in; 0 for none.")] = 8,
     optimizer: Annotated[str, typer.Option(help="For a module that is trained: sgd, adam, adamw or none.")] = "adamw",
     limit: Annotated[
-        float | None, typer.Option(min=0.0, metavar="GIB", help="What must suffice, such as the memory of a GPU.")
-    ] = None,
+        str,
+        typer.Option(metavar="SIZE", help="What must suffice, such as the memory of a GPU: 24G.", show_default=False),
+    ] = "",
     estimate: Annotated[bool, typer.Option("--estimate", help="Work it out, and do not run the target.")] = False,
     fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 where it leaks, or needs too much.")] = False,
 ) -> None:
@@ -126,13 +127,13 @@ def memory(
 
     Examples:
       esper torch memory train.py:make_step --steps 20
-      esper torch memory model.py:make_model --input "randn(32,128)" --train --optimizer adam --limit 24
+      esper torch memory model.py:make_model --input "randn(32,128)" --train --optimizer adam --limit 24G
       esper torch memory model.py:make_model --capture train.py --train --estimate
     """
     from esper_agents.cli.torch.memory import show
     from esper_agents.torchlab import memory as measured
 
-    limit_bytes = None if limit is None else int(limit * (1 << 30))
+    limit_bytes = bytes_of(limit) if limit else None
 
     def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
         return measured.memory(

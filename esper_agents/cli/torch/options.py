@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -15,7 +16,20 @@ from esper_agents.torchlab.lab import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_GIB = 1 << 30
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def bytes_of(size: str) -> int:
+    """Return how many bytes a size is: a number of bytes, or one with K, M, G or T.
+
+    Raises:
+        UsageError: It is none.
+    """
+    found = _SIZE.fullmatch(size.strip())
+    if not found or not (counted := int(float(found[1]) * _UNITS[found[2].upper()])):
+        raise UsageError(f"{size!r} is no size", remedy="write it like 500M or 16G")
+    return counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +45,7 @@ class Asked:
         python: The interpreter whose torch is measured.
         no_sandbox: Whether the code runs unconfined.
         threads: What torch may use inside an operation.
-        memory: GiB that the code may allocate.
+        memory: What the code may allocate, such as `16G`.
         timeout: Seconds that it may take for one answer.
         seed: What every generator is seeded with.
         out: Where report and artifacts go.
@@ -53,7 +67,9 @@ class Asked:
     device: Annotated[str, typer.Option(help="Where modules and inputs are moved, such as cuda.")] = "cpu"
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0
     threads: Annotated[int, typer.Option(min=1, help="Threads inside an operation.")] = 1
-    memory: Annotated[float, typer.Option(min=0.0625, metavar="GIB", help="Memory that the code may allocate.")] = 16.0
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory that the code may allocate, such as 500M.")] = (
+        "16G"
+    )
     timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long one answer may take.")] = 120.0
     python: Annotated[str, typer.Option(metavar="PATH", help="The interpreter whose torch is measured.")] = ""
     no_sandbox: Annotated[
@@ -67,7 +83,7 @@ class Asked:
         return Settings(
             python=self.python or None,
             is_unconfined=self.no_sandbox,
-            memory_bytes=int(self.memory * _GIB),
+            memory_bytes=bytes_of(self.memory),
             timeout_s=self.timeout,
             threads=self.threads,
         )

@@ -111,16 +111,19 @@ class Bench:
             return work(self.lab, spec, self.tell)
         captured = self.captured(spec, asked)
         made = work(self.lab, captured.target, self.tell)
-        body = {**made.body, "captured": {**captured.described(), "source": asked.capture}}
+        body = {**made.body, "captured": captured.described()}
         if "target" in body:
-            body["target"] = {**body["target"], "captured": captured.record.path.name}
+            # Where workers read it is gone by now.
+            named = {"file": captured.record.path.name, "source": captured.source}
+            body["target"] = {**body["target"], "captured": named}
         return replace(made, body=body, made=(*made.made, captured.record))
 
     def captured(self, spec: TargetSpec, asked: Asked) -> Captured:
         """Record the calls that a script makes of a target, or take those that were kept."""
         is_record = asked.capture.endswith(SUFFIX)
         source = str(self.place.here / asked.capture) if is_record else self.place.inside(asked.capture)
-        return with_captured(self.lab, spec, source, self.shared, tell=self.tell)
+        named = replace(spec, captured_from=asked.capture)
+        return with_captured(self.lab, named, source, self.shared, tell=self.tell)
 
 
 @contextmanager

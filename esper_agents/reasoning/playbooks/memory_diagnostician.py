@@ -1,17 +1,39 @@
-"""The offline memory specialist: what holds tensors alive, as far as reading can tell."""
+"""The offline memory specialist: what holds tensors alive, read, then run to see where the bytes are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.assumption import AssumptionState, InformationGap
+from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category
-from esper_agents.reasoning.specialist import Specialism, work
+from esper_agents.domain.move import ToolCall
+from esper_agents.reasoning.asked import read_request
+from esper_agents.reasoning.investigation import (
+    Hypothesis,
+    Work,
+    completed,
+    conclude,
+    is_back,
+    measured,
+    on_the_whole,
+    reads_only,
+    run,
+    settled,
+    speed_claim,
+    unmeasured,
+)
+from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
+from esper_agents.reasoning.targets import WHOLE_FIRST, choose, looking
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator, Sequence
 
+    from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Conclude, Move
+    from esper_agents.domain.move import Conclude, Move, ToolReport
+    from esper_agents.reasoning.specialist import Looked
+    from esper_agents.reasoning.targets import Target
 
 _SPECIALISM = Specialism(
     categories=(Category.MEMORY,),
@@ -35,8 +57,107 @@ _SPECIALISM = Specialism(
     ),
     why_measure="reading finds what can hold tensors; only a run tells how many bytes, and whether they grow",
 )
+_GROWS = "memory-grows-here"
+# The second run makes more steps, so that what only fills up levels off, and what leaks grows by as much a step.
+_STEPS, _MORE_STEPS = 8, 16
+_SAME_RATE = 0.1
+_KINDS = {
+    "leak": "it holds more memory from step to step",
+    "backward accumulation": "what backward saves or adds up is what takes most",
+    "model too large": "the model, its batch or one activation is too large",
+    "fragmentation": "memory is reserved and cannot be used",
+}
 
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
-    """Look for what holds tensors, read around it, and say which kind of trouble it would make."""
-    return (yield from work(brief, _SPECIALISM))
+    """Read what can hold tensors, account for the bytes by running, run longer to refute it."""
+    if reads_only(brief):
+        return (yield from work(brief, _SPECIALISM))
+    if is_back(brief):
+        return on_the_whole(brief)
+    asked = read_request(brief.task.request)
+    if move := speed_claim(brief, asked):
+        yield move
+    seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
+    target = yield from choose(brief, asked, seen.others[0], WHOLE_FIRST)
+    if isinstance(target, InformationGap):
+        return (yield from unmeasured(brief, seen, (target,)))
+    train = asked.train and target.kind != "step"
+    reports = yield from run(brief, _memory(target, steps=_STEPS, train=train))
+    first = completed(reports, "torch-memory")
+    if first is None:
+        return (yield from unmeasured(brief, seen, failed_gaps(reports)))
+    reports += yield from run(brief, _memory(target, steps=_MORE_STEPS, train=train))
+    hypotheses, gaps = tuple(_hypotheses(target, seen, reports)), tuple(_gaps(target, first))
+    done = Work(seen, reports, hypotheses, _summary(brief, target, reports), gaps)
+    prevention = first.evidence.output["result"].get("prevention")
+    steps = (f"verify: {first.evidence.rerun}", *((f"prevent: {prevention}",) if prevention else ()))
+    return (yield from conclude(brief, done, has_suggestions=False, caveats=_caveats(target, first), next_steps=steps))
+
+
+def _memory(target: Target, *, steps: int, train: bool) -> ToolCall:
+    return ToolCall("torch-memory", {**target.arguments, "steps": steps, "train": train})
+
+
+def _runs(reports: Sequence[ToolReport]) -> list[ToolReport]:
+    return [
+        each
+        for each in reports
+        if each.evidence.tool == "torch-memory" and each.evidence.outcome is CallOutcome.COMPLETED
+    ]
+
+
+def _hypotheses(target: Target, seen: Looked, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
+    runs = _runs(reports)
+    ids, command = tuple(each.evidence.id for each in runs), runs[0].evidence.rerun
+    kinds = {str(each.evidence.output["status"]) for each in runs}
+    has_allocator = "allocator" in runs[0].evidence.output["result"]
+    for kind, words in _KINDS.items():
+        state = settled(is_so=kind in kinds)
+        if kind == "fragmentation" and not has_allocator:
+            state = AssumptionState.OPEN
+        yield Hypothesis(f"{target.name}: {words}", 1.0 if kind in kinds else 0.5, state, ids, command)
+    rates = [each.evidence.output.get("bytes_per_step") or 0 for each in runs]
+    if len(rates) > 1 and rates[0] > 0:
+        is_same = abs(rates[1] - rates[0]) <= _SAME_RATE * rates[0]
+        text = f"{target.name} grows by {rates[0]} bytes a step, however many steps are made"
+        yield Hypothesis(text, 0.9, settled(is_so=is_same), ids, command)
+    held = {str(each.claim.location) for each in measured(reports) if each.claim.name == _GROWS}
+    for each in seen.mine:
+        place = str(each.claim.location)
+        text = f"{each.claim.name} at {place} is what holds memory when {target.name} runs"
+        yield Hypothesis(text, 0.6, settled(is_so=place in held), ids, command)
+
+
+def _summary(brief: Brief, target: Target, reports: Sequence[ToolReport]) -> str:
+    runs = _runs(reports)
+    first = runs[0].evidence.output
+    said = " ".join(f"{each.evidence.summary}." for each in runs)
+    state = f"Kind of trouble: {first['status']}, as {first['because']}."
+    return f"{brief.agent.name} ran {target.name} ({target.because}). {said} {state}{_holder(first)}"
+
+
+def _holder(output: JsonObject) -> str:
+    holders = output["result"].get("leak", {}).get("holders") or []
+    if not holders:
+        return ""
+    first = holders[0]
+    where = f" at {first['file']}:{first.get('kept_line') or first.get('line')}" if first.get("file") else ""
+    return f" What holds it: {first['name']}{where}."
+
+
+def _caveats(target: Target, first: ToolReport) -> tuple[str, ...]:
+    device = first.evidence.output["result"]["device"]
+    texts = [f"Measured on {device} under torch {first.evidence.output['torch']}, on the inputs of {target.name}."]
+    if device == "cpu":
+        texts.append("The caching allocator of a GPU reserves more than is allocated here.")
+    return tuple(texts)
+
+
+def _gaps(target: Target, first: ToolReport) -> Iterator[InformationGap]:
+    if "allocator" not in first.evidence.output["result"]:
+        yield InformationGap(
+            "what a GPU's allocator reserves, and whether it fragments",
+            "fragmentation shows only there",
+            f"esper torch memory {target.name} --device cuda",
+        )

@@ -1,17 +1,38 @@
-"""The offline NaN specialist: operations that can produce a NaN or Inf, as far as reading can tell."""
+"""The offline NaN specialist: operations that can make a NaN or Inf, read, then run to see which one does first."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category
-from esper_agents.reasoning.specialist import Specialism, work
+from esper_agents.domain.move import ToolCall
+from esper_agents.reasoning.asked import read_request
+from esper_agents.reasoning.investigation import (
+    Hypothesis,
+    Work,
+    completed,
+    conclude,
+    is_back,
+    measured,
+    on_the_whole,
+    reads_only,
+    run,
+    settled,
+    speed_claim,
+    unmeasured,
+)
+from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
+from esper_agents.reasoning.targets import WHOLE_FIRST, choose, looking
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator, Sequence
 
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Conclude, Move
+    from esper_agents.domain.move import Conclude, Move, ToolReport
+    from esper_agents.reasoning.specialist import Looked
+    from esper_agents.reasoning.targets import Target
 
 _SPECIALISM = Specialism(
     categories=(Category.SILENT_CORRECTNESS,),
@@ -35,8 +56,87 @@ _SPECIALISM = Specialism(
     ),
     why_measure="reading finds operations that can make a NaN; only a run tells which one does, and on which batch",
 )
+_FIRST = "first-non-finite"
+# A rare batch shows late; as many steps again are made to refute that a run is clean.
+_STEPS, _MORE_STEPS = 20, 100
 
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
-    """Look for operations that can make a NaN, read around them, and say what feeds them."""
-    return (yield from work(brief, _SPECIALISM))
+    """Read what can make a NaN, run to see the first one, and try to refute that by running otherwise."""
+    if reads_only(brief):
+        return (yield from work(brief, _SPECIALISM))
+    if is_back(brief):
+        return on_the_whole(brief)
+    asked = read_request(brief.task.request)
+    if move := speed_claim(brief, asked):
+        yield move
+    seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
+    target = yield from choose(brief, asked, seen.others[0], WHOLE_FIRST)
+    if isinstance(target, InformationGap):
+        return (yield from unmeasured(brief, seen, (target,)))
+    is_step = target.kind == "step"
+    reports = yield from run(brief, _nan(target, steps=_STEPS, train=not is_step))
+    first = completed(reports, "torch-nan")
+    if first is None:
+        return (yield from unmeasured(brief, seen, failed_gaps(reports)))
+    reports += yield from run(brief, _attempt(target, first, is_step=is_step))
+    hypotheses, gaps = tuple(_hypotheses(target, seen, reports)), tuple(_gaps(target, seen, reports))
+    done = Work(seen, reports, hypotheses, _summary(brief, target, reports), gaps)
+    return (yield from conclude(brief, done, has_suggestions=False, caveats=_caveats(target, reports)))
+
+
+def _nan(target: Target, *, steps: int, train: bool) -> ToolCall:
+    return ToolCall("torch-nan", {**target.arguments, "steps": steps, "train": train})
+
+
+def _attempt(target: Target, first: ToolReport, *, is_step: bool) -> ToolCall:
+    """Return what could refute the answer: more batches for a clean run, otherwise the same again, without backward."""
+    if first.evidence.output["status"] == "clean":
+        return _nan(target, steps=_MORE_STEPS, train=not is_step)
+    return _nan(target, steps=_STEPS, train=False)
+
+
+def _hypotheses(target: Target, seen: Looked, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
+    done = [each for each in reports if each.evidence.outcome is CallOutcome.COMPLETED]
+    ids = tuple(each.evidence.id for each in done)
+    command = done[0].evidence.rerun
+    bad = [each for each in done if each.evidence.output["status"] != "clean"]
+    yield Hypothesis(f"a run of {target.name} leaves a NaN or Inf", 1.0, settled(is_so=bool(bad)), ids, command)
+    places = {_place(each) for each in bad} - {""}
+    if len(bad) > 1 and len(places) == 1:
+        text = f"the first one comes from {min(places)} in every run"
+        yield Hypothesis(text, 0.9, settled(is_so=True), tuple(each.evidence.id for each in bad), command)
+    for each in seen.mine:
+        place = each.claim.location
+        is_met = str(place) in places
+        text = f"{each.claim.name} at {place} makes the first NaN or Inf when {target.name} runs on these inputs"
+        yield Hypothesis(text, 0.5, settled(is_so=is_met), ids, command)
+
+
+def _place(report: ToolReport) -> str:
+    return next((str(each.claim.location) for each in report.findings if each.claim.name == _FIRST), "")
+
+
+def _summary(brief: Brief, target: Target, reports: Sequence[ToolReport]) -> str:
+    said = " ".join(f"{each.evidence.summary}." for each in reports)
+    first = next((each.claim for each in measured(reports)), None)
+    why = f" {first.message[0].upper()}{first.message[1:]}." if first else ""
+    return f"{brief.agent.name} ran {target.name} ({target.because}). {said}{why}"
+
+
+def _caveats(target: Target, reports: Sequence[ToolReport]) -> tuple[str, ...]:
+    if measured(reports):
+        return (
+            f"One case proves it; mend it, and run {target.name} again: a later operation may hide behind the first.",
+        )
+    return (f"No finite run of {target.name} excludes a batch on which it would not be finite.",)
+
+
+def _gaps(target: Target, seen: Looked, reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
+    if not measured(reports):
+        yield InformationGap(
+            "a batch, and the parameters of that step, on which a NaN or Inf appears",
+            f"{target.name} stays finite on its own inputs, so the one that was seen came of others",
+            f"esper torch nan {target.name} --inputs FILE:FUNCTION, with a function that loads them",
+            blocks_approval=not seen.mine,
+        )

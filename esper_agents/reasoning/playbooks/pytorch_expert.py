@@ -1,17 +1,39 @@
-"""The offline torch.compile specialist: where compiled code leaves the graph, as far as reading can tell."""
+"""The offline torch.compile specialist: where compiled code leaves the graph, read, then compiled to see."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category
-from esper_agents.reasoning.specialist import Specialism, work
+from esper_agents.domain.move import ToolCall
+from esper_agents.reasoning.asked import read_request
+from esper_agents.reasoning.investigation import (
+    Hypothesis,
+    Work,
+    completed,
+    conclude,
+    is_back,
+    measured,
+    on_the_whole,
+    reads_only,
+    run,
+    settled,
+    speed_claim,
+    unmeasured,
+)
+from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
+from esper_agents.reasoning.targets import GRAPH_FIRST, choose, looking
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator, Sequence
 
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Conclude, Move
+    from esper_agents.domain.move import Conclude, Move, ToolReport
+    from esper_agents.reasoning.asked import Asked
+    from esper_agents.reasoning.specialist import Looked
+    from esper_agents.reasoning.targets import Target
 
 _SPECIALISM = Specialism(
     categories=(Category.COMPILE,),
@@ -27,8 +49,95 @@ _SPECIALISM = Specialism(
     measured=(("which graph breaks happen when it runs", 'TORCH_LOGS="graph_breaks,recompiles" python {path}'),),
     why_measure="reading finds sources of breaks; only a run tells which of them are met, and how often",
 )
+_BROKEN, _AGAIN = "graph-broken-here", ("compiled-again-here", "compiler-gave-up")
 
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
-    """Look for what breaks the graph, read around it, and say what it means."""
-    return (yield from work(brief, _SPECIALISM))
+    """Read what can break the graph, compile it to see what does, try to refute that by exporting it."""
+    if reads_only(brief):
+        return (yield from work(brief, _SPECIALISM))
+    if is_back(brief):
+        return on_the_whole(brief)
+    asked = read_request(brief.task.request)
+    if move := speed_claim(brief, asked):
+        yield move
+    seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
+    target = yield from choose(brief, asked, seen.others[0], GRAPH_FIRST)
+    if isinstance(target, InformationGap):
+        return (yield from unmeasured(brief, seen, (target,)))
+    is_step = target.kind == "step"
+    reports = yield from run(brief, _explain(target, train=asked.train and not is_step))
+    first = completed(reports, "torch-explain")
+    if first is None:
+        return (yield from unmeasured(brief, seen, failed_gaps(reports)))
+    reports += yield from run(brief, *_attempts(target, first, asked))
+    hypotheses, summary = tuple(_hypotheses(target, seen, reports)), _summary(brief, target, first, reports)
+    done = Work(seen, reports, hypotheses, summary, (_speed_gap(target),))
+    return (yield from conclude(brief, done, has_suggestions=False, caveats=_caveats(target, first)))
+
+
+def _explain(target: Target, *, train: bool) -> ToolCall:
+    return ToolCall("torch-explain", {**target.arguments, "train": train})
+
+
+def _attempts(target: Target, first: ToolReport, asked: Asked) -> Iterator[ToolCall]:
+    """Yield what could refute the first answer: export traces the same code by another way; training is another run."""
+    if target.kind == "step":
+        yield _explain(target, train=True)
+        return
+    is_clean = first.evidence.output["status"] == "clean"
+    if asked.export or not is_clean:
+        yield ToolCall("torch-export", target.arguments)
+    if is_clean:
+        yield _explain(target, train=not asked.train)
+
+
+def _hypotheses(target: Target, seen: Looked, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
+    compiled = _done(reports, "torch-explain")
+    ids = tuple(each.evidence.id for each in compiled)
+    command = compiled[0].evidence.rerun
+    found = measured(reports)
+    is_clean = all(each.evidence.output["status"] == "clean" for each in compiled)
+    yield Hypothesis(f"torch.compile makes one graph of {target.name}", 1.0, settled(is_so=is_clean), ids, command)
+    recompiles = any(each.claim.name in _AGAIN for each in found)
+    text = f"{target.name} is compiled again from call to call"
+    yield Hypothesis(text, 0.8, settled(is_so=recompiles), ids, command)
+    broken = {(each.claim.location.path, each.claim.location.line) for each in found if each.claim.name == _BROKEN}
+    for each in seen.mine:
+        if each.claim.name == "graph-break":
+            place = each.claim.location
+            is_met = (place.path, place.line) in broken
+            text = f"{place} breaks the graph when {target.name} runs on these inputs"
+            yield Hypothesis(text, 0.5, settled(is_so=is_met), ids, command)
+    if exported := _done(reports, "torch-export"):
+        evidence = exported[0].evidence
+        text = f"torch.export takes {target.name} as it is"
+        yield Hypothesis(
+            text, 0.4, settled(is_so=evidence.output["status"] == "exports"), (evidence.id,), evidence.rerun
+        )
+
+
+def _done(reports: Sequence[ToolReport], tool: str) -> list[ToolReport]:
+    return [each for each in reports if each.evidence.tool == tool and each.evidence.outcome is CallOutcome.COMPLETED]
+
+
+def _summary(brief: Brief, target: Target, first: ToolReport, reports: Sequence[ToolReport]) -> str:
+    answers = " ".join(f"{each.evidence.summary}." for each in reports)
+    version = first.evidence.output["torch"]
+    return f"{brief.agent.name}, under torch {version}, ran {target.name} ({target.because}). {answers}"
+
+
+def _caveats(target: Target, first: ToolReport) -> tuple[str, ...]:
+    version = first.evidence.output["torch"]
+    return (
+        f"It holds for torch {version} and the inputs that {target.name} was given; others can break elsewhere.",
+        "Compiled without inductor: what only code generation would refuse was not tried.",
+    )
+
+
+def _speed_gap(target: Target) -> InformationGap:
+    return InformationGap(
+        "what the breaks cost in time",
+        "a break that is rarely met may cost nothing",
+        f"esper torch profile {target.name}",
+    )

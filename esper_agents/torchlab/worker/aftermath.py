@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import random
 import resource
 import sys
-import threading
 import time
 from typing import Any
 
@@ -20,7 +18,7 @@ from .bundle import capture
 _process_time_ns = time.process_time_ns
 _thread_time_ns = time.thread_time_ns
 _sleep = time.sleep
-_listdir, _getcwd = os.listdir, os.getcwd
+_getcwd = os.getcwd
 _waitid = os.waitid
 _cpu_state = torch.default_generator.get_state
 _cpu_seed = torch.default_generator.manual_seed
@@ -28,15 +26,16 @@ _python_state = random.getstate
 _python_seed = random.seed
 _functions_on: Any = torch._C._len_torch_function_stack  # noqa: SLF001 - no public name
 _dispatches_on: Any = torch._C._len_torch_dispatch_stack  # noqa: SLF001 - no public name
+# What torch's compiler tells itself.
+_COMPILERS = ("_TORCHINDUCTOR_", "TORCHINDUCTOR_", "TRITON_")
 _WINDOW_S = 0.004
 _LIMITS = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_NOFILE", "RLIMIT_STACK")
 
 
-def threads() -> int:
-    """Return how many threads this process has, those of native code included."""
-    with contextlib.suppress(OSError):
-        return len(_listdir("/proc/self/task"))
-    return threading.active_count()
+def clocks_ns() -> tuple[int, int]:
+    """Return the processor time of this thread, and that of all others of this process together."""
+    own = _thread_time_ns()
+    return own, _process_time_ns() - own
 
 
 def has_children() -> bool:
@@ -52,9 +51,9 @@ def work_while_idle_ns(windows: int = 3) -> int:
     """Sleep for some milliseconds and return the processor time that other threads of this process used in them."""
     most = 0
     for _ in range(windows):
-        before = _process_time_ns() - _thread_time_ns()
+        _, before = clocks_ns()
         _sleep(_WINDOW_S)
-        most = max(most, _process_time_ns() - _thread_time_ns() - before)
+        most = max(most, clocks_ns()[1] - before)
     return most
 
 
@@ -90,6 +89,7 @@ def surroundings(scratch: str) -> dict[str, Any]:
         "environment": {
             name: hashlib.blake2b(each.replace(scratch, "").encode(), digest_size=6).hexdigest()
             for name, each in os.environ.items()
+            if not name.startswith(_COMPILERS)
         },
         "folder": _getcwd().replace(scratch, ""),
         "niceness": os.nice(0),

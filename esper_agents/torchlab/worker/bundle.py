@@ -52,8 +52,8 @@ class Piece:
     Attributes:
         tree: What it is made of; see `structure.describe`.
         tensors: For each tensor: `type`, `dtype`, `shape`, `stride`, `offset` (elements into its storage), `device`,
-            `layout`, `requires_grad`, `is_conj`, `is_neg`, `storage` (tensors with the same one share memory), or
-            `problem` where its numbers cannot be had.
+            `layout`, `requires_grad`, `is_inference`, `is_conj`, `is_neg`, `storage` (tensors with the same one share
+            memory), or `problem` where its numbers cannot be had.
         storages: For each storage: `nbytes`, and `start`, the first byte of it that is kept.
         blocks: The kept memory of each.
     """

@@ -145,10 +145,9 @@ class Case:
             why = "it differs from the baseline by more than rounding"
             missing.append({"what": f"float64 reference of {what}", "why": why})
         unmatched = (self.candidate.bundle.about.get("parameters") or {}).get("unmatched")
-        if unmatched:
-            why = f"the candidate has no place for {', '.join(unmatched[:3])}"
-            missing.append({"what": "changed parameters", "why": why})
-        return missing
+        why = f"it has no place for {', '.join(unmatched[:3])}" if unmatched else "it has no parameters that are known"
+        not_run = [step["name"] for number, step in enumerate(self.steps) if number not in self.candidate.steps]
+        return missing + [{"what": f"the candidate with {each}", "why": why} for each in not_run]
 
 
 def read_case(request: _Json) -> Case:

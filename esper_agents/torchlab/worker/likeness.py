@@ -181,7 +181,7 @@ _SAID: dict[str, tuple[str, ...]] = {
     "type": ("type", "layout", "device"),
     "dtype": ("dtype",),
     "shape": ("shape",),
-    "requires-grad": ("requires_grad",),
+    "requires-grad": ("requires_grad", "is_inference"),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from .memory_assumptions import Assumption, assume
@@ -17,12 +18,32 @@ from .memory_fake import Mode, loaded, made_inputs
 from .memory_owners import Owners, by_identity, every_tensor, storages, stronger
 from .memory_places import Whereabouts
 from .memory_run import mark, profiled
-from .memory_scratch import Scratch
+from .memory_scratch import Made, Scratch
 from .memory_step import Stepper
 from .memory_watch import Watch
 from .target import Target
 
 _LEAST_REAL = 64
+
+
+class _LinearCalls(TorchFunctionMode):
+    """Knows when `linear` runs, which adds its bias out of place under a mode.
+
+    Attributes:
+        is_running: Whether it does.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_running = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        was_running, self.is_running = self.is_running, func is torch.nn.functional.linear
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.is_running = was_running
 
 
 class _Estimating(Watch):
@@ -31,6 +52,7 @@ class _Estimating(Watch):
     def __init__(self, whereabouts: Whereabouts, device: str, mode: FakeTensorMode, scratch: Scratch | None) -> None:
         super().__init__(whereabouts, device)
         self.owners = Owners(by_identity, device)
+        self.linear = _LinearCalls()
         self._found_inf: set[int] = set()
         self.assumed: dict[tuple[str, str], None] = {}
         self._mode = mode
@@ -51,22 +73,22 @@ class _Estimating(Watch):
             self.assumed[at[0], assumption.what] = None
             if assumption.is_answer:
                 return assumption.answer
-            args, kwargs = assumption.answer
-        output = func(*args, **kwargs)
+            output = func(*assumption.answer[0], **assumption.answer[1])
+        else:
+            output = func(*args, **kwargs)
         probed = self._scratch.probe(func, args, kwargs, output) if self._scratch else None
         if probed is not None:
-            number, shapes = probed
             self._running = Block(-1, 0, self.tick(), None, str(func), *at)
             self.trace.blocks.append(self._running)
-            self._inside.append((self._running, number))
-            output = self._as_real(output, shapes)
+            self._inside.append((self._running, probed.number))
+            output = self._as_real(output, probed.made)
         return output
 
     def called(self, func: Any, args: Any, output: Any) -> None:
         if self._running is not None:
             self._running.died = self.tick()
             self._running = None
-        if _is_in_place_without_mode(func):
+        if _is_in_place_without_mode(func, is_in_linear=self.linear.is_running):
             old, new = (self._block(each) for each in (args[0], output))
             if old is not None and new is not None and old.nbytes == new.nbytes:
                 self._pending = old, new
@@ -116,13 +138,21 @@ class _Estimating(Watch):
     def _block(self, tensor: torch.Tensor) -> Block | None:
         return next((self.alive.get(by_identity(each)) for each in storages(tensor)), None)
 
-    def _as_real(self, output: Any, shapes: list[torch.Size | None]) -> Any:
-        """Return the output with tensors of the real shapes: some fake versions do not know the workspace."""
+    def _as_real(self, output: Any, made: list[Made | None]) -> Any:
+        """Return the output in storages of the real sizes.
+
+        Some fake operations do not know the workspace that is returned; some real ones return a number in the storage
+        of all that was added up.
+        """
         leaves, spec = tree_flatten(output)
-        for number, (leaf, shape) in enumerate(zip(leaves, shapes)):  # noqa: B905 - Python 3.10; one operation's twice
-            if isinstance(leaf, torch.Tensor) and shape is not None and leaf.shape != shape:
+        for number, (leaf, real) in enumerate(zip(leaves, made)):  # noqa: B905 - Python 3.10; one operation's twice
+            if real is None or not isinstance(leaf, torch.Tensor):
+                continue
+            known = tuple(leaf.shape), leaf.dtype, leaf.untyped_storage().nbytes()
+            if known != (real.shape, real.dtype, real.nbytes):
                 with self._mode:
-                    leaves[number] = torch.empty(shape, dtype=leaf.dtype, device=leaf.device)
+                    whole = torch.empty(real.nbytes // real.dtype.itemsize, dtype=real.dtype, device=leaf.device)
+                    leaves[number] = whole.as_strided(real.shape, real.stride, real.offset)
         return tree_unflatten(leaves, spec)
 
 
@@ -133,8 +163,10 @@ _IN_PLACE = frozenset((
 ))  # fmt: skip
 
 
-def _is_in_place_without_mode(func: Any) -> bool:
-    """Return whether backward has called out of place what it calls in place on real tensors, memory allowing."""
+def _is_in_place_without_mode(func: Any, *, is_in_linear: bool) -> bool:
+    """Return whether something was called out of place that is called in place on real tensors, memory allowing."""
+    if is_in_linear:
+        return func is torch.ops.aten.add.Tensor
     if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 - there is no public way to ask
         return False
     if torch._C._current_autograd_node() is None:  # noqa: SLF001 - likewise
@@ -161,7 +193,7 @@ def estimate(
     mode = Mode(allow_non_fake_inputs=True)
     target, built = loaded(make, mode, request.get("root", ""))
     device = torch.device(target.device).type
-    scratch = Scratch(request.get("limit_bytes")) if request.get("probe", True) else None
+    scratch = Scratch(device, request.get("limit_bytes")) if request.get("probe", True) else None
     watch = _Estimating(Whereabouts(target), device, mode, scratch)
     with profiled(device) as profiler:
         with mode:
@@ -172,7 +204,7 @@ def estimate(
         for each in every_tensor():
             for storage in storages(each):
                 watch.leave_out(storage)
-        with mode, watch.watching():
+        with mode, watch.watching(), watch.linear:
             for step in range(1, 2 + steps.does_more_than_once):
                 watch.begin(step)
                 steps.run(inputs)

@@ -51,10 +51,10 @@ class _Course:
     node_numbers: list[int] = field(default_factory=list)
     error: BaseException | None = None
 
-    def is_worth_more(self) -> bool:
+    def is_worth_more(self, device: str) -> bool:
         """Return whether as many steps again would tell more, and would fit."""
         has_grown = may_grow(self.live_bytes, _LEAST_BYTES) or may_grow(self.graph_nodes, 1)
-        return has_grown and self.live_bytes[-1] - self.live_bytes[0] < _LARGEST_SHARE * free_bytes()
+        return has_grown and self.live_bytes[-1] - self.live_bytes[0] < _LARGEST_SHARE * free_bytes(device)
 
 
 @dataclass
@@ -139,7 +139,7 @@ def _run(watch: Watch, stepper: Stepper, steps: int, seed: int, tell: Callable[[
                 course.live_bytes.append(watch.live_bytes())
             course.collected_bytes.append(before - course.live_bytes[-1])
             course.graph_nodes.append(living_nodes(known))
-            if step == steps and not course.is_worth_more():
+            if step == steps and not course.is_worth_more(watch.device):
                 break
     events = Reading(profiler.profiler.kineto_results.experimental_event_tree(), watch.device)
     course.profiler_bytes += events.sums_at_moments()[: len(course.live_bytes)]

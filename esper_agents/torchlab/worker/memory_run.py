@@ -70,7 +70,10 @@ def profiled(device: str) -> Iterator[Any]:
     """Yield a profiler that notes what is allocated and freed on a device and on the host."""
     from torch.profiler import ProfilerActivity, profile
 
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    activities = [
+        ProfilerActivity.CPU,
+        *([ProfilerActivity.CUDA] if device == "cuda" and torch.cuda.is_available() else []),
+    ]
     with profile(activities=activities, profile_memory=True) as profiler:
         yield profiler
 

@@ -6,6 +6,7 @@ times their output, by version, layout and processor, so a table would be wrong 
 
 from __future__ import annotations
 
+import collections
 import os
 import time
 from typing import Any, NamedTuple
@@ -36,6 +37,36 @@ class _Like(NamedTuple):
     device: str
 
 
+class Made(NamedTuple):
+    """A tensor that an operation really returned, in a storage of its own.
+
+    Attributes:
+        shape: Its shape.
+        stride: Its strides.
+        offset: Where in the storage it begins, in elements.
+        nbytes: Of the storage, which may be larger than the tensor.
+        dtype: Its type.
+    """
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    nbytes: int
+    dtype: torch.dtype
+
+
+class Probed(NamedTuple):
+    """An operation that was run.
+
+    Attributes:
+        number: Of its mark in the profile.
+        made: What each leaf of its output is; None where that is no tensor, or shares its storage.
+    """
+
+    number: int
+    made: list[Made | None]
+
+
 class Scratch:
     """Runs operations once each.
 
@@ -43,19 +74,20 @@ class Scratch:
         left_out: Names of operations that were not run, with why.
     """
 
-    def __init__(self, limit_bytes: int | None) -> None:
+    def __init__(self, device: str, limit_bytes: int | None) -> None:
         """Run none yet.
 
         Args:
+            device: Type of the device that they are run on.
             limit_bytes: What an operation may take; a share of what is free where None.
         """
         self.left_out: dict[str, str] = {}
-        self._known: dict[str, tuple[int, list[torch.Size | None]] | None] = {}
-        self._largest = int(_LARGEST_SHARE * free_bytes()) if limit_bytes is None else limit_bytes
+        self._known: dict[str, Probed | None] = {}
+        self._largest = int(_LARGEST_SHARE * free_bytes(device)) if limit_bytes is None else limit_bytes
         self._spent_s = 0.0
         self._count = 0
 
-    def probe(self, func: Any, args: Any, kwargs: Any, output: Any) -> tuple[int, list[torch.Size | None]] | None:
+    def probe(self, func: Any, args: Any, kwargs: Any, output: Any) -> Probed | None:
         """Run an operation for real on zeros, in a mark of the profile, unless one like it was.
 
         Args:
@@ -65,9 +97,9 @@ class Scratch:
             output: What it returned for those.
 
         Returns:
-            The mark's number and the shapes of what it returned, None for what is no tensor. None where it was not run.
+            What it did; None where it was not run.
         """
-        if func.is_view or func.namespace == "prim":
+        if func.is_view:
             return None
         leaves, spec = tree_flatten((args, kwargs))
         tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
@@ -82,7 +114,7 @@ class Scratch:
             self._known[key] = self._run(func, tree_unflatten(like, spec), _bytes(like, output))
         return self._known[key]
 
-    def _run(self, func: Any, like: Any, nbytes: int) -> tuple[int, list[torch.Size | None]] | None:
+    def _run(self, func: Any, like: Any, nbytes: int) -> Probed | None:
         if nbytes > self._largest:
             self.left_out[str(func)] = "it would take too much of the memory that is free"
             return None
@@ -101,13 +133,26 @@ class Scratch:
             return None
         finally:
             self._spent_s += time.perf_counter() - begun
-        shapes = [each.shape if isinstance(each, torch.Tensor) else None for each in tree_leaves(output)]
         self._count += 1
-        return self._count - 1, shapes
+        return Probed(self._count - 1, _made(tree_leaves(output), made))
 
 
-def free_bytes() -> int:
-    """Return how many bytes of memory this machine could give now."""
+def _made(leaves: list[Any], inputs: dict[int, torch.Tensor]) -> list[Made | None]:
+    tensors = [each for each in leaves if isinstance(each, torch.Tensor) and each.layout is torch.strided]
+    used = collections.Counter(each.untyped_storage().data_ptr() for each in (*inputs.values(), *tensors))
+    own = {id(each) for each in tensors if used[each.untyped_storage().data_ptr()] == 1}
+    return [_of(each) if id(each) in own else None for each in leaves]
+
+
+def _of(tensor: torch.Tensor) -> Made:
+    nbytes = tensor.untyped_storage().nbytes()
+    return Made(tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()), nbytes, tensor.dtype)
+
+
+def free_bytes(device: str) -> int:
+    """Return how many bytes of memory a type of device could give now."""
+    if device == "cuda" and torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
     with open("/proc/meminfo", encoding="ascii") as opened:
         for line in opened:
             if line.startswith("MemAvailable:"):
@@ -143,7 +188,9 @@ def _real(like: Any, made: dict[int, torch.Tensor]) -> Any:
     if not isinstance(like, _Like):
         return like
     if like.number not in made:
-        storage = torch.zeros(like.nbytes, dtype=torch.uint8, device=like.device).untyped_storage()
+        # A mask lets everything pass: that is the most that an operation could find.
+        fill = torch.ones if like.dtype is torch.bool else torch.zeros
+        storage = fill(like.nbytes, dtype=torch.uint8, device=like.device).untyped_storage()
         tensor = torch.empty(0, dtype=like.dtype, device=like.device)
         made[like.number] = tensor.set_(storage, like.offset, like.shape, like.stride)
     return made[like.number]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -19,6 +20,15 @@ _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 # So small that no number of steps spoils a model for the steps after them.
 _LEARNING_RATE = 1e-4
+
+
+def load_what_steps_need() -> None:
+    """Import what the first optimizer and the first profile import, a second's worth and a hundred thousand objects.
+
+    In the process that workers are forked from, the garbage collector leaves them alone in each worker.
+    """
+    importlib.import_module("torch._dynamo")
+    importlib.import_module("torch.profiler")
 
 
 class Stepper:

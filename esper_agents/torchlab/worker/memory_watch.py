@@ -87,6 +87,8 @@ class Watch(TorchDispatchMode):
         """Call an operation and note what it made."""
         del types
         kwargs = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **kwargs)  # such as the question for a tensor's device
         for each in tree_leaves((args, kwargs)):
             self._note_foreign(each)
         at = self._where()

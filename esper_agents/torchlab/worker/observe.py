@@ -35,7 +35,7 @@ def observe(
     steps = list(enumerate(plan.about["steps"]))
     if request.get("distinct") and plan.about["is_stateless"]:
         steps = [(number, each) for number, each in steps if each["is_distinct"]]
-    threads, seen = aftermath.threads(), {}
+    seen = {}
     for count, (number, step) in enumerate(steps):
         tell(f"{step['name']}", count / len(steps))
         if _is_possible(step, stage.matching):
@@ -43,7 +43,6 @@ def observe(
     about = {
         "steps": seen,
         "end": stage.finish(),
-        "threads_at_start": threads,
         "parameters": stage.matching.described() if stage.matching is not None else None,
         "file": own_path(target),
         **_global_state(target, request["scratch"]),

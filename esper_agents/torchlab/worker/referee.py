@@ -129,6 +129,8 @@ class _Judgement:
         one, other = self._case.baseline.piece(number, what), self._case.candidate.piece(number, what)
         if one is None and other is None:
             return
+        if other is None and what == "state_after" and not self._case.baseline.steps[number].get("changes_state"):
+            return
         if one is None or other is None:
             who = "the candidate" if other is None else "the baseline"
             self._say(values, variant, f"{who} has no {what.replace('_', ' ')}")

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 _Json = dict[str, Any]
 # Of a pause of 4 ms: what threads beside an idle one may compute.
 _IDLE_NS = 1_000_000
+# Of calls in a row: what threads beside the caller's may compute.
+_OTHERS_NS = 200_000
+_OTHERS_SHARE = 0.1
 _MOST_TEXTS = 3
 
 
@@ -23,15 +26,21 @@ def of_process(one: _Json, other: _Json, *, is_one_file: bool) -> Iterator[tuple
     """
     starts = other["end"]["has_children"] and not one["end"]["has_children"]
     yield "processes", "it starts processes" if starts else ""
-    grown, own = (each["end"]["threads"] - each["threads_at_start"] for each in (other, one))
-    excess = grown - max(own, pool_of(one, other))
-    yield "threads", f"it starts {excess} threads more than the baseline" if excess > 0 else ""
+    yield "threads", "" if pool_of(one, other) else _threads_text(one["end"], other["end"])
     yield "global-state", state_text(one["after"], other["after"])
     # What libraries replace in both is no difference; what stands in the file of both is the user's.
     suspects = set(other["replaced_by_user"]) if is_one_file else set()
     known, found = one["replaced"], other["replaced"]
     names = sorted(name for name in found if name in suspects or found[name] != known.get(name))
     yield "patched", "; ".join(f"{name} is now {found[name]}" for name in names[:_MOST_TEXTS])
+
+
+def _threads_text(one: _Json, other: _Json) -> str:
+    others_ns, own = other["others_ns"], other["others_ns"] / max(other["own_ns"], 1)
+    baseline = one["others_ns"] / max(one["own_ns"], 1)
+    if others_ns < _OTHERS_NS or own < max(_OTHERS_SHARE, 2 * baseline):
+        return ""
+    return f"threads of its own compute for {others_ns / 1e6:.3g} ms in calls of {other['own_ns'] / 1e6:.3g} ms"
 
 
 def pool_of(one: _Json, other: _Json) -> int:

@@ -49,6 +49,8 @@ class _Sequence:
         names: For each step by number, the piece with its output.
         held: The state that the module has as far as is known; None where a call may have changed it.
         held_piece: What it looked like when it was set; None where that was not looked at.
+        own_ns: Processor time of the calls in a row.
+        others_ns: Processor time of other threads in the same time.
     """
 
     last: tuple[Any, dict[str, Any]] | None = None
@@ -59,6 +61,8 @@ class _Sequence:
     names: dict[int, str] = field(default_factory=dict)
     held: str | None = None
     held_piece: Piece | None = None
+    own_ns: int = 0
+    others_ns: int = 0
 
 
 class Stage:
@@ -111,7 +115,7 @@ class Stage:
         before = capture(inputs, is_whole=True)
         aftermath.seed(step["seed"])
         with self._precision(step["name"]):
-            modes = aftermath.modes()
+            modes, clocks = aftermath.modes(), aftermath.clocks_ns()
             try:
                 given = self._call(step, *inputs)
             except BaseException as error:  # noqa: BLE001 - whatever user code throws is what is observed
@@ -119,6 +123,8 @@ class Stage:
                 return {"name": step["name"], "raised": described(self.target, error)}
             # Before anything else: what is not there when a call returns was not returned.
             output = capture(given)
+            if step["is_repeat"]:
+                self._count(clocks)
             seen = {"name": step["name"], **self._look(number, step, given, output, inputs)}
             if aftermath.modes() != modes:
                 seen["modes"] = "it leaves a mode of torch on that rewrites operations"
@@ -128,6 +134,11 @@ class Stage:
                 seen |= self._gradients(number, step, given, inputs)
         self._remember(number, given, output, inputs)
         return seen
+
+    def _count(self, before: tuple[int, int]) -> None:
+        after = aftermath.clocks_ns()
+        self._sequence.own_ns += after[0] - before[0]
+        self._sequence.others_ns += after[1] - before[1]
 
     def _look(
         self, number: int, step: dict[str, Any], given: Any, output: Piece, inputs: tuple[Any, dict[str, Any]]
@@ -174,7 +185,8 @@ class Stage:
         changed = [each.step for each in self._sequence.kept if capture(each.given) != each.piece]
         return {
             "changed_outputs": changed,
-            "threads": aftermath.threads(),
+            "own_ns": self._sequence.own_ns,
+            "others_ns": self._sequence.others_ns,
             "has_children": aftermath.has_children(),
             "work_while_idle_ns": aftermath.work_while_idle_ns(),
         }
@@ -219,7 +231,7 @@ class Stage:
         if self.target.module is None or self.matching is None:
             return None
         own = parameters.state_of(self.target.module)
-        if sum(each.nbytes for each in own.values()) > _LARGE_STATE:
+        if not own or sum(each.nbytes for each in own.values()) > _LARGE_STATE:
             return None
         return capture({theirs: own[mine] for theirs, mine in self.matching.names.items() if mine in own})
 
@@ -253,9 +265,10 @@ class Stage:
                 relations += [[index, *what] for what, other in spans if span[0] < other[1] and other[0] < span[1]]
         return relations
 
-    def _effects(self, number: int, before: Piece, inputs: tuple[Any, dict[str, Any]]) -> dict[str, str]:
+    def _effects(self, number: int, before: Piece, inputs: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
         """Return the names of pieces with what became of inputs and parameters."""
-        seen, pieces = {}, self._sequence.pieces
+        seen: dict[str, Any] = {}
+        pieces = self._sequence.pieces
         after = capture(inputs, is_whole=True)
         if after != before:
             seen["inputs_after"] = f"inputs after {number}"
@@ -266,6 +279,7 @@ class Stage:
             pieces[seen["state_after"]] = now
         if now is None or now != self._sequence.held_piece:
             self._sequence.held = None
+            seen["changes_state"] = now is not None
         return seen
 
     def _gradients(

@@ -341,9 +341,11 @@ def _maker(
 ) -> Callable[[], Inputs]:
     if texts:
         return Spec(texts)
-    function = _find(root, inputs_from)[1] if inputs_from else _conventional(module)
+    taken = target.call if target.module is None else target.module.forward
+    # What stands beside a target is for those that take something; what was named is for this one.
+    function = _find(root, inputs_from)[1] if inputs_from else _conventional(module) if _takes_any(taken) else None
     if function is None:
-        required = _required(target.call if target.module is None else target.module.forward)
+        required = _required(taken)
         if required:
             raise TargetError(
                 f"{target.name!r} needs inputs: {', '.join(required)}",

@@ -72,6 +72,7 @@ def record_of(tensor: torch.Tensor) -> tuple[dict[str, Any], Span | None]:
             "layout": str(layout).removeprefix("torch."),
             "device": str(_Base.device.__get__(tensor)),
             "requires_grad": _Base.requires_grad.__get__(tensor),
+            "is_inference": _Base.is_inference(tensor),
             "shape": list(_Base.size(tensor)),
         }
         problem = _problem(tensor, dtype, layout)

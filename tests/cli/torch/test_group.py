@@ -6,32 +6,36 @@ import subprocess
 import sys
 
 import pytest
+import typer
+
+from esper_agents.cli.main import build, keep_examples
 
 COMMANDS = ["explain", "export", "memory", "nan", "profile", "environment", "recheck"]
 
 
-def esper(*arguments):
-    command = [sys.executable, "-m", "esper_agents.cli.main", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def helped(capsys, monkeypatch):
+    """Return what gives the help of a command, as on a terminal of eighty columns."""
+    monkeypatch.setenv("COLUMNS", "80")
 
+    def helped(*words):
+        command = typer.main.get_command(build())
+        keep_examples(command)
+        command([*words, "--help"], standalone_mode=False)
+        return capsys.readouterr().out
 
-@pytest.fixture(scope="module")
-def helped():
-    return esper("torch", "--help")
+    return helped
 
 
 def test_every_command_has_one_whole_line(helped):
-    _, _, listed = helped.partition("Commands:\n")
+    _, _, listed = helped("torch").partition("Commands:\n")
     lines = {line.split()[0]: line for line in listed.splitlines() if line.strip()}
     assert not [lines[name] for name in COMMANDS if lines[name].endswith("...")]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_shows_an_example_of_itself(name):
-    shown = esper("torch", name, "--help")
-    assert f"\n    esper torch {name}" in shown
+def test_every_command_shows_an_example_of_itself(helped, name):
+    assert f"\n    esper torch {name}" in helped("torch", name)
 
 
 def test_the_commands_are_not_made_for_other_help():

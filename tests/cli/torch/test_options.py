@@ -7,7 +7,7 @@ import shlex
 import pytest
 import typer
 
-from esper_agents.cli.torch.options import Asked, Target, measuring
+from esper_agents.cli.torch.options import Asked, Target, bytes_of, measuring
 from esper_agents.errors import UsageError
 
 
@@ -37,7 +37,7 @@ def test_shared_options_and_a_commands_own_are_told_apart(parse):
 
 
 def test_the_lab_is_run_as_the_options_say(parse):
-    _, asked, _ = parse("m.py:f --threads 4 --memory 0.5 --timeout 9 --python /usr/bin/python3 --no-sandbox")
+    _, asked, _ = parse("m.py:f --threads 4 --memory 512M --timeout 9 --python /usr/bin/python3 --no-sandbox")
     settings = asked.settings()
     assert (settings.threads, settings.memory_bytes, settings.timeout_s) == (4, 512 << 20, 9.0)
     assert (settings.python, settings.is_unconfined) == ("/usr/bin/python3", True)
@@ -56,8 +56,19 @@ def test_inputs_come_from_one_place(parse):
 
 
 @pytest.mark.parametrize(
-    "line", ["", "m.py:f --threads 0", "m.py:f --memory 0", "m.py:f --timeout 0", "m.py:f --seed -1"]
+    ("size", "counted"), [("16G", 16 << 30), ("0.5 GiB", 512 << 20), ("500MB", 500 << 20), ("4096", 4096), ("1k", 1024)]
 )
+def test_a_size_is_written_as_people_write_it(size, counted):
+    assert bytes_of(size) == counted
+
+
+@pytest.mark.parametrize("size", ["", "0", "-1", "16X", "G", "1e9", "9" * 400])
+def test_what_is_no_size_is_refused(size):
+    with pytest.raises(UsageError, match="is no size"):
+        bytes_of(size)
+
+
+@pytest.mark.parametrize("line", ["", "m.py:f --threads 0", "m.py:f --timeout 0", "m.py:f --seed -1"])
 def test_what_cannot_be_meant_is_refused(parse, line):
     with pytest.raises(typer.TyperException):
         parse(line)

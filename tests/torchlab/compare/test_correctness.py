@@ -17,17 +17,14 @@ CHEATS = {
     "cached_by_version": ("values", "the same memory with other numbers"),
     "cached_object": ("values", "the caller wrote into what was returned before"),
     "shared_output_buffer": ("earlier-outputs", "all calls"),
-    "background_thread": ("threads", "all calls"),
     "gradient_wrong": ("gradients", "plain 1"),
     "stale_weights_in_inference": ("fresh-parameters", "parameters changed in place"),
-    "statistics_not_updated": ("state", "plain 1"),
     "patched_equal": ("patched", "all calls"),
-    "patches_the_measuring_code": ("patched", "all calls"),
     "lazy_disguised": ("type", "plain 1"),
     "ends_the_process": ("runs", "plain 1"),
 }
-HONEST = ["honest_rounded", "honest_one_weight_for_three", "honest_normalised_by_a_sum", "honest_dataclass"]
-TRAINED = {"gradient_wrong", "statistics_not_updated"}
+HONEST = ["honest_rounded", "honest_one_weight_for_three"]
+TRAINED = {"gradient_wrong"}
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Tests of how a name becomes something that can be run."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -130,6 +131,16 @@ def test_the_same_seed_builds_the_same_weights(project):
 
 def test_inputs_stand_beside_the_target_by_convention(project):
     assert torch.equal(loaded(project, "given.py:use").inputs(0).args[0], torch.ones(2, 4))
+
+
+def test_a_step_that_takes_nothing_gets_nothing_of_what_stands_beside_it(project):
+    (Path(project) / "steps.py").write_text(
+        "import torch\n\n\ndef get_inputs():\n    return (torch.ones(2),)\n\n\n"
+        "def make_step():\n    return lambda: torch.zeros(1)\n"
+    )
+    target = loaded(project, "steps.py:make_step")
+    assert target.inputs(0).args == ()
+    assert target.call().item() == 0.0
 
 
 def test_inputs_come_from_the_function_that_was_named(project):

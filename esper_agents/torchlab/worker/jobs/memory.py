@@ -15,12 +15,17 @@ from ..memory_blocks import CATEGORIES, described, timeline
 from ..memory_cuda import Allocator
 from ..memory_leaks import look
 from ..memory_run import measure
-from ..memory_step import Stepper
+from ..memory_step import Stepper, load_what_steps_need
 from ..target import Target
 
 _WANTED = re.compile(r"tried to allocate ([\d.]+) ?(bytes|[KMGT]iB)")
 _TORCH = os.path.dirname(torch.__file__)
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def warm() -> None:
+    """Load what every worker of this job needs."""
+    load_what_steps_need()
 
 
 def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:

@@ -7,8 +7,13 @@ from typing import Any
 
 from ..memory_blocks import described
 from ..memory_estimate import estimate
-from ..memory_step import Stepper
+from ..memory_step import Stepper, load_what_steps_need
 from ..target import Target, load
+
+
+def warm() -> None:
+    """Load what every worker of this job needs."""
+    load_what_steps_need()
 
 
 def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:

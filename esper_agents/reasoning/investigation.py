@@ -1,0 +1,319 @@
+"""What the specialists share when they measure: hypotheses, what settles them, and what a conclusion may rest on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.domain.handoff import OpenPart
+from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.move import Conclude, HandOff, RiskAssessment, SupportedClaim, ToolReport, UseTools
+from esper_agents.domain.status import Kind
+from esper_agents.reasoning.parts import REVIEWER, failures, named
+from esper_agents.reasoning.specialist import failed_gaps, rest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.finding import Finding
+    from esper_agents.domain.frame import Brief
+    from esper_agents.domain.move import Move, ToolCall
+    from esper_agents.reasoning.asked import Asked
+    from esper_agents.reasoning.specialist import Looked
+
+ENGINEER = "pytorch-ultimate-performance-engineer"
+MEASURING = "torch-"
+_LAB = "LAB"
+_LOW_RISK = RiskAssessment("Low", "Easy")
+# Rules about numbers speak of the same thing, whichever of the two categories they stand in.
+_NUMBERS = frozenset((Category.CORRECTNESS, Category.SILENT_CORRECTNESS))
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """Something that may be so, which a measurement is to refute.
+
+    Attributes:
+        text: What may be so, as a claim.
+        weight: How much hangs on it, as a part of 1; the heaviest is looked at first.
+        state: What became of it.
+        evidence: What settled it.
+        command: What would settle it.
+    """
+
+    text: str
+    weight: float
+    state: AssumptionState
+    evidence: tuple[str, ...]
+    command: str
+
+    @property
+    def assumption(self) -> Assumption:
+        """The hypothesis as the completion drive tracks it; one that is refuted is a result and no fault."""
+        return Assumption(self.text, Tier.PLAN, False, self.state, self.evidence, self.command)
+
+
+def ranked(hypotheses: Iterable[Hypothesis]) -> tuple[Assumption, ...]:
+    """Return hypotheses as assumptions, the heaviest first."""
+    return tuple(each.assumption for each in sorted(hypotheses, key=lambda each: (-each.weight, each.text)))
+
+
+def settled(*, is_so: bool | None) -> AssumptionState:
+    """Return the state for what a measurement said; None for one that did not say."""
+    if is_so is None:
+        return AssumptionState.OPEN
+    return AssumptionState.CONFIRMED if is_so else AssumptionState.REFUTED
+
+
+def reads_only(brief: Brief) -> bool:
+    """Return whether an agent is to read and not to measure.
+
+    It is where it has no code or no tools for it, and where it was given a part of a review: there the reviewer's
+    question decides, which is what the code says.
+    """
+    offered = {each.name for each in brief.tools}
+    is_reviewers = any(each.sender == REVIEWER for each in brief.chain)
+    return not brief.task.paths or is_reviewers or not any(name.startswith(MEASURING) for name in offered)
+
+
+def speed_claim(brief: Brief, asked: Asked) -> HandOff | None:
+    """Return the handoff of a question that only the performance engineer may answer, or None.
+
+    Advice about speed certifies nothing, so whoever was asked may give it.
+    """
+    judges = brief.task.kind is not Kind.ADVICE
+    if not (asked.speed_up and judges and ENGINEER in brief.agents and brief.agent.name != ENGINEER):
+        return None
+    if any(each.receiver == ENGINEER for each in brief.chain):
+        return None
+    return HandOff(
+        agent=ENGINEER,
+        domain="measured speed-up",
+        reason=f"a speed-up is in question ({asked.speed_up!r}), and nobody else may certify one",
+        context=f"{brief.agent.name} has measured nothing yet.",
+        open_parts=(OpenPart(ENGINEER, "measured speed-up", brief.task.request, ()),),
+    )
+
+
+def run(brief: Brief, *calls: ToolCall) -> Generator[Move, Any, tuple[ToolReport, ...]]:
+    """Return the reports of calls, in order; what an agent before has measured is not measured again.
+
+    Nothing is returned where the move was refused.
+    """
+    known = {number: report for number, each in enumerate(calls) if (report := _known(brief, each))}
+    fresh = [each for number, each in enumerate(calls) if number not in known]
+    given = (yield UseTools(tuple(fresh))) if fresh else ()
+    if isinstance(given, Refusal):
+        return ()
+    reports = iter(given)
+    return tuple(known[number] if number in known else next(reports) for number in range(len(calls)))
+
+
+def _known(brief: Brief, call: ToolCall) -> ToolReport | None:
+    for each in brief.evidence:
+        if (each.tool, each.arguments, each.outcome) == (call.tool, call.arguments, CallOutcome.COMPLETED):
+            return ToolReport(each, tuple(found for found in brief.findings if each.id in found.evidence))
+    return None
+
+
+def completed(reports: Iterable[ToolReport], tool: str) -> ToolReport | None:
+    """Return the first report of a tool that completed."""
+    done = (each for each in reports if each.evidence.tool == tool)
+    return next((each for each in done if each.evidence.outcome is CallOutcome.COMPLETED), None)
+
+
+def unmeasured(brief: Brief, seen: Looked, gaps: Sequence[InformationGap]) -> Generator[Move, Any, Conclude]:
+    """End on what was read alone; undecided where that says nothing.
+
+    Args:
+        brief: The task.
+        seen: What was read.
+        gaps: Why nothing was measured, and what would have to be given.
+    """
+    first, *others = gaps
+    all_gaps = (replace(first, blocks_approval=first.blocks_approval or not seen.mine), *others, *seen.failed)
+    summary = f"{seen.summary} Nothing was measured: {first.what.removeprefix('what to run: ')}."
+    if move := rest_of(brief, summary, gaps=all_gaps):
+        yield move
+    return Conclude(
+        summary=summary,
+        gaps=all_gaps,
+        caveats=("Seen in the code and not measured: sizes and frequencies are not known.",),
+        next_steps=(f"give what is missing: {first.command}", *remedies(seen.mine)),
+        risks=_LOW_RISK,
+    )
+
+
+def missing_gaps(reports: Iterable[ToolReport]) -> tuple[InformationGap, ...]:
+    """Return what measurements that were made could not tell, and calls that failed altogether."""
+    reports = tuple(reports)
+    told = [
+        InformationGap(
+            f"{each['what']} of {report.evidence.arguments.get('target', '')}", each["why"], report.evidence.rerun
+        )
+        for report in reports
+        if report.evidence.outcome is CallOutcome.COMPLETED
+        for each in report.evidence.output.get("result", {}).get("missing", ())
+        if isinstance(each, dict)
+    ]
+    return (*failed_gaps(reports), *told)
+
+
+def remedies(findings: Sequence[Finding], *, most: int = 8) -> tuple[str, ...]:
+    """Return what to do, in order of findings, each once."""
+    return tuple(dict.fromkeys(f"{each.claim.location}: {each.claim.remedy}" for each in findings))[:most]
+
+
+def measured(reports: Iterable[ToolReport]) -> tuple[Finding, ...]:
+    """Return what measurements claim."""
+    return tuple(each for report in reports for each in report.findings if each.claim.rule.startswith(_LAB))
+
+
+def corroborated(findings: Iterable[Finding], evidence: Iterable[Evidence]) -> tuple[SupportedClaim, ...]:
+    """Return measured claims that another tool bears out on the same line, now High, with the evidence of both.
+
+    Reading and running are independent of each other; two runs of one tool are not.
+    """
+    tools = {each.id: each.tool for each in evidence}
+    by_line: dict[tuple[str, int, str], list[Finding]] = defaultdict(list)
+    for each in findings:
+        place, category = each.claim.location, each.claim.category
+        by_line[place.path, place.line, "numbers" if category in _NUMBERS else category.value].append(each)
+    claims = []
+    for group in by_line.values():
+        ids = tuple(dict.fromkeys(id_ for each in group for id_ in each.evidence if id_ in tools))
+        seen = sorted({tools[id_] for id_ in ids})
+        if len(seen) < 2:  # noqa: PLR2004 - independent means that there are two
+            continue
+        for each in group:
+            if each.claim.rule.startswith(_LAB) and each.claim.confidence is not Confidence.HIGH:
+                basis = f"{each.claim.basis}; borne out by {', '.join(seen)}"
+                claims.append(SupportedClaim(replace(each.claim, confidence=Confidence.HIGH, basis=basis), ids))
+    return tuple(claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a specialist has done.
+
+    Attributes:
+        seen: What it read.
+        reports: What it measured.
+        hypotheses: What may have been so, with what became of it.
+        summary: What was found out, in words.
+        gaps: What is missing besides what the reports say.
+    """
+
+    seen: Looked
+    reports: tuple[ToolReport, ...]
+    hypotheses: tuple[Hypothesis, ...]
+    summary: str
+    gaps: tuple[InformationGap, ...] = ()
+
+    def claims(self, brief: Brief) -> tuple[SupportedClaim, ...]:
+        """Return what measurements claim and another tool bears out."""
+        found = (*brief.findings, *self.seen.mine, *measured(self.reports))
+        evidence = (*brief.evidence, *(each.evidence for each in self.reports), *self.seen.evidence)
+        return corroborated(found, evidence)
+
+    @property
+    def all_gaps(self) -> tuple[InformationGap, ...]:
+        """What is missing."""
+        return (*self.gaps, *missing_gaps(self.reports), *self.seen.failed)
+
+
+def conclude(
+    brief: Brief,
+    work: Work,
+    *,
+    caveats: tuple[str, ...],
+    next_steps: tuple[str, ...] = (),
+    risks: RiskAssessment = _LOW_RISK,
+    assumptions: tuple[Assumption, ...] = (),
+    has_suggestions: bool = True,
+    **stance: Any,
+) -> Generator[Move, Any, Conclude]:
+    """Pass on the parts of others where there are any, and conclude otherwise.
+
+    Args:
+        brief: The task.
+        work: What was done.
+        caveats: What must be verified.
+        next_steps: What to do besides the remedies of the findings.
+        risks: Of acting on it.
+        assumptions: What was taken for granted besides the hypotheses.
+        has_suggestions: Whether remedies of mere suggestions are next steps too.
+        stance: Where the agent stands, if not at the ceiling: `stance` and `below_ceiling`.
+    """
+    claims, taken = work.claims(brief), (*assumptions, *ranked(work.hypotheses))
+    if move := rest_of(brief, work.summary, gaps=work.all_gaps, assumptions=taken, claims=claims):
+        yield move
+    found = (*measured(work.reports), *work.seen.mine)
+    wanted = [each for each in found if has_suggestions or each.claim.severity is not Severity.SUGGESTION]
+    return Conclude(
+        summary=work.summary,
+        claims=claims,
+        assumptions=taken,
+        gaps=work.all_gaps,
+        caveats=caveats,
+        next_steps=(*next_steps, *remedies(wanted)),
+        risks=risks,
+        **stance,
+    )
+
+
+def hand_on(brief: Brief, work: Work, parts: tuple[OpenPart, ...], reason: str) -> HandOff:
+    """Return the handoff of what others own, with everything that was found."""
+    return HandOff(
+        agent=parts[0].agent,
+        domain=parts[0].domain,
+        reason=reason,
+        context=work.summary,
+        open_parts=parts,
+        gaps=work.all_gaps,
+        assumptions=ranked(work.hypotheses),
+        claims=work.claims(brief),
+    )
+
+
+def is_back(brief: Brief) -> bool:
+    """Return whether an agent has handed parts of the task on before and now has the whole back."""
+    return brief.handoff is not None and any(each.sender == brief.agent.name for each in brief.chain)
+
+
+def on_the_whole(brief: Brief) -> Conclude:
+    """Return the conclusion of who has the whole back: what it found itself, then what the others did."""
+    mine = next(each.context for each in brief.chain if each.sender == brief.agent.name)
+    others = [each.context for each in brief.chain if each.sender != brief.agent.name]
+    weighty = [each for each in brief.findings if each.claim.rule.startswith(_LAB)] or list(brief.findings)
+    return Conclude(
+        summary=" ".join((mine, *others)),
+        caveats=(
+            f"Each part was looked at by who owns it: {', '.join(dict.fromkeys(each.sender for each in brief.chain))}.",
+        ),
+        next_steps=remedies(weighty),
+        risks=_LOW_RISK,
+    )
+
+
+def part_for(brief: Brief, agent: str, domain: str, findings: Sequence[Finding]) -> tuple[OpenPart, ...]:
+    """Return the parts of a handoff: the other agent's, then the whole for this one; none where it cannot be.
+
+    An agent that has had the task is not given it again by another way.
+    """
+    if agent not in brief.agents or agent == brief.agent.name or any(each.receiver == agent for each in brief.chain):
+        return ()
+    question = f"what does this mean: {named(findings)}?" if findings else f"what is to be said of {domain} here?"
+    marks = tuple(each.claim.fingerprint for each in findings)
+    whole = OpenPart(brief.agent.name, brief.agent.domain, "what is the verdict on the whole?", ())
+    return (OpenPart(agent, domain, question, marks), whole, *(brief.handoff.open_parts[1:] if brief.handoff else ()))
+
+
+def has_failed(reports: Sequence[ToolReport]) -> bool:
+    """Return whether nothing came of calls."""
+    return not reports or len(failures(reports)) == len(reports)

@@ -1,0 +1,82 @@
+"""Files that tools made, kept by the digest of their bytes: written once, whole or not at all, never changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+from esper_agents.domain.evidence import Artifact
+from esper_agents.errors import IntegrityError, NotFoundError, StorageError
+
+_CHUNK = 1 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Artifacts:
+    """The artifacts of one project."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder they lie in; it is made when the first one is kept."""
+        self._folder = folder
+
+    def keep(self, file: Path, name: str, media_type: str) -> Artifact:
+        """Keep a copy of a file; the same bytes are kept once.
+
+        Args:
+            file: Where it is now.
+            name: What to call it.
+            media_type: Such as `application/json`.
+
+        Raises:
+            StorageError: It cannot be read, or there is no room for it.
+        """
+        try:
+            with file.open("rb") as stream:
+                return self._keep(stream, _NO_NAME.sub("_", name), media_type)
+        except OSError as error:
+            raise StorageError(
+                f"artifact {name!r} cannot be kept: {error.strerror}", remedy=f"look at {str(self._folder)!r}"
+            ) from error
+
+    def path(self, sha256: str) -> Path:
+        """Return where the artifact with a digest lies.
+
+        Raises:
+            NotFoundError: There is none.
+            IntegrityError: Its bytes are not what they were.
+        """
+        place = self._place(sha256) if _SHA256.fullmatch(sha256) else None
+        if place is None or not place.is_file():
+            raise NotFoundError("artifact", sha256, (), listing="esper certificates show latest")
+        with place.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != sha256:
+                raise IntegrityError(f"artifact {sha256} is not what it was", remedy="restore a backup")
+        return place
+
+    def _keep(self, stream: BinaryIO, name: str, media_type: str) -> Artifact:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        digest, size = hashlib.sha256(), 0
+        handle, scratch = tempfile.mkstemp(dir=self._folder, prefix=".incoming-")
+        try:
+            with os.fdopen(handle, "wb") as copy:
+                while chunk := stream.read(_CHUNK):
+                    digest.update(chunk)
+                    size += len(chunk)
+                    copy.write(chunk)
+                copy.flush()
+                os.fsync(copy.fileno())
+            place = self._place(digest.hexdigest())
+            place.parent.mkdir(exist_ok=True, mode=0o700)
+            Path(scratch).replace(place)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
+        return Artifact(name, digest.hexdigest(), size, media_type)
+
+    def _place(self, sha256: str) -> Path:
+        return self._folder / sha256[:2] / sha256

@@ -1,0 +1,166 @@
+"""Compares a candidate with a baseline: whether it gives the same, and whether it is as much faster as claimed."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.errors import UsageError
+from esper_agents.tools import lab_rules
+from esper_agents.tools.git import PUBLISHED
+from esper_agents.tools.measuring import claim, command, definition, measure, outlined, spec, trimmed
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.finding import Claim
+    from esper_agents.torchlab.compare.governance import Base
+
+_MODES = ("latency", "throughput", "training-step")
+_WITNESSES = ("the clock of its process", "the clock outside of it", "the processor time that the kernel counts")
+
+
+def _rerun(arguments: JsonObject) -> str:
+    targets = [str(each) for each in (arguments["baseline"], arguments["candidate"]) if each]
+    return command(
+        "compare",
+        *dict.fromkeys(targets),
+        base=arguments.get("base"),
+        input=arguments.get("inputs"),
+        inputs=arguments.get("inputs_from"),
+        train=arguments.get("mode") == "training-step",
+        throughput=arguments.get("mode") == "throughput",
+        claim=arguments.get("claim"),
+        flag=arguments.get("flag"),
+    )
+
+
+@tool("torch-compare", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+async def torch_compare(  # noqa: PLR0913 - one for each thing that a comparison depends on
+    context: ToolContext,
+    baseline: str,
+    candidate: str,
+    *,
+    base: str = "",
+    inputs: list[str] | None = None,
+    inputs_from: str = "",
+    mode: str = "latency",
+    claim: str = "",
+    flag: str = "",
+) -> ToolResult:
+    """Check in the sandbox that a candidate does what a baseline does, then time both and judge a claimed speed-up.
+
+    Args:
+        context: The project.
+        baseline: `FILE.py:NAME` of what is there.
+        candidate: `FILE.py:NAME` of what is said to be as good and faster.
+        base: The git revision that the baseline is taken from; the work tree where left out.
+        inputs: Inputs such as `randn(32,128)`; where left out, what the files make themselves.
+        inputs_from: `FILE:FUNCTION` that makes the inputs.
+        mode: `latency`, `throughput` or `training-step`.
+        claim: The claimed speed-up, such as `1.3`; where left out, what the rules of acceptance ask.
+        flag: The feature flag that turns the candidate off again.
+    """
+    from esper_agents.torchlab.compare.compare import Mode, Question, compare
+    from esper_agents.torchlab.compare.governance import Governance
+    from esper_agents.torchlab.compare.measure import Arm
+
+    if mode not in _MODES:
+        raise UsageError(f"{mode!r} is no mode", remedy="use one of " + ", ".join(_MODES))
+    question = Question(mode=Mode(mode), claim=_number(claim))
+    with ExitStack() as stack:
+        found = _base(context, base, candidate, stack) if base else None
+        root = found.root if found else context.root
+        arms = (Arm(spec(baseline, inputs, inputs_from), root), Arm(spec(candidate, inputs, inputs_from), context.root))
+        governance = Governance(base=found, flag=flag)
+        files = [candidate, inputs_from, *([] if found else [baseline])]
+        made = await measure(
+            context,
+            files,
+            lambda lab: compare(lab, *arms, question, governance=governance),
+            roots=[root] if found else [],
+        )
+    result = made.report.result
+    verdict: JsonObject = result["verdict"]
+    output = outlined(
+        made.report,
+        outcome=verdict["outcome"],
+        verdict=trimmed(verdict),
+        governance=trimmed(result["governance"]),
+        threshold=result["threshold"],
+        only=("plan", "checks", "error", "timed_ns", "beside", "missing"),
+        witnesses=list(_WITNESSES if "speedup" in verdict else _WITNESSES[:1]),
+    )
+    names = f"{candidate} against {baseline}{f' at {base}' if base else ''}"
+    claims = tuple(_claims(context, candidate, names, verdict))
+    return ToolResult(f"{names}: {_said(verdict)}", output, claims, made.examined, made.artifacts)
+
+
+def _number(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 1 <= number <= 1e6:  # noqa: PLR2004 - beyond that no speed-up is meant
+        raise UsageError(f"{text!r} is no speed-up", remedy="give a number such as 1.3: baseline over candidate")
+    return number
+
+
+def _base(context: ToolContext, base: str, candidate: str, stack: ExitStack) -> Base:
+    """Return the project as it was at a revision, in a folder of its own, and which files differ from it."""
+    from esper_agents.torchlab.compare.governance import Base
+    from esper_agents.torchlab.differences import changed
+    from esper_agents.torchlab.revisions import checkout
+
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="esper-base-")))
+    found = checkout(context.root, base, folder / "base")
+    file = candidate.rpartition(":")[0]
+    differ = changed(context.root, found.commit, target_file=file, apart_from=[PUBLISHED])
+    return Base(found.root, found.commit, differ.is_target_changed, differ.others)
+
+
+def _because(verdict: JsonObject) -> str:
+    first, *more = verdict["because"]
+    return f"{first}; and {len(more)} more" if len(more) > 1 else "; ".join((first, *more))
+
+
+def _said(verdict: JsonObject) -> str:
+    because = _because(verdict)
+    if "speedup" not in verdict:
+        return f"{verdict['outcome']}: {because}"
+    speedup = verdict["speedup"]
+    interval = f"{speedup['estimate']:.4g}x, {speedup['lower']:.4g}x to {speedup['upper']:.4g}x"
+    return f"{verdict['outcome']} ({interval} over {verdict['replicates']} replicates): {because}"
+
+
+def _claims(context: ToolContext, candidate: str, names: str, verdict: JsonObject) -> Iterator[Claim]:
+    because = _because(verdict)
+    place = definition(context, candidate)
+    made = None
+    if verdict["outcome"] == "wrong":
+        made = claim(
+            context,
+            lab_rules.CANDIDATE_WRONG,
+            place,
+            f"{names} does something else: {because}",
+            remedy="do not use it; mend what the check shows, and compare again",
+            witnesses=["the check that failed"],
+        )
+    elif verdict["outcome"] == "not as fast as claimed":
+        made = claim(
+            context,
+            lab_rules.NOT_AS_FAST,
+            place,
+            f"{names} is not as fast as claimed: {because}",
+            remedy="keep the baseline",
+            witnesses=list(_WITNESSES),
+        )
+    if made is not None:
+        yield made

@@ -1,0 +1,130 @@
+"""Finds out where the memory of a target goes, whether it grows with steps, and what holds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.tools import lab_rules
+from esper_agents.tools.measuring import claim, command, measure, outlined, spec
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.finding import Claim
+
+_STEPS, _OPTIMIZER = 8, "adamw"
+_EVENTS, _ESTIMATE = "torch.profiler's memory events", "an estimate without running"
+_STORAGES, _NODES, _COLLECTOR = "a watch over every storage", "the nodes of autograd's graphs", "the garbage collector"
+_SEE_SPLIT = "see what the peak consists of; the largest part is what there is to save"
+# An estimate that is no further off bears a measured peak out.
+_NEAR = 0.05
+
+
+def _rerun(arguments: JsonObject) -> str:
+    train = bool(arguments.get("train"))
+    return command(
+        "memory",
+        str(arguments["target"]),
+        input=arguments.get("inputs"),
+        inputs=arguments.get("inputs_from"),
+        train=train,
+        optimizer=arguments.get("optimizer", _OPTIMIZER) if train else None,
+        steps=arguments.get("steps", _STEPS),
+    )
+
+
+@tool("torch-memory", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+async def torch_memory(
+    context: ToolContext,
+    target: str,
+    inputs: list[str] | None = None,
+    inputs_from: str = "",
+    *,
+    train: bool = False,
+    optimizer: str = _OPTIMIZER,
+    steps: int = _STEPS,
+) -> ToolResult:
+    """Measure in the sandbox where a target's memory goes, whether it grows with steps, and which object holds it.
+
+    Args:
+        context: The project.
+        target: `FILE.py:NAME` or `package.module:Class.method`.
+        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs_from: `FILE:FUNCTION` that makes the inputs.
+        train: Run backward and an optimizer, too; a training step does that itself.
+        optimizer: `sgd`, `adam`, `adamw` or `none`, for a module that is trained.
+        steps: How many steps to look for growth in, at least 6; 0 for none.
+    """
+    from esper_agents.torchlab.memory import memory
+
+    wanted = spec(target, inputs, inputs_from)
+    made = await measure(
+        context,
+        [target, inputs_from],
+        lambda lab: memory(lab, wanted, train=train, optimizer=optimizer, steps=steps),
+    )
+    result = made.report.result
+    leak: JsonObject = result.get("leak", {})
+    output = outlined(
+        made.report,
+        status=result["issue"]["type"],
+        because=result["issue"]["because"],
+        witnesses=list(dict.fromkeys((*_of_peak(result), *_of_growth(leak)))),
+        peak_bytes=(result.get("peak") or result.get("estimate") or {}).get("peak_bytes"),
+        bytes_per_step=leak.get("bytes_per_step"),
+    )
+    claims = tuple(_claims(context, result))
+    return ToolResult(f"{target}: {result['headline']}", output, claims, made.examined, made.artifacts)
+
+
+def _of_peak(result: JsonObject) -> list[str]:
+    if "peak" not in result:
+        return [_ESTIMATE] if "estimate" in result else []
+    is_near = "estimate_off" in result and abs(float(result["estimate_off"])) <= _NEAR
+    return [_EVENTS, *([_ESTIMATE] if is_near else [])]
+
+
+def _of_growth(leak: JsonObject) -> list[str]:
+    """Return what saw memory grow, each by a count of its own."""
+    if not leak.get("is_growing"):
+        return []
+    first = max(int(leak["judged_from_step"]) - 1, 0)
+    seen = [
+        name
+        for name, course in ((_STORAGES, leak["live_bytes"]), (_EVENTS, leak["profiler_bytes"]))
+        if course[first:] and course[-1] > course[first]
+    ]
+    seen += [_NODES] if leak["graph_nodes_per_step"] > 0 else []
+    return seen + ([_COLLECTOR] if leak["holders"] else [])
+
+
+def _claims(context: ToolContext, result: JsonObject) -> Iterator[Claim]:
+    drafts = []
+    remedy = (result["remedies"] or [_SEE_SPLIT])[0]
+    leak: JsonObject = result.get("leak", {})
+    if leak.get("is_leak"):
+        place = _holding(leak)
+        message = f"memory grows here: {result['issue']['because']}"
+        cure = remedy.removeprefix(f"{place.get('file')}:{place.get('line')}: ")
+        drafts.append((lab_rules.MEMORY_GROWS, place, message, cure, _of_growth(leak), 3))
+    if failed := result.get("out_of_memory"):
+        message = f"memory runs out here: {result['issue']['because']}"
+        drafts.append((lab_rules.OUT_OF_MEMORY, failed, message, remedy, ["a run that failed", *_of_peak(result)], 2))
+    if reached := (result.get("peak") or result.get("estimate") or {}).get("reached_by"):
+        message = f"the peak is reached here: {result['headline'].partition(';')[0]}"
+        drafts.append((lab_rules.MEMORY_PEAK, reached, message, _SEE_SPLIT, _of_peak(result), 2))
+    for rule, place, message, advised, witnesses, possible in drafts:
+        made = claim(context, rule, place, message, remedy=advised, witnesses=witnesses, possible=possible)
+        if made is not None:
+            yield made
+
+
+def _holding(leak: JsonObject) -> JsonObject:
+    """Return the line that keeps what grows, else the holder's, else the line that made it."""
+    for each in (*leak["holders"][:1], *leak["made_by"][:1]):
+        if each.get("file"):
+            return {"file": each["file"], "line": each.get("kept_line") or each.get("line")}
+    return {}

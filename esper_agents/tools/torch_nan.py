@@ -1,0 +1,80 @@
+"""Finds the first operation of a run that makes a NaN or Inf."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.tools import lab_rules
+from esper_agents.tools.measuring import claim, command, measure, outlined, spec
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.finding import Claim
+
+_STEPS = 20
+_WATCH = "a watch over every operation"
+
+
+def _rerun(arguments: JsonObject) -> str:
+    return command(
+        "nan",
+        str(arguments["target"]),
+        input=arguments.get("inputs"),
+        inputs=arguments.get("inputs_from"),
+        steps=arguments.get("steps", _STEPS),
+        train=bool(arguments.get("train")),
+    )
+
+
+@tool("torch-nan", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+async def torch_nan(
+    context: ToolContext,
+    target: str,
+    inputs: list[str] | None = None,
+    inputs_from: str = "",
+    steps: int = _STEPS,
+    *,
+    train: bool = False,
+) -> ToolResult:
+    """Run steps in the sandbox until one leaves a NaN or Inf, and say which operation on which line made it.
+
+    Args:
+        context: The project.
+        target: `FILE.py:NAME` or `package.module:Class.method`.
+        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs_from: `FILE:FUNCTION` that makes the inputs.
+        steps: How many at most, each on fresh inputs.
+        train: Run backward, too.
+    """
+    from esper_agents.torchlab.nan import nan
+
+    wanted = spec(target, inputs, inputs_from)
+    made = await measure(context, [target, inputs_from], lambda lab: nan(lab, wanted, steps=steps, train=train))
+    result = made.report.result
+    witnesses = [_WATCH, *(f"what it left in the {each['what']}" for each in result.get("reached", ())[:1])]
+    output = outlined(made.report, status=result["status"], witnesses=witnesses)
+    found = _claim(context, result)
+    claims = () if found is None else (found,)
+    return ToolResult(f"{target}: {result['headline']}", output, claims, made.examined, made.artifacts)
+
+
+def _claim(context: ToolContext, result: JsonObject) -> Claim | None:
+    from esper_agents.torchlab.nan import module_name
+
+    first = result.get("first")
+    if first is None:
+        return None
+    cause = result["cause"]
+    word = "NaN" if first["holds"] == "nan" else "Inf"
+    where = f" in {module_name(first)}" if first.get("module") else ""
+    return claim(
+        context,
+        lab_rules.NON_FINITE,
+        first,
+        f"the first {word} comes from {first['operation']}{where} ({first['phase']}, step {first['step']}): "
+        f"{cause['because']}",
+        remedy=result["change"],
+        witnesses=[_WATCH],
+    )

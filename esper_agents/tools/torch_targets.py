@@ -1,0 +1,126 @@
+"""Finds what of the project can be measured: what a person named, and what can be run without asking."""
+
+from __future__ import annotations
+
+import asyncio
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.errors import EvidenceError
+from esper_agents.review.discover import discover
+from esper_agents.review.source import Source, read
+from esper_agents.tools.runnable import Runnable, runnables
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.review.discover import Candidate
+
+_MOST = 40
+
+
+def _rerun(arguments: JsonObject) -> str:
+    # What it does has no command of its own: these are the definitions it looks at.
+    paths = " ".join(quote(str(each)) for each in arguments["paths"])
+    return rf"grep -rnE --include='*.py' '^(class|def) ' -- {paths}"
+
+
+@tool("torch-targets", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+async def torch_targets(
+    context: ToolContext, paths: list[str], named: list[str] | None = None, inputs: list[str] | None = None
+) -> ToolResult:
+    """Find functions, modules and training steps that the torch tools can run, by reading; nothing is run.
+
+    Args:
+        context: The project.
+        paths: Files or folders to look in, relative to the project.
+        named: What a person named: `FILE.py:NAME`, or the bare name of something that the paths define.
+        inputs: Inputs that are at hand, such as `randn(32,128)`.
+    """
+    return await asyncio.to_thread(_look, context, paths, named or [], None if not inputs else len(inputs))
+
+
+def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int | None) -> ToolResult:
+    candidates = {each.path: each for each in discover(context.root, [context.inside(path) for path in paths])}
+    asked = [_resolved(context, each, candidates) for each in named]
+    for path in {path for path, _, _ in asked if path} - candidates.keys():
+        candidates |= {each.path: each for each in discover(context.root, [context.inside(path)])}
+    found: list[Runnable] = []
+    examined = []
+    for path in sorted(candidates):
+        source = read(candidates[path].file, path)
+        if not isinstance(source, Source):
+            continue
+        examined.append(source.record)
+        try:
+            found += runnables(source.text, path, inputs=inputs)
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+    people = [_named(path, name, said, found) for path, name, said in asked]
+    ready = [each for each in found if not each.needs]
+    output = {
+        "named": people,
+        "runnable": [_described(each, ready) for each in ready[:_MOST]],
+        "missing": [_described(each, ready) for each in found if each.needs][:_MOST],
+        "files": len(examined),
+    }
+    return ToolResult(_summary(ready, people), output, examined=tuple(examined))
+
+
+def _resolved(context: ToolContext, said: str, candidates: dict[str, Candidate]) -> tuple[str, str, str]:
+    """Return the file and the name that a person means, and what they said; no file for a bare name."""
+    where, colon, name = said.rpartition(":")
+    if not colon:
+        return "", said, said
+    tried = [where] if where.endswith(".py") else [f"{where.replace('.', '/')}.py", f"src/{where.replace('.', '/')}.py"]
+    near = [path for path in candidates for each in tried if path.endswith(f"/{each}")]
+    for path in (*tried, *(near if len(near) == 1 else ())):
+        if _is_file(context, path):
+            return path, name, said
+    raise EvidenceError(f"there is no file {where!r} in the project", remedy="name it as FILE.py:NAME, from its root")
+
+
+def _is_file(context: ToolContext, path: str) -> bool:
+    try:
+        inside: Path = context.inside(path)
+    except EvidenceError:
+        return False
+    return inside.is_file()
+
+
+def _named(path: str, name: str, said: str, found: Sequence[Runnable]) -> JsonObject:
+    """Return what a person named, with what is known of it; several files may define a bare name."""
+    first = name.split(".", maxsplit=1)[0]
+    same = [each for each in found if each.name == first and path in {"", each.path}]
+    exact = [each for each in same if each.name == name]
+    targets = [f"{path}:{name}"] if path else sorted({f"{each.path}:{name}" for each in same})
+    return {
+        "said": said,
+        "targets": targets,
+        "kind": str(exact[0].kind) if len(exact) == 1 else "",
+        "line": exact[0].line if len(exact) == 1 else 0,
+        "needs": list(exact[0].needs) if len(exact) == 1 else [],
+    }
+
+
+def _described(each: Runnable, ready: Sequence[Runnable]) -> JsonObject:
+    return {
+        "target": each.target,
+        "line": each.line,
+        "kind": str(each.kind),
+        "needs": list(each.needs),
+        "uses": sorted(other.target for other in ready if other.name in each.uses and other.target != each.target),
+    }
+
+
+def _summary(ready: Sequence[Runnable], people: Sequence[JsonObject]) -> str:
+    if named := [target for each in people for target in each["targets"]]:
+        return f"named: {', '.join(named)}"
+    if not ready:
+        return "nothing can be run without being told how"
+    shown = ", ".join(each.target for each in ready[:3])
+    return f"{len(ready)} can be run: {shown}" + (f" and {len(ready) - 3} more" if len(ready) > 3 else "")  # noqa: PLR2004
