@@ -186,6 +186,8 @@ def _verify(target: TargetSpec, request: JsonObject, limit_bytes: int | None) ->
         words += ["--input", each]
     if target.inputs_from:
         words += ["--inputs", target.inputs_from]
+    if target.captured_from:
+        words += ["--capture", target.captured_from]
     if request["train"]:
         words += ["--train", "--optimizer", request["optimizer"]]
     if target.device != "cpu":

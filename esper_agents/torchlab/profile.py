@@ -95,6 +95,8 @@ def verification(target: JsonObject, request: JsonObject) -> list[str]:
     options = [part for text in target["texts"] for part in ("--input", text)]
     if target["inputs_from"]:
         options += ["--inputs", target["inputs_from"]]
+    if target.get("captured"):
+        options += ["--capture", target["captured"]["source"]]
     if request["train"]:
         options.append("--train")
     if target["device"] != "cpu":

@@ -82,7 +82,7 @@ def read(path: Path) -> Report:
         raise UsageError(f"{str(path)!r} cannot be read", remedy="name a report.json of a measurement") from error
     except (ValueError, RecursionError) as error:
         raise IntegrityError(f"{str(path)!r} is no JSON", remedy="name a report.json of a measurement") from error
-    if not isinstance(body, dict) or body.get("schema") != SCHEMA or body.get("kind") not in _KINDS:
+    if not isinstance(body, dict) or body.get("schema") != SCHEMA or str(body.get("kind")) not in _KINDS:
         raise IntegrityError(f"{str(path)!r} is no report of a measurement", remedy=f"its schema must be {SCHEMA}")
     return Report(str(body["kind"]), body)
 

@@ -48,7 +48,7 @@ def turn(waiting: Callable[[str], None], *, timeout_s: float) -> Iterator[None]:
                     waiting(f"another measurement ({owner}) is running on this machine; waiting for its end")
                     has_said = True
                 time.sleep(_PAUSE_S)
-        held.listen(8)
+        held.listen(128)
         yield
     finally:
         held.close()

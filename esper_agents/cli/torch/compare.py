@@ -61,7 +61,7 @@ def compare_two(
     quick: Quick = False,
     thorough: Thorough = False,
 ) -> None:
-    """Say whether B may take A's place and is as much faster as claimed.
+    """Say whether B does what A does, as much faster as claimed.
 
     First whether B does what A does, on plain and on awkward inputs; then how long both take, in fresh pairs of
     processes, until the answer is certain or the time is over. Exits with 0 when B is faster as claimed, 3 when it is
@@ -118,8 +118,9 @@ def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question
             opened(place, asked, keep=folder, roots=roots) as bench,
         ):
             if asked.capture:
-                captured = bench.captured(targets[1], asked)
-                arms = [Arm(replace(each.target, captured=captured.target.captured), each.root) for each in arms]
+                taken = bench.captured(targets[1], asked).target
+                given: dict[str, Any] = {"captured": taken.captured, "captured_from": taken.captured_from}
+                arms = [Arm(replace(each.target, **given), each.root) for each in arms]
             report = compare(bench.lab, arms[0], arms[1], question, governance=governance, tell=bench.tell)
             report = replace(report, body={**report.body, "command": shlex.join(["esper", *sys.argv[1:]])})
             (folder / "report.json").write_text(report.text(), encoding="utf-8")

@@ -7,6 +7,7 @@ import importlib
 import os
 import re
 import socket
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ def live(message: dict[str, Any], files: list[int]) -> None:
         os.dup2(said, 2)
         for each in (null, said):
             os.close(each)
+        # What a worker printed before it hung or was killed is often all there is to go by.
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # text streams have it
         channel = Channel(socket.socket(fileno=end))
         worker = _Worker(channel, message)
         try:

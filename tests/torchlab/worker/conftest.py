@@ -1,4 +1,4 @@
-"""A warm process that measures memory, shared by the tests of one module."""
+"""A warm process that measures memory: importing what it needs takes longer than all tests together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORKER = Path(__file__).parents[3] / "esper_agents" / "torchlab" / "worker"
 PROJECT = Path(__file__).parents[1] / "memory_project"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ask(tmp_path_factory):
     """Return what runs a job on a target in a process of its own: `ask(job, target, *inputs, root=..., **request)`."""
     command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("memory_process.py")), str(WORKER)]
