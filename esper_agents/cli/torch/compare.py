@@ -21,6 +21,7 @@ from esper_agents.cli.torch.place import Place, place_of
 from esper_agents.cli.torch.run import kept_in, opened, present
 from esper_agents.errors import ExitCode, UsageError
 from esper_agents.torchlab.compare.compare import Effort, Mode, Question, compare
+from esper_agents.torchlab.compare.correctness import Metric
 from esper_agents.torchlab.compare.governance import Base, Governance
 from esper_agents.torchlab.compare.measure import Arm
 from esper_agents.torchlab.compare.verdict import Outcome
@@ -57,6 +58,10 @@ def compare_two(
     allow: Annotated[
         list[str] | None, typer.Option(metavar="DIFFERENCE", help="No fault here: strides, waiting; repeatable.")
     ] = None,
+    metric: Annotated[
+        str, typer.Option(metavar="FILE:FUNCTION", help="Your own measure of an output, in place of its numbers.")
+    ] = "",
+    tolerance: Annotated[float | None, typer.Option(min=0.0, help="How far A and B may be apart by --metric.")] = None,
     flag: Annotated[str, typer.Option(help="The feature flag that turns B off again, for the record.")] = "",
     quick: Quick = False,
     thorough: Thorough = False,
@@ -81,10 +86,19 @@ def compare_two(
         raise UsageError(f"--allow knows no {unknown[0]!r}", remedy="use one of " + ", ".join(_ALLOWED))
     if throughput and asked.train:
         raise UsageError("--throughput and --train ask for two things", remedy="keep one of them")
+    if bool(metric) != (tolerance is not None):
+        raise UsageError("--metric and --tolerance belong together", remedy="give both")
     effort = Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.NORMAL
     mode = Mode.TRAINING_STEP if asked.train else Mode.THROUGHPUT if throughput else Mode.LATENCY
+    own = Metric(place_of(metric, Path.cwd()).target, tolerance) if metric and tolerance is not None else None
     question = Question(
-        mode=mode, claim=claim, effort=effort, allow=tuple(allow or ()), seed=asked.seed, has_extras=not quick
+        metric=own,
+        mode=mode,
+        claim=claim,
+        effort=effort,
+        allow=tuple(allow or ()),
+        seed=asked.seed,
+        has_extras=not quick,
     )
     report = _measured(baseline, candidate or baseline, asked, base, flag, question)
     raise typer.Exit(_EXIT[Outcome(report.result["verdict"]["outcome"])])
@@ -198,7 +212,7 @@ def _rows(body: JsonObject, result: JsonObject, verdict: JsonObject) -> Iterator
             "speedup",
             f"{speedup['estimate']:.4g}x, between {speedup['lower']:.4g}x and {speedup['upper']:.4g}x ({sure})",
         )
-        yield "latency", f"{verdict['latency_drop']:+.1%} less" if verdict["latency_drop"] >= 0 else _slower(verdict)
+        yield "latency", f"{verdict['latency_drop']:.1%} less" if verdict["latency_drop"] >= 0 else _slower(verdict)
         yield "a call", " against ".join(_time(each) for each in call_ns(result))
     failed = sum(not each["is_passed"] for each in result["checks"])
     yield "checks", f"{len(result['checks'])}, {failed} failed" if failed else f"{len(result['checks'])}, all passed"

@@ -11,7 +11,7 @@ from esper_agents.errors import IntegrityError
 from esper_agents.torchlab.compare import measure
 from esper_agents.torchlab.compare.acceptance import acceptance
 from esper_agents.torchlab.compare.beside import beside
-from esper_agents.torchlab.compare.correctness import Correctness
+from esper_agents.torchlab.compare.correctness import Correctness, Metric
 from esper_agents.torchlab.compare.governance import Governance
 from esper_agents.torchlab.compare.verdict import Outcome, judge
 from esper_agents.torchlab.outcome import WorkerError
@@ -54,8 +54,7 @@ class Question:
         claim: The speedup that is claimed; the rule's own where None.
         effort: How long it may take.
         allow: Differences that are no fault here: `strides`, `waiting`.
-        metric: `FILE:FUNCTION` that judges the outputs instead of the rule for numbers; see `tolerance`.
-        tolerance: How much the metric of the two may differ.
+        metric: What judges the outputs in place of the rule for numbers.
         seed: Every random choice follows from it.
         has_extras: Whether memory and graphs of both are looked at as well; they decide nothing.
     """
@@ -64,8 +63,7 @@ class Question:
     claim: float | None = None
     effort: Effort = Effort.NORMAL
     allow: tuple[str, ...] = ()
-    metric: str | None = None
-    tolerance: float | None = None
+    metric: Metric | None = None
     seed: int = 0
     has_extras: bool = True
 
@@ -81,8 +79,7 @@ class Question:
             "claim": self.claim,
             "effort": self.effort.value,
             "allow": sorted(self.allow),
-            "metric": self.metric,
-            "tolerance": self.tolerance,
+            "metric": self.metric and {"name": self.metric.name, "tolerance": self.metric.tolerance},
             "seed": self.seed,
         }
 
@@ -201,7 +198,9 @@ def time_until_decided(
 def _measured(lab: Lab, arms: tuple[Arm, Arm], question: Question, tell: Tell) -> JsonObject:
     measured = begun(lab, arms[1], question)
     training = question.is_training
-    with Correctness(lab, arms, seed=question.seed, train=training, allow=question.allow) as correctness:
+    with Correctness(
+        lab, arms, seed=question.seed, train=training, allow=question.allow, metric=question.metric
+    ) as correctness:
         measured["checks"] = correctness.checks(tell)
         measured["notes"] = correctness.notes
         if judge(measured)["outcome"] == Outcome.WRONG:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +24,19 @@ _MOST_SHIFTED = 3
 _MOST_BUDGET_S = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A person's own measure of an output.
+
+    Attributes:
+        name: `FILE:FUNCTION`; called as `metric(output, *args, **kwargs)` with the inputs of the call.
+        tolerance: How far the two arms may be apart by it.
+    """
+
+    name: str
+    tolerance: float
+
+
 class Correctness:
     """Looks into one comparison; a context manager that holds what was seen until its end.
 
@@ -29,7 +44,16 @@ class Correctness:
         notes: What the referee has to say beside its checks.
     """
 
-    def __init__(self, lab: Lab, arms: tuple[Arm, Arm], *, seed: int, train: bool, allow: Sequence[str]) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        arms: tuple[Arm, Arm],
+        *,
+        seed: int,
+        train: bool,
+        allow: Sequence[str],
+        metric: Metric | None = None,
+    ) -> None:
         """Prepare.
 
         Args:
@@ -38,9 +62,11 @@ class Correctness:
             seed: Of all inputs.
             train: Whether gradients belong to what is compared.
             allow: Checks whose failure is no fault here.
+            metric: What judges the outputs in place of the rule for numbers.
         """
-        self._lab, self._arms = lab, arms
+        self._lab, self._arms, self._metric = lab, arms, metric
         self._seed, self._train, self._allow = seed, train, sorted(allow)
+        self._readings: JsonObject = {}
         self._scales: JsonObject = {}
         self.notes: JsonObject = {}
 
@@ -76,7 +102,17 @@ class Correctness:
                     # Some code has no float64; the referee then goes by what an ulp in the inputs changes.
                     continue
                 raise
+        if self._metric is not None:
+            self._readings = self._read(self._metric, dict(seen))
         return self._judged(seen, planned, tell)
+
+    def _read(self, metric: Metric, seen: dict[str, int]) -> JsonObject:
+        files = (seen["plan"], seen["baseline"], seen["candidate"])
+        with self._lab.worker(label="metric") as worker:
+            # It is called with outputs, not with inputs of its own.
+            worker.load(TargetSpec(metric.name, ("None",)))
+            readings: JsonObject = worker.ask("metric", {}, files=files).result["readings"]
+        return {"readings": readings, "tolerance": metric.tolerance}
 
     def _judged(self, seen: list[tuple[str, int]], planned: int, tell: Tell) -> list[JsonObject]:
         judgement = self._judge(seen)
@@ -123,7 +159,7 @@ class Correctness:
         return checks
 
     def _judge(self, seen: list[tuple[str, int]]) -> JsonObject:
-        request = {"phase": "judge", "roles": [role for role, _ in seen], "allow": self._allow}
+        request = {"phase": "judge", "roles": [role for role, _ in seen], "allow": self._allow, **self._readings}
         return self._referee.ask("referee", request, files=tuple(each for _, each in seen)).result
 
     def _seen(self, arm: int, job: str, request: JsonObject, *, files: tuple[int, ...] = ()) -> Answer:

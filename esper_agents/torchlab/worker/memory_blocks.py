@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import collections
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -92,23 +93,26 @@ class Trace:
         died = ((each.died, -each.nbytes, each) for each in self.blocks if each.died is not None)
         yield from sorted(itertools.chain(born, died), key=lambda each: each[0])
 
-    def peak(self, begin: int = 0, end: int | None = None) -> tuple[int, int]:
-        """Return the moment with the largest sum, and what was allocated then on top of the base.
-
-        Args:
-            begin: First event to look at.
-            end: First event no longer to look at.
-        """
-        total, best = 0, (begin, -1)
+    def peak(self) -> tuple[int, int]:
+        """Return the moment with the largest sum, and what was allocated then on top of the base."""
+        total, best = 0, (0, 0)
         for moment, delta, _ in self.changes():
-            if end is not None and moment >= end:
-                break
-            if moment >= begin and best[1] < 0:
-                best = (begin, total)
             total += delta
-            if moment >= begin and total > best[1]:
+            if total > best[1]:
                 best = (moment, total)
-        return best if best[1] >= 0 else (begin, total)
+        return best
+
+    def sums(self) -> list[tuple[int, int]]:
+        """Return for each phase what was allocated at its peak and at its end, on top of the base."""
+        changes = collections.deque(self.changes())
+        total, found = 0, []
+        for phase in self.phases:
+            peak = total
+            while changes and changes[0][0] < phase.end:
+                total += changes.popleft()[1]
+                peak = max(peak, total)
+            found.append((peak, total))
+        return found
 
     def split(self, moment: int) -> dict[str, int]:
         """Return the bytes at a moment by category."""
@@ -138,19 +142,18 @@ def described(trace: Trace) -> dict[str, Any]:
         "reached_by": _about(by) if by else {},
         "split_bytes": trace.split(moment),
         "largest": _grouped(alive),
-        "phases": [_phase(trace, each) for each in trace.phases],
+        "phases": _phases(trace),
     }
 
 
-def _phase(trace: Trace, phase: Phase) -> dict[str, Any]:
-    _, allocated = trace.peak(phase.begin, phase.end)
-    left = sum(each.nbytes for each in trace.blocks if each.is_alive(phase.end - 1))
-    return {
-        "step": phase.step,
-        "name": phase.name,
-        "peak_bytes": trace.base_bytes + allocated,
-        "end_bytes": trace.base_bytes + left,
-    }
+def _phases(trace: Trace) -> list[dict[str, Any]]:
+    """Return each phase of each step once, in the order in which they first came."""
+    found: dict[tuple[int, str], dict[str, Any]] = {}
+    for phase, (peak, end) in zip(trace.phases, trace.sums()):  # noqa: B905 - Python 3.10; one for each
+        known = found.setdefault((phase.step, phase.name), {"step": phase.step, "name": phase.name, "peak_bytes": 0})
+        known["peak_bytes"] = max(known["peak_bytes"], trace.base_bytes + peak)
+        known["end_bytes"] = trace.base_bytes + end
+    return list(found.values())
 
 
 def _about(block: Block) -> dict[str, Any]:
@@ -208,5 +211,7 @@ def mark_activations(trace: Trace) -> None:
         number = bisect.bisect_right(starts, block.born) - 1
         if block.category != "other" or number < 0 or block.born >= forward[number].end:
             continue
-        if not ends or any(forward[number].end <= each and block.is_alive(each) for each in ends):
+        # What the next backward does not find alive, no later one does.
+        following = bisect.bisect_left(ends, forward[number].end)
+        if not ends or (following < len(ends) and block.is_alive(ends[following])):
             block.category = "activations"

@@ -68,7 +68,11 @@ class _Stretches:
 
 
 class Reading:
-    """The events of one profile."""
+    """The events of one profile.
+
+    Attributes:
+        events: How many there are.
+    """
 
     def __init__(self, roots: list[Any], device: str) -> None:
         """Read them.
@@ -78,6 +82,7 @@ class Reading:
             device: Type of the device whose memory counts.
         """
         self._device = device
+        self.events = 0
         self._changes: list[_Change] = []
         self._moments: dict[int, int] = {}
         self._probes: dict[int, tuple[int, int]] = {}
@@ -90,6 +95,7 @@ class Reading:
         stack = [(each, _Context()) for each in reversed(roots)]
         while stack:
             event, context = stack.pop()
+            self.events += 1
             inner = self._read(event, context)
             stack += [(each, inner) for each in reversed(event.children)]
         self._changes.sort(key=lambda each: each.time_ns)

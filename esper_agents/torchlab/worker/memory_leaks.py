@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ _LEAST_BYTES = 256
 _MOST_MAKERS = 8
 # Of the memory that is free: what grows faster has shown it by then.
 _LARGEST_SHARE = 0.25
+_Tell = Callable[[str, float], None]
 
 
 @dataclass
@@ -70,7 +72,15 @@ class Looked:
     error: BaseException | None
 
 
-def look(target: Target, stepper: Stepper, steps: int, seed: int, tell: Callable[[str, float], None]) -> Looked:
+def look(
+    target: Target,
+    stepper: Stepper,
+    steps: int,
+    seed: int,
+    tell: _Tell,
+    *,
+    has_profiler: bool = True,
+) -> Looked:
     """Return whether memory grows with steps, by how much, and what holds it.
 
     Where something was still added after half of the steps, as many again are run: a cache that fills levels off.
@@ -81,9 +91,15 @@ def look(target: Target, stepper: Stepper, steps: int, seed: int, tell: Callable
         steps: How often.
         seed: Each step has inputs of its own, from the seeds after this.
         tell: Told how far it is.
+        has_profiler: Whether the profiler is a second witness. Its events take memory and time of their own.
     """
     watch = Watch(Whereabouts(target), torch.device(target.device).type)
-    course = _run(watch, stepper, steps, seed, tell)
+    course = _Course()
+    with profiled(watch.device) if has_profiler else nullcontext() as profiler:
+        _run(watch, stepper, course, steps, seed, tell)
+    if profiler is not None:
+        events = Reading(profiler.profiler.kineto_results.experimental_event_tree(), watch.device)
+        course.profiler_bytes += events.sums_at_moments()[: len(course.live_bytes)]
     ran = len(course.live_bytes)
     if not ran:
         return Looked(None, course.error)
@@ -119,9 +135,8 @@ def _described(course: _Course, by_bytes: Growth, by_nodes: Growth) -> dict[str,
     }
 
 
-def _run(watch: Watch, stepper: Stepper, steps: int, seed: int, tell: Callable[[str, float], None]) -> _Course:
-    course = _Course()
-    with profiled(watch.device) as profiler, set_aside() as known, watch.watching():
+def _run(watch: Watch, stepper: Stepper, course: _Course, steps: int, seed: int, tell: _Tell) -> None:  # noqa: PLR0917 - one call
+    with set_aside() as known, watch.watching():
         for step in range(1, 2 * steps + 1):
             tell(f"step {step}: looking for memory that stays", 0.5 + 0.4 * step / (2 * steps))
             watch.step = step
@@ -141,9 +156,6 @@ def _run(watch: Watch, stepper: Stepper, steps: int, seed: int, tell: Callable[[
             course.graph_nodes.append(living_nodes(known))
             if step == steps and not course.is_worth_more(watch.device):
                 break
-    events = Reading(profiler.profiler.kineto_results.experimental_event_tree(), watch.device)
-    course.profiler_bytes += events.sums_at_moments()[: len(course.live_bytes)]
-    return course
 
 
 def _suspects(watch: Watch, warmup: int, last: int, *, has_grown: bool) -> list[Block]:

@@ -27,12 +27,14 @@ class Run:
         trace: What it allocated.
         is_placed: Whether its blocks know the user's line and module.
         step: The last step that began.
+        events: How many events the profiler had of it.
         error: What ended it early, where it ran out of memory; None where it came to its end.
     """
 
     trace: Trace
     is_placed: bool
     step: int
+    events: int
     error: BaseException | None = None
 
 
@@ -109,7 +111,7 @@ def measure(target: Target, stepper: Stepper, steps: int, seed: int) -> Run:
                 raise
             error = raised
     reading = Reading(profiler.profiler.kineto_results.experimental_event_tree(), device)
-    return Run(reading.trace(base, moments.owners.base, moments.noted), is_placed, step, error)
+    return Run(reading.trace(base, moments.owners.base, moments.noted), is_placed, step, reading.events, error)
 
 
 @contextmanager

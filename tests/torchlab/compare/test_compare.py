@@ -7,6 +7,7 @@ import pytest
 
 from esper_agents.errors import IntegrityError, UsageError
 from esper_agents.torchlab.compare.compare import Mode, Question, compare, recheck
+from esper_agents.torchlab.compare.correctness import Metric
 from esper_agents.torchlab.compare.governance import Base, Governance
 from esper_agents.torchlab.compare.measure import Arm
 from esper_agents.torchlab.lab import Lab, Settings
@@ -82,6 +83,14 @@ def other_net():
 
 def whole_numbers():
     return (torch.arange(64).reshape(8, 8),)
+
+
+def rough(x):
+    return _work(x, 4) * 1.0001
+
+
+def mean(output, x):
+    return output.abs().mean()
 
 
 def embed(x):
@@ -205,6 +214,17 @@ def test_modules_with_the_same_weights_are_compared_in_training(lab):
     question = Question(mode=Mode.TRAINING_STEP, has_extras=False)
     verdict = outcome(lab, "net", "other_net", question, inputs=("randn(4,16)",))
     assert verdict["outcome"] in {"not as fast as claimed", "not shown"}
+
+
+@pytest.mark.parametrize(("tolerance", "is_wrong"), [(0.01, False), (1e-9, True)])
+def test_a_metric_of_the_persons_own_judges_the_numbers(lab, tolerance, is_wrong):
+    question = Question(metric=Metric("ops.py:mean", tolerance), has_extras=False)
+    verdict = outcome(lab, "slow", "rough", question)
+    assert (verdict["outcome"] == "wrong") is is_wrong
+
+
+def test_without_a_metric_rough_numbers_are_wrong(lab):
+    assert outcome(lab, "slow", "rough")["outcome"] == "wrong"
 
 
 def test_inputs_that_never_change_are_said_to_be_remembered(lab):

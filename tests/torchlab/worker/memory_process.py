@@ -41,9 +41,10 @@ def main():
     _package()
     # The worker's own modules too are no concern of a leak's.
     importlib.import_module("esper_worker.jobs.memory")
-    gc.collect()
-    gc.freeze()
     for line in sys.stdin:
+        # Each target finds a process with as little in it as a worker that was just forked.
+        gc.collect()
+        gc.freeze()
         asked = json.loads(line)
         try:
             told = {"result": _answer(asked)}

@@ -19,6 +19,7 @@ from ..memory_step import Stepper, load_what_steps_need
 from ..target import Target
 
 _WANTED = re.compile(r"tried to allocate ([\d.]+) ?(bytes|[KMGT]iB)")
+_MOST_EVENTS = 500_000
 _TORCH = os.path.dirname(torch.__file__)
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -64,7 +65,11 @@ def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], No
         result["out_of_memory"] = _out_of_memory(target, measured.error, phase, measured.step)
         result["missing"].append({"what": "leak", "why": "memory ran out before there were steps to compare"})
     elif steps:
-        looked = look(target, stepper, steps, seed, tell)
+        has_profiler = measured.events * steps <= _MOST_EVENTS
+        if not has_profiler:
+            why = f"{steps} steps would have over {_MOST_EVENTS} events"
+            result["missing"].append({"what": "the profiler's word on growth", "why": why})
+        looked = look(target, stepper, steps, seed, tell, has_profiler=has_profiler)
         if looked.result is not None:
             result["leak"] = looked.result
         if looked.error is not None:
