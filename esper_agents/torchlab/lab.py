@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab import environment, sandbox
-from esper_agents.torchlab.outcome import Outcome, WorkerError, ended, raised
+from esper_agents.torchlab.handle import Worker
+from esper_agents.torchlab.outcome import Outcome, WorkerError
 from esper_agents.torchlab.report import SCHEMA, Made, Report, now
 from esper_agents.torchlab.scratch import remove
 from esper_agents.torchlab.turn import turn
@@ -38,7 +39,6 @@ _BOOTSTRAP = (
 _WORKER = Path(__file__).parent / "worker"
 _START_S = 120.0
 _OLDEST_TORCH = (2, 4)
-_MOST_SAID = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +60,6 @@ class Settings:
     timeout_s: float = 120.0
     threads: int = 1
     queue_s: float = 3_600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a worker answered.
-
-    Attributes:
-        result: The answer itself.
-        files: Open descriptors that came with it; whoever asked closes them.
-    """
-
-    result: JsonObject
-    files: tuple[int, ...] = ()
 
 
 class Lab:
@@ -326,154 +313,6 @@ class Lab:
         kept = self.keep / name
         shutil.move(source, kept)
         return Made(kept, artifact["media_type"])
-
-
-class Worker:
-    """A forked process that runs user code; a context manager that kills it.
-
-    Attributes:
-        scratch: The only folder it may write.
-        held: What its confinement is, as it says itself.
-    """
-
-    def __init__(self, lab: Lab, channel: Channel, pid: int, scratch: Path, said: int, label: str) -> None:  # noqa: PLR0917 - made in one place
-        """Take over a process that the lab forked."""
-        self._label = label
-        self._lab = lab
-        self._channel = channel
-        self._pid = pid
-        self._said = said
-        self._name = "the target"
-        self.scratch = scratch
-        self.held: JsonObject = {}
-        self._tail = ""
-        self._is_dead = False
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Kill it with everything that it started."""
-        self.kill()
-
-    @property
-    def pid(self) -> int:
-        """Its process id as this process sees it."""
-        return self._channel.peer_pid
-
-    def hello(self) -> None:
-        """Wait until it is confined and ready.
-
-        Raises:
-            WorkerError: It did not start.
-        """
-        message, _ = self._receive(_START_S)
-        if "refused" in message:
-            self.kill()
-            raise EvidenceError(
-                f"a worker could not be confined: {message['refused']}",
-                remedy="run it on another machine, or say --no-sandbox if you trust the code",
-            )
-        self.held = message["ready"]
-
-    def load(self, target: TargetSpec) -> JsonObject:
-        """Have it import a target; return what it is.
-
-        Raises:
-            UsageError: There is no such thing, or it cannot be used so.
-            WorkerError: Importing it ended otherwise.
-        """
-        self._name = target.name
-        self._channel.send({"do": "load", "target": target.request()})
-        return self._answer(self._lab.settings.timeout_s, None).result
-
-    def ask(
-        self,
-        job: str,
-        request: JsonObject,
-        *,
-        files: tuple[int, ...] = (),
-        timeout_s: float | None = None,
-        tell: Tell | None = None,
-    ) -> Answer:
-        """Have it do a job and return the answer.
-
-        Raises:
-            UsageError: The target or its inputs cannot be used so.
-            WorkerError: It hung, crashed, raised, or otherwise did not answer; a worker that did not answer is killed.
-        """
-        try:
-            self._channel.send({"do": job, "request": dict(request)}, files)
-        except OSError as error:
-            raise self._gone() from error
-        return self._answer(timeout_s or self._lab.settings.timeout_s, tell)
-
-    def _answer(self, timeout_s: float, tell: Tell | None) -> Answer:
-        try:
-            return self._awaited(timeout_s, tell)
-        except WorkerError as error:
-            error.label = self._label
-            raise
-
-    def _awaited(self, timeout_s: float, tell: Tell | None) -> Answer:
-        deadline = time.monotonic() + timeout_s
-        while True:
-            message, files = self._receive(max(deadline - time.monotonic(), 0.001))
-            match message:
-                case {"tell": str(what), "fraction": float() | int() as fraction}:
-                    if tell is not None:
-                        tell(what[:200], min(max(float(fraction), 0.0), 1.0))
-                case {"raised": {"problem": str(problem), "remedy": str(remedy)}}:
-                    raise UsageError(problem[:500], remedy=remedy[:500])
-                case {"raised": dict(described)}:
-                    raise raised(self._name, described, self.said())
-                case {"result": dict(result)}:
-                    return Answer(result, tuple(files))
-                case _:
-                    raise self._garbled()
-
-    def _receive(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
-        try:
-            return self._channel.receive(timeout_s)
-        except TimeoutError as error:
-            self.kill()
-            what = f"{self._name} gave no answer within {timeout_s:.3g} s"
-            raise WorkerError(Outcome.HANG, what, said=self.said()) from error
-        except EOFError as error:
-            raise self._gone() from error
-        except ChannelError as error:
-            raise self._garbled() from error
-
-    def _gone(self) -> WorkerError:
-        status = self._lab.status(self._pid, 1.0)
-        error = ended(self._name, status, self.said())
-        self.kill()
-        return error
-
-    def _garbled(self) -> WorkerError:
-        self.kill()
-        return WorkerError(Outcome.GARBLED, f"{self._name} wrote into the channel it answers on", said=self.said())
-
-    def said(self) -> str:
-        """Return the end of what user code printed."""
-        if not self._is_dead:
-            size = os.fstat(self._said).st_size
-            self._tail = os.pread(self._said, _MOST_SAID, max(0, size - _MOST_SAID)).decode("utf-8", "replace")
-        return self._tail
-
-    def kill(self) -> None:
-        """Kill it with everything that it started and delete its scratch; a second call does nothing."""
-        if self._is_dead:
-            return
-        self.said()
-        self._is_dead = True
-        self._channel.close()
-        try:
-            self._lab.kill(self._pid)
-        finally:
-            os.close(self._said)
-            remove(self.scratch)
 
 
 def _check_torch(hello: JsonObject) -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.compare.measure import Arm
-    from esper_agents.torchlab.lab import Answer, Lab
+    from esper_agents.torchlab.handle import Answer
+    from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import Tell
 
 

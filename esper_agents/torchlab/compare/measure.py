@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.lab import Answer, Lab, Worker
+    from esper_agents.torchlab.handle import Answer, Worker
+    from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import TargetSpec
 
 _PILOT_CALLS = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,7 +35,7 @@ class Allocator:
             scratch: Folder that the snapshot is written to.
         """
         self._device = torch.device(device)
-        self._path = os.path.join(scratch, _SNAPSHOT)
+        self._path = str(Path(scratch) / _SNAPSHOT)
         self.artifacts: list[dict[str, str]] = []
 
     def __enter__(self) -> Allocator:  # noqa: PYI034 - Python 3.10 has no Self

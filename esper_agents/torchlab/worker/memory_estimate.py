@@ -93,8 +93,9 @@ class _Estimating(Watch):
             if old is not None and new is not None and old.nbytes == new.nbytes:
                 self._pending = old, new
 
-    def moment(self) -> None:
-        for key, category in self.owners.now().items():
+    def moment(self, optimizer: torch.optim.Optimizer | None = None) -> None:
+        used = self.owners.now() if optimizer is None else self.owners.of(optimizer)
+        for key, category in used.items():
             block = self.alive.get(key)
             if block is not None:
                 block.category = stronger(block.category, category)

@@ -7,13 +7,14 @@ import gc
 import os
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from .memory_names import PASSAGES, Holder, Rung, is_waiting, named
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_HERE = f"{Path(__file__).parent}{os.sep}"
 _MOST_RUNGS = 400
 _DEEPEST = 16
 _MOST_FOREIGN = 2

@@ -72,15 +72,7 @@ class Looked:
     error: BaseException | None
 
 
-def look(
-    target: Target,
-    stepper: Stepper,
-    steps: int,
-    seed: int,
-    tell: _Tell,
-    *,
-    has_profiler: bool = True,
-) -> Looked:
+def look(target: Target, stepper: Stepper, steps: int, seed: int, tell: _Tell, *, has_profiler: bool = True) -> Looked:
     """Return whether memory grows with steps, by how much, and what holds it.
 
     Where something was still added after half of the steps, as many again are run: a cache that fills levels off.
@@ -96,7 +88,7 @@ def look(
     watch = Watch(Whereabouts(target), torch.device(target.device).type)
     course = _Course()
     with profiled(watch.device) if has_profiler else nullcontext() as profiler:
-        _run(watch, stepper, course, steps, seed, tell)
+        _run(watch, stepper, course, range(seed + 1, seed + 1 + 2 * steps), tell)
     if profiler is not None:
         events = Reading(profiler.profiler.kineto_results.experimental_event_tree(), watch.device)
         course.profiler_bytes += events.sums_at_moments()[: len(course.live_bytes)]
@@ -135,14 +127,15 @@ def _described(course: _Course, by_bytes: Growth, by_nodes: Growth) -> dict[str,
     }
 
 
-def _run(watch: Watch, stepper: Stepper, course: _Course, steps: int, seed: int, tell: _Tell) -> None:  # noqa: PLR0917 - one call
+def _run(watch: Watch, stepper: Stepper, course: _Course, seeds: range, tell: _Tell) -> None:
+    """Run a step for each seed, only half of them where more would tell nothing."""
     with set_aside() as known, watch.watching():
-        for step in range(1, 2 * steps + 1):
-            tell(f"step {step}: looking for memory that stays", 0.5 + 0.4 * step / (2 * steps))
+        for step, seed in enumerate(seeds, start=1):
+            tell(f"step {step}: looking for memory that stays", 0.5 + 0.4 * step / len(seeds))
             watch.step = step
             course.node_numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - there is no public way
             try:
-                stepper.run(stepper.inputs(seed + step))
+                stepper.run(stepper.inputs(seed))
             except (MemoryError, RuntimeError) as error:
                 if not ran_out(error):
                     raise
@@ -154,7 +147,7 @@ def _run(watch: Watch, stepper: Stepper, course: _Course, steps: int, seed: int,
                 course.live_bytes.append(watch.live_bytes())
             course.collected_bytes.append(before - course.live_bytes[-1])
             course.graph_nodes.append(living_nodes(known))
-            if step == steps and not course.is_worth_more(watch.device):
+            if 2 * step == len(seeds) and not course.is_worth_more(watch.device):
                 break
 
 

@@ -128,6 +128,16 @@ class Owners:
             sums[category] = sums.get(category, 0) + self._sizes[each]
         return sums
 
+    def of(self, optimizer: torch.optim.Optimizer) -> dict[int, str]:
+        """Return what storages an optimizer uses for what, by key: its parameters' gradients and its state."""
+        found: dict[int, str] = {}
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every look at a tensor
+            parameters = [each for group in optimizer.param_groups for each in group["params"]]
+            self._note(found, parameters, "parameters")
+            self._note(found, [gradient(each) for each in parameters if each.is_leaf], "gradients")
+            self._note(found, tree_leaves(list(optimizer.state.values())), "optimizer_state")
+        return found
+
     def now(self, inputs: Iterable[Any] = (), *, with_others: bool = False) -> dict[int, str]:
         """Return what storages are used for at this moment, by key."""
         with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every look at a tensor

@@ -45,9 +45,9 @@ class _Moments:
         self.owners = Owners(by_address, device)
         self.noted: list[dict[int, str]] = []
 
-    def note(self, *_: Any) -> None:
+    def note(self, optimizer: torch.optim.Optimizer | None = None, *_: Any) -> None:
         with mark(f"{MOMENT}{len(self.noted)}"):
-            self.noted.append(self.owners.now())
+            self.noted.append(self.owners.now() if optimizer is None else self.owners.of(optimizer))
 
     @contextmanager
     def around_optimizers(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import os
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -153,10 +154,9 @@ def free_bytes(device: str) -> int:
     """Return how many bytes of memory a type of device could give now."""
     if device == "cuda" and torch.cuda.is_available():
         return int(torch.cuda.mem_get_info()[0])
-    with open("/proc/meminfo", encoding="ascii") as opened:
-        for line in opened:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

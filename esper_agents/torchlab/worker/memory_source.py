@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 _ADDING = frozenset(("append", "appendleft", "add", "extend", "insert", "setdefault", "update", "put", "put_nowait"))
@@ -80,9 +81,29 @@ def graph_keeping_line(filename: str, near: int) -> Line | None:
     return None
 
 
+def is_compared(filename: str, near: int, attribute: str) -> bool:
+    """Return whether a class compares an attribute with something, as one does that keeps to a capacity.
+
+    Args:
+        filename: A Python file.
+        near: A line of the class.
+        attribute: Its name.
+    """
+    try:
+        _, tree = _read(filename)
+    except _UNREADABLE:
+        return False
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == attribute
+        for scope in _around(tree, near)
+        for comparison in ast.walk(scope)
+        if isinstance(comparison, ast.Compare)
+        for part in ast.walk(comparison)
+    )
+
+
 def _read(filename: str) -> tuple[str, ast.Module]:
-    with open(filename, encoding="utf-8") as opened:
-        text = opened.read()
+    text = Path(filename).read_text(encoding="utf-8")
     return text, ast.parse(text)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import collections
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .memory_holders import holders, referred
 from .memory_names import Holder
 from .memory_reach import Root, roots
-from .memory_source import graph_keeping_line, keeping_line
+from .memory_source import graph_keeping_line, is_compared, keeping_line
 from .memory_step import Stepper
 from .target import Target
 
@@ -27,7 +27,6 @@ _CAPACITIES = (
     "max_size",
     "maxsize",
     "size_limit",
-    "limit",
     "buffer_size",
     "max_items",
 )
@@ -177,7 +176,7 @@ class Search:
         if own is None:
             return {}
         place: dict[str, Any] = {"file": own}
-        path = os.path.join(self._target.root, own)
+        path = str(Path(self._target.root, own))
         if holder.kind == "gradient":
             line = graph_keeping_line(path, self._target.line or 0)
         else:
@@ -219,5 +218,8 @@ def _bound(holder: Holder, container: Any) -> int | None:
     attributes = getattr(holder.owner, "__dict__", None)
     if container is None or not isinstance(attributes, dict):
         return None
-    bounds = (attributes.get(each) for each in _CAPACITIES)
-    return next((each for each in bounds if isinstance(each, int) and each >= len(container)), None)
+    for name in _CAPACITIES:
+        bound = attributes.get(name)
+        if isinstance(bound, int) and bound >= len(container) and is_compared(holder.filename, holder.line, name):
+            return bound
+    return None

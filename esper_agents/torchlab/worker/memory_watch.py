@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,6 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from .memory_blocks import Block, Phase, Trace
 from .memory_owners import by_identity, storages
@@ -18,6 +18,23 @@ from .memory_places import Whereabouts
 
 # What CUDA's caching allocator rounds sizes up to (kMinBlockSize in c10/cuda/CUDACachingAllocator.cpp).
 _CUDA_GRAIN = 512
+
+
+def _tensors(thing: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors among what an operation takes or returns: it knows only lists, tuples and names."""
+    if isinstance(thing, torch.Tensor):
+        yield thing
+    elif isinstance(thing, (list, tuple)):
+        for each in thing:
+            yield from _tensors(each)
+    elif isinstance(thing, dict):
+        for each in thing.values():
+            yield from _tensors(each)
+
+
+@functools.lru_cache(maxsize=4096)
+def _name(func: Any) -> str:
+    return str(func)
 
 
 class Watch(TorchDispatchMode):
@@ -52,14 +69,14 @@ class Watch(TorchDispatchMode):
     def watching(self) -> Iterator[None]:
         """Watch what is done inside."""
 
-        def update(is_updating: bool) -> None:  # noqa: FBT001 - a hook's only fact
+        def update(optimizer: torch.optim.Optimizer, *, is_updating: bool) -> None:
             self._is_updating = is_updating
-            self.moment()
+            self.moment(optimizer)
 
         # Before an update gradients are complete, after it the state is there.
         hooks = (
-            register_optimizer_step_pre_hook(lambda *_: update(True)),
-            register_optimizer_step_post_hook(lambda *_: update(False)),
+            register_optimizer_step_pre_hook(lambda optimizer, *_: update(optimizer, is_updating=True)),
+            register_optimizer_step_post_hook(lambda optimizer, *_: update(optimizer, is_updating=False)),
         )
         try:
             with self._whereabouts.following(), self:
@@ -76,8 +93,8 @@ class Watch(TorchDispatchMode):
             self.alive.pop(key, None)
             self._watchers.pop(key, None)
 
-    def moment(self) -> None:
-        """Be told that gradients or the state of an optimizer are complete."""
+    def moment(self, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Be told that gradients or state are complete: those of an optimizer, or all at the end of a step."""
 
     def live_bytes(self) -> int:
         """Return what is allocated of what was noted."""
@@ -89,14 +106,16 @@ class Watch(TorchDispatchMode):
         kwargs = kwargs or {}
         if func.namespace == "prim":
             return func(*args, **kwargs)  # such as the question for a tensor's device
-        for each in tree_leaves((args, kwargs)):
-            self._note_foreign(each)
+        for each in _tensors((args, kwargs)):
+            for storage in storages(each):
+                if by_identity(storage) not in self.alive:
+                    self.leave_out(storage)
         at = self._where()
         output = self.call(func, args, kwargs, at)
-        for each in tree_leaves(output):
-            if isinstance(each, torch.Tensor):
-                for storage in storages(each):
-                    self.note(storage, each, str(func), at)
+        name = _name(func)
+        for each in _tensors(output):
+            for storage in storages(each):
+                self.note(storage, each, name, at)
         self.called(func, args, output)
         return output
 
@@ -154,12 +173,6 @@ class Watch(TorchDispatchMode):
             block.died = self._events
             if self.trace.phases:
                 self.trace.phases[-1].end = self._events + 1
-
-    def _note_foreign(self, thing: Any) -> None:
-        if isinstance(thing, torch.Tensor):
-            for each in storages(thing):
-                if by_identity(each) not in self.alive:
-                    self.leave_out(each)
 
     def _where(self) -> tuple[str, str]:
         node = torch._C._current_autograd_node()  # noqa: SLF001 - there is no public way to ask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.torchlab.worker.memory_source import graph_keeping_line, keeping_line
+from esper_agents.torchlab.worker.memory_source import graph_keeping_line, is_compared, keeping_line
 
 SOURCE = """losses = []
 by_name = {}
@@ -84,6 +84,17 @@ def test_of_several_lines_that_keep_a_global_the_last_is_told(file):
 @pytest.mark.parametrize(("near", "text"), [(25, "retain_graph=True"), (33, "create_graph=True")])
 def test_the_call_that_keeps_a_graph_is_looked_for_nearby_first(file, near, text):
     assert text in graph_keeping_line(file, near).text
+
+
+def test_an_attribute_is_a_capacity_only_where_its_class_compares_it(tmp_path):
+    path = tmp_path / "replay.py"
+    path.write_text(
+        "class Replay:\n    def push(self):\n        if len(self.kept) < self.capacity:\n            self.limit = 1\n",
+        encoding="utf-8",
+    )
+    assert is_compared(str(path), 1, "capacity")
+    assert not is_compared(str(path), 1, "limit")
+    assert not is_compared(str(path), 9, "capacity")
 
 
 @pytest.mark.parametrize("text", ["def (", "x = 1\x00", "\udcff"])

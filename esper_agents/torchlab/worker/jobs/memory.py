@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from ..target import Target
 
 _WANTED = re.compile(r"tried to allocate ([\d.]+) ?(bytes|[KMGT]iB)")
 _MOST_EVENTS = 500_000
-_TORCH = os.path.dirname(torch.__file__)
+_TORCH = Path(torch.__file__).parent
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
@@ -82,7 +82,7 @@ def _phase_of(error: BaseException) -> str:
     """Return the phase that an error comes from."""
     frames = traceback.extract_tb(error.__traceback__)
     for folder, phase in (("optim", "optimizer"), ("autograd", "backward")):
-        if any(each.filename.startswith(os.path.join(_TORCH, folder, "")) for each in frames):
+        if any(_TORCH / folder in Path(each.filename).parents for each in frames):
             return phase
     return "forward"
 
