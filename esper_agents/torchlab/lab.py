@@ -157,7 +157,8 @@ class Lab:
                 stdout=subprocess.DEVNULL,
                 stderr=self._complaint,
                 # A pool of threads that an import opens would make every fork of the parent hang.
-                env=sandbox.environment(self._scratch) | {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                env=sandbox.environment(self._scratch)
+                | {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 cwd=self._scratch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
 import shutil
 import sys
@@ -120,7 +121,7 @@ def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question
         inputs=tuple(asked.input or ()),
         inputs_from=place.inside(asked.inputs) if asked.inputs else None,
         device=asked.device,
-        seed=asked.seed,
+        seed=asked.seed or secrets.randbits(31),
     )
     targets = [first, replace(first, name=place.target)]
     with _base(place, base, targets[1]) as found:

@@ -164,7 +164,14 @@ def begun(lab: Lab, candidate: Arm, question: Question) -> dict[str, Any]:
 
 
 def time_until_decided(
-    lab: Lab, arms: tuple[Arm, Arm], question: Question, measured: dict[str, Any], *, recheck: Recheck, tell: Tell
+    lab: Lab,
+    arms: tuple[Arm, Arm],
+    question: Question,
+    measured: dict[str, Any],
+    *,
+    recheck: Recheck,
+    tell: Tell,
+    is_stateless: bool = True,
 ) -> None:
     """Time pairs of fresh processes until a look decides, or the time is over.
 
@@ -175,12 +182,13 @@ def time_until_decided(
         measured: As `begun` has it; gets `plan`, `samples` and `timed_ns`.
         recheck: Judges what both returned for a timed call.
         tell: Told how far it is.
+        is_stateless: Whether a call returns the same however often it was called before.
 
     Raises:
         WorkerError: An arm failed.
     """
     rules, samples = measured["rules"], measured["samples"]
-    plan = measure.settle(lab, *arms, rules, train=question.is_training, seed=question.seed)
+    plan = measure.settle(lab, *arms, rules, train=question.is_training, seed=question.seed, is_stateless=is_stateless)
     measured["plan"] = plan.described()
     begun_ns, limit_s, looks = time.monotonic_ns(), _limit_s(rules, question), rules["looks"]["replicates"]
     for number, seed in enumerate(measure.seeds(question.seed)):
@@ -207,7 +215,15 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: Question, tell: Tell) -
         if judge(measured)["outcome"] == Outcome.WRONG:
             return measured
         try:
-            time_until_decided(lab, arms, question, measured, recheck=correctness.recheck, tell=tell)
+            time_until_decided(
+                lab,
+                arms,
+                question,
+                measured,
+                recheck=correctness.recheck,
+                tell=tell,
+                is_stateless=correctness.is_stateless,
+            )
         except WorkerError as error:
             if error.label != "candidate":
                 raise

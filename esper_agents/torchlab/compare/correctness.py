@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.target import Tell
 
 # Runs of the baseline on inputs an ulp away, until the referee needs no more.
-_MOST_SHIFTED = 3
+_MOST_SHIFTED = 6
 _MOST_BUDGET_S = 10.0
 
 
@@ -43,6 +43,7 @@ class Correctness:
 
     Attributes:
         notes: What the referee has to say beside its checks.
+        is_stateless: Whether a call returns the same however often it was called before.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Correctness:
         self._readings: JsonObject = {}
         self._scales: JsonObject = {}
         self.notes: JsonObject = {}
+        self.is_stateless = True
 
     def __enter__(self) -> Self:
         """Start the referee."""
@@ -90,7 +92,12 @@ class Correctness:
         """
         tell("planning what both are run on", 0.0)
         request = {"seed": self._seed, "train": self._train, "budget_s": _MOST_BUDGET_S}
-        planned = self._hold(self._seen(0, "plan", request))
+        answer = self._seen(0, "plan", request)
+        planned = self._hold(answer)
+        self.is_stateless = bool(answer.result["is_stateless"])
+        if answer.result["needs_compiler"]:
+            # Else each of the processes below loads it for itself.
+            self._lab.warm("observe")
         seen = [("plan", planned)]
         for number, (role, arm, more) in enumerate(_RUNS):
             tell(_WORDS[role], 0.1 + 0.2 * number)

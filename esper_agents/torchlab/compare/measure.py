@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.target import TargetSpec
 
 _PILOT_CALLS = 3
+_RECHECKED = 2
 _MOST_WARM_CALLS = 200
 _MOST_PADDING = 1 << 20
 _MOST_SHIFT = 64 << 10
@@ -102,8 +103,19 @@ class _Side:
         }
 
 
-def settle(lab: Lab, baseline: Arm, candidate: Arm, rules: JsonObject, *, train: bool, seed: int) -> Plan:
+def settle(
+    lab: Lab,
+    baseline: Arm,
+    candidate: Arm,
+    rules: JsonObject,
+    *,
+    train: bool,
+    seed: int,
+    is_stateless: bool = True,
+) -> Plan:
     """Try both arms once and decide how long a batch and a replicate are.
+
+    Where what a call returns depends on how often it was called before, both arms are called as often.
 
     Raises:
         WorkerError: An arm cannot be run.
@@ -123,11 +135,11 @@ def settle(lab: Lab, baseline: Arm, candidate: Arm, rules: JsonObject, *, train:
     )
     batch_ns = min(timing["batch_ns"], max(most_calls, 1) * min(call_ns))
     calls = [max(round(batch_ns / each), 1) for each in call_ns]
-    if "step" in kinds:
-        # What a step returns depends on how often it was called before.
+    is_counted = "step" in kinds or not is_stateless
+    if is_counted:
         calls = [min(calls)] * 2
     lead_in = [0 if each > timing["longest_lead_in_ns"] else math.ceil(timing["lead_in_ns"] / each) for each in call_ns]
-    if "step" in kinds:
+    if is_counted:
         lead_in = [max(lead_in)] * 2
     quad_ns = 2 * sum(
         (first + more) * (each + input_ns) for first, more, each in zip(lead_in, calls, call_ns, strict=True)
@@ -170,7 +182,7 @@ def replicate(
     chance = random.Random(seed)  # noqa: S311 - a design, not a secret
     cpu = _processor(lab, chance)
     order = "".join(chance.choice(_QUADS) for _ in range(plan.quads))
-    rechecked_after = chance.randrange(1, plan.quads * 2)
+    rechecked_after = chance.sample(range(1, plan.quads * 2), _RECHECKED)
     shift = [chance.randrange(_MOST_PADDING) for _ in arms]
     with (
         _started(lab, arms[0], "baseline", shift[0], cpu) as one,
@@ -180,8 +192,9 @@ def replicate(
         # Which arm comes first to the memory and the caches must not be the same one each time.
         for number in chance.sample((0, 1), 2):
             sides[number].worker.load(arms[number].target)
+        warm_seed = chance.getrandbits(31)
         for number in chance.sample((0, 1), 2):
-            _warm(sides[number].worker, plan.warm_calls, train=plan.train, seed=chance.getrandbits(31))
+            _warm(sides[number].worker, plan.warm_calls, train=plan.train, seed=warm_seed)
         rechecked: list[JsonObject] = []
         for number in range(plan.quads * 2):
             # Both arms draw the same inputs in a pair of batches, and use as many of them as they make calls.
@@ -195,7 +208,7 @@ def replicate(
                 arm = "AB".index(letter)
                 shifts = [chance.randrange(_MOST_SHIFT) for _ in range(_SHIFTS)]
                 sides[arm].time({**request, "calls": plan.calls[arm], "lead_in": plan.lead_in[arm], "shifts": shifts})
-            if number == rechecked_after:
+            if number in rechecked_after:
                 answers = [side.worker.ask("timing", {"phase": "output"}) for side in sides]
                 rechecked += recheck(answers[0], answers[1], request["seed"])
         return {

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 _engine: Any = torch.autograd.Variable._execution_engine  # noqa: SLF001 - see below
 
 
+def backward(roots: list[torch.Tensor], incoming: list[torch.Tensor]) -> None:
+    """Add up gradients in everything that the roots came from.
+
+    Args:
+        roots: What was returned.
+        incoming: The gradient of each, of its shape.
+    """
+    # torch.autograd.backward imports sympy to look at incoming gradients: half a second in each fresh process.
+    _engine.run_backward(tuple(roots), tuple(incoming), False, False, (), allow_unreachable=True, accumulate_grad=True)
+
+
 def run_backward(
     module: torch.nn.Module | None, matching: Matching | None, given: Any, inputs: Any, seed: int
 ) -> dict[str, Any] | None:
@@ -35,10 +46,7 @@ def run_backward(
     leaves = [each for each in tensors_of(inputs) if each.requires_grad and each.is_leaf]
     for each in leaves:
         each.grad = None
-    # torch.autograd.backward imports sympy to look at incoming gradients: half a second in each fresh process.
-    _engine.run_backward(
-        tuple(roots), tuple(_incoming(roots, seed)), False, False, (), allow_unreachable=True, accumulate_grad=True
-    )
+    backward(roots, _incoming(roots, seed))
     found: dict[str, Any] = {"inputs": [_plain(each.grad) for each in leaves], "parameters": {}}
     if module is not None and matching is not None:
         own = state_of(module)

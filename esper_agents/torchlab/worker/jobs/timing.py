@@ -7,14 +7,13 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from ..gradients import backward
+from ..inputs import Inputs
 from ..target import Target, mapped, on_device, seed_all
-
-if TYPE_CHECKING:
-    from ..inputs import Inputs
 
 # Loops below are written out twice rather than made general: what stands in them is timed.
 _VARIATION = 1e-3
@@ -162,7 +161,7 @@ def _with_backward(target: Target) -> Callable[..., Any]:
     def forward_and_backward(*args: Any, **kwargs: Any) -> Any:
         given = target.call(*args, **kwargs)
         roots = [each for each in _tensors(given) if each.requires_grad]
-        torch.autograd.backward(roots, [torch.ones_like(each) for each in roots])
+        backward(roots, [torch.ones_like(each) for each in roots])
         return given
 
     return forward_and_backward
