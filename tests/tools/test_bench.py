@@ -37,14 +37,25 @@ def make_endless_step():
 """
 
 
+BEFORE = set()
+
+
+@pytest.fixture(autouse=True)
+def before():
+    """Remember the processes that other tests keep: they are no business of ours."""
+    BEFORE.clear()
+    BEFORE.update(children())
+
+
 def children():
-    return {each.pid for each in psutil.Process().children(recursive=True)}
+    return {each.pid for each in psutil.Process().children(recursive=True)} - BEFORE
 
 
 async def until(is_so):
     """Wait for something that another process or task does."""
-    while not is_so():  # noqa: ASYNC110 - what it is does not tell
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(60):
+        while not is_so():  # noqa: ASYNC110 - what it is does not tell
+            await asyncio.sleep(0.02)
 
 
 @pytest.fixture
