@@ -135,7 +135,8 @@ def _doubts(measured: JsonObject) -> Iterator[str]:
 def _idle(baseline: JsonObject, candidate: JsonObject) -> float:
     """Return which share of a processor the candidate uses beyond what answering takes both."""
     beyond: int = candidate["idle_ns"] - baseline["idle_ns"]
-    return beyond / max(candidate["idle_wall_ns"], 1)
+    wall: int = candidate["idle_wall_ns"]
+    return beyond / max(wall, 1)
 
 
 def _least(arm: JsonObject, clock: str) -> int:
