@@ -73,6 +73,7 @@ class _Side:
     batch_ns: list[int] = field(default_factory=list)
     outside_ns: list[int] = field(default_factory=list)
     processor_ns: list[int] = field(default_factory=list)
+    queued_ns: list[int] = field(default_factory=list)
     idle_ns: int = 0
     idle_wall_ns: int = 0
     started: int = 0
@@ -81,6 +82,7 @@ class _Side:
     def time(self, request: JsonObject) -> None:
         """Have one batch timed, by the worker's clock, by ours, and by the kernel's count of its processor time."""
         clock = processor_clock(self.worker.pid)
+        queued = _queued_ns(self.worker.pid)
         begun, before = time.perf_counter_ns(), time.clock_gettime_ns(clock)
         if self._left is not None:
             self.idle_wall_ns += begun - self._left[0]
@@ -88,6 +90,7 @@ class _Side:
         took = self.worker.ask("timing", request).result["batch_ns"]
         done, after = time.perf_counter_ns(), time.clock_gettime_ns(clock)
         self._left = done, after
+        self.queued_ns.append(_queued_ns(self.worker.pid) - queued)
         self.batch_ns.append(int(took))
         self.outside_ns.append(done - begun)
         self.processor_ns.append(after - before)
@@ -97,6 +100,7 @@ class _Side:
             "batch_ns": self.batch_ns,
             "outside_ns": self.outside_ns,
             "processor_ns": self.processor_ns,
+            "queued_ns": self.queued_ns,
             "idle_ns": self.idle_ns,
             "idle_wall_ns": self.idle_wall_ns,
             "processes_started": _children(self.worker.pid),
@@ -247,6 +251,15 @@ def _processor(lab: Lab, chance: random.Random) -> int | None:
 def processor_clock(pid: int) -> int:
     """Return the clock of a process's processor time, all its threads together (see clock_getcpuclockid(3))."""
     return (~pid << 3) | 2
+
+
+def _queued_ns(pid: int) -> int:
+    """Return how long a process was ready and others ran; 0 where the kernel does not tell."""
+    try:
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as opened:  # noqa: PTH123 - not a path of anybody's
+            return int(opened.read().split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 def _children(pid: int) -> int:

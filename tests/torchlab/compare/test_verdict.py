@@ -11,7 +11,7 @@ from esper_agents.torchlab.compare.verdict import judge
 CALLS, LEAD_IN, BESIDE_NS = 4, 1, 300_000
 
 
-def arm(call_ns, *, outside_call_ns=None, processor_call_ns=None, idle=0.0, processes=0):
+def arm(call_ns, *, outside_call_ns=None, processor_call_ns=None, idle=0.0, processes=0, queued_ns=0):
     """Return one side of a replicate whose calls take so long by each clock."""
     outside, processor = (each or call_ns for each in (outside_call_ns, processor_call_ns))
     wall = 50_000_000
@@ -19,6 +19,7 @@ def arm(call_ns, *, outside_call_ns=None, processor_call_ns=None, idle=0.0, proc
         "batch_ns": [CALLS * call_ns + extra for extra in (0, 900, 40_000)],
         "outside_ns": [BESIDE_NS + (CALLS + LEAD_IN) * outside + extra for extra in (0, 7_000, 90_000)],
         "processor_ns": [BESIDE_NS + (CALLS + LEAD_IN) * processor + extra for extra in (0, 100, 3_000)],
+        "queued_ns": [queued_ns] * 3,
         "idle_ns": int(idle * wall),
         "idle_wall_ns": wall,
         "processes_started": processes,
@@ -136,6 +137,15 @@ def test_a_baseline_that_waits_may_have_been_slowed_down():
     verdict = judge(waiting_baseline())
     assert verdict["outcome"] == "not shown"
     assert verdict["because"][0].startswith("the baseline waits")
+
+
+def test_a_baseline_that_others_keep_from_its_processor_does_not_wait():
+    found = measured(500_000, 250_000)
+    for each in found["samples"]:
+        each["baseline"] = arm(500_000, queued_ns=9_000_000)
+        each["baseline"]["outside_ns"] = [took + 9_000_000 for took in each["baseline"]["outside_ns"]]
+        each["candidate"]["outside_ns"] = [took + 9_000_000 for took in each["candidate"]["outside_ns"]]
+    assert judge(found)["outcome"] == "faster as claimed"
 
 
 def test_a_baseline_that_waits_is_believed_where_a_person_allows_it():
