@@ -20,8 +20,6 @@ EXPECTED = next(
     for each in ast.parse((HOSTILE / "hostile.py").read_text()).body
     if isinstance(each, ast.Assign) and each.targets[0].id == "EXPECTED"
 )
-# Landlock alone lets a worker see its parent, and refuses the signal.
-WITHOUT_WALLS = {"kills_its_parent": "raised", "kills_everybody": "hang"}
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +52,7 @@ def test_hostile_code_has_an_outcome_with_a_name_and_leaves_no_process(lab, name
     before = descendants(os.getpid())
     with pytest.raises(WorkerError) as caught:
         run(lab, f"hostile.py:{name}")
-    outcome = EXPECTED[name] if lab.choice.has_own_network else WITHOUT_WALLS.get(name, EXPECTED[name])
-    assert caught.value.outcome == outcome
+    assert caught.value.outcome == EXPECTED[name]
     assert "Traceback" not in caught.value.problem
     assert caught.value.remedy
     assert descendants(os.getpid()) <= before
