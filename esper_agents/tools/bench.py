@@ -59,7 +59,7 @@ class Bench:
             BusyError: Another measurement on this machine did not end in time.
         """
         async with self._turn:
-            if roots:
+            if roots or (self._lab is not None and not self._lab.is_alive):
                 await self._put_away()
             elif self._idle is not None:
                 self._idle.cancel()

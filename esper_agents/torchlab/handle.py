@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.forks import Forks
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 _START_S = 120.0
@@ -44,10 +45,13 @@ class Worker:
         held: What its confinement is, as it says itself.
     """
 
-    def __init__(self, lab: Lab, channel: Channel, pid: int, scratch: Path, said: int, label: str) -> None:  # noqa: PLR0917 - made in one place
-        """Take over a process that the lab forked."""
+    def __init__(  # noqa: PLR0917 - made in one place
+        self, forks: Forks, channel: Channel, pid: int, scratch: Path, said: int, label: str, timeout_s: float
+    ) -> None:
+        """Take over a process that was forked for the lab."""
         self._label = label
-        self._lab = lab
+        self._forks = forks
+        self._timeout_s = timeout_s
         self._channel = channel
         self._pid = pid
         self._said = said
@@ -93,8 +97,8 @@ class Worker:
             WorkerError: Importing it ended otherwise.
         """
         self._name = target.name
-        self._channel.send({"do": "load", "target": target.request()})
-        return self._answer(self._lab.settings.timeout_s, None).result
+        self._send({"do": "load", "target": target.request()})
+        return self._answer(self._timeout_s, None).result
 
     def ask(
         self,
@@ -111,11 +115,14 @@ class Worker:
             UsageError: The target or its inputs cannot be used so.
             WorkerError: It hung, crashed, raised, or otherwise did not answer; a worker that did not answer is killed.
         """
+        self._send({"do": job, "request": dict(request)}, files)
+        return self._answer(timeout_s or self._timeout_s, tell)
+
+    def _send(self, message: JsonObject, files: tuple[int, ...] = ()) -> None:
         try:
-            self._channel.send({"do": job, "request": dict(request)}, files)
+            self._channel.send(dict(message), files)
         except OSError as error:
             raise self._gone() from error
-        return self._answer(timeout_s or self._lab.settings.timeout_s, tell)
 
     def _answer(self, timeout_s: float, tell: Tell | None) -> Answer:
         try:
@@ -154,7 +161,7 @@ class Worker:
             raise self._garbled() from error
 
     def _gone(self) -> WorkerError:
-        status = self._lab.status(self._pid, 1.0)
+        status = self._forks.status(self._pid, 1.0)
         error = ended(self._name, status, self.said())
         self.kill()
         return error
@@ -178,7 +185,9 @@ class Worker:
         self._is_dead = True
         self._channel.close()
         try:
-            self._lab.kill(self._pid)
+            # Where the process that forked it is gone, it is gone as well.
+            with suppress(EvidenceError):
+                self._forks.kill(self._pid)
         finally:
             os.close(self._said)
             remove(self.scratch)

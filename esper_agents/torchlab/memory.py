@@ -12,7 +12,7 @@ from esper_agents.torchlab.memory_issues import issue, limit
 from esper_agents.torchlab.memory_remedies import prevention, remedies
 from esper_agents.torchlab.outcome import Outcome, WorkerError
 from esper_agents.torchlab.plot import bytes_text, memory_plot, percent
-from esper_agents.torchlab.report import SCHEMA, Made, Report, now, rounded
+from esper_agents.torchlab.report import Made, Report, now, rounded
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
@@ -72,7 +72,7 @@ def memory(
         raise UsageError(
             f"{steps} steps show no growth", remedy=f"give at least {_FEWEST_STEPS}, or 0 to look for none"
         )
-    started_at, started_ns = now(), time.monotonic_ns()
+    started = now(), time.monotonic_ns()
     request = {"train": train, "optimizer": optimizer, "steps": steps, "seed": target.seed}
     missing: list[JsonObject] = []
     estimate = _estimate(lab, target, request, missing, tell)
@@ -82,7 +82,7 @@ def memory(
         report, why_not = _run(lab, target, request, tell)
     if report is None:
         missing.append({"what": "a run", "why": why_not})
-        report = _not_run(lab, target, request, (started_at, started_ns))
+        report = _not_run(lab, target, request, started)
     result: dict[str, Any] = {**report.result, "missing": [*missing, *report.result["missing"]]}
     if estimate is not None:
         result["estimate"] = estimate
@@ -163,20 +163,8 @@ def _run(lab: Lab, target: TargetSpec, request: JsonObject, tell: Tell | None) -
 
 def _not_run(lab: Lab, target: TargetSpec, request: JsonObject, started: tuple[str, int]) -> Report:
     """Return the report of a target that was not run."""
-    started_at, started_ns = started
-    body: dict[str, Any] = {
-        "schema": SCHEMA,
-        "kind": "memory",
-        "started_at": started_at,
-        "duration_ns": time.monotonic_ns() - started_ns,
-        "environment": lab.environment(),
-        "sandbox": lab.choice.described(),
-        "target": target.request(),
-        "request": dict(request),
-        "result": {"device": target.device, "categories": list(_WORDS), "missing": []},
-        "artifacts": [],
-    }
-    return Report("memory", body)
+    result = {"device": target.device, "categories": list(_WORDS), "missing": []}
+    return lab.report("memory", target.described(), request, result, started=started)
 
 
 def _verify(target: TargetSpec, request: JsonObject, limit_bytes: int | None) -> str:

@@ -81,10 +81,12 @@ def recheck(report: Report, folder: Path) -> Rechecked:
 def _says(report: Report) -> str:
     match report.kind:
         case "compare":
+            from esper_agents.torchlab.compare.acceptance import acceptance
             from esper_agents.torchlab.compare.compare import recheck as judged
 
             verdict = judged(report)
-            return f"{verdict['outcome']}: {'; '.join(verdict['because'])}"
+            own = "" if report.result["rules"] == acceptance() else " (by acceptance rules that are not those of here)"
+            return f"{verdict['outcome']}: {'; '.join(verdict['because'])}{own}"
         case "explain":
             from esper_agents.torchlab.explain import explained
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -46,3 +47,7 @@ class TargetSpec:
             "device": self.device,
             "captured": None if self.captured is None else {"file": self.captured, "source": self.captured_from},
         }
+
+    def described(self) -> JsonObject:
+        """Return it as reports hold it: where workers read recorded calls is gone by then."""
+        return replace(self, captured=self.captured and PurePath(self.captured).name).request()

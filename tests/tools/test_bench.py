@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 
 import psutil
@@ -89,6 +91,17 @@ async def test_measured_code_sees_nothing_that_is_ours_and_leaves_no_process_whe
     assert not children()
     assert search.bench._lab is None
     # The next one works.
+    assert (await search("make_step", steps=1)).output["status"] == "clean"
+    await search.bench.close()
+    assert not children()
+
+
+async def test_a_lab_that_died_is_replaced(search):
+    assert (await search("make_step", steps=1)).output["status"] == "clean"
+    for each in children():
+        os.kill(each, signal.SIGKILL)
+    with pytest.raises(EvidenceError, match="is gone"):
+        await search("make_step", steps=1)
     assert (await search("make_step", steps=1)).output["status"] == "clean"
     await search.bench.close()
     assert not children()

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from esper_agents.errors import BusyError, UsageError
+from esper_agents.errors import BusyError, EvidenceError, UsageError
 from esper_agents.torchlab.lab import Lab, Settings
+from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab.target import TargetSpec
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING of the lab was run")
 
@@ -62,6 +64,21 @@ def test_a_lab_whose_process_is_killed_leaves_no_worker(tmp_path):
     while any(Path(f"/proc/{each}").exists() for each in theirs) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [each for each in theirs if Path(f"/proc/{each}").exists()]
+
+
+def test_a_lab_whose_warm_parent_is_killed_says_so_and_leaves_no_worker():
+    before = descendants(os.getpid())
+    with Lab(HOSTILE) as lab, lab.worker() as worker:
+        worker.load(TargetSpec("nothing.py:nothing", ("randn(4)",)))
+        theirs = descendants(os.getpid()) - before
+        for each in theirs - {worker.pid}:
+            os.kill(each, signal.SIGKILL)
+        with pytest.raises(EvidenceError, match="is gone"):
+            lab.worker()
+        assert not lab.is_alive
+        with pytest.raises(WorkerError):
+            worker.ask("timing", {"phase": "warm", "calls": 1, "train": False, "seed": 0})
+    assert descendants(os.getpid()) <= before
 
 
 def test_a_second_lab_on_the_machine_waits_and_says_for_whom(tmp_path):

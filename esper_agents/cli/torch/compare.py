@@ -89,6 +89,7 @@ def compare_two(
         raise UsageError("--throughput and --train ask for two things", remedy="keep one of them")
     if bool(metric) != (tolerance is not None):
         raise UsageError("--metric and --tolerance belong together", remedy="give both")
+    seed = secrets.randbits(31) if asked.seed is None else asked.seed
     effort = Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.NORMAL
     mode = Mode.TRAINING_STEP if asked.train else Mode.THROUGHPUT if throughput else Mode.LATENCY
     own = Metric(place_of(metric, Path.cwd()).target, tolerance) if metric and tolerance is not None else None
@@ -98,7 +99,7 @@ def compare_two(
         claim=claim,
         effort=effort,
         allow=tuple(allow or ()),
-        seed=asked.seed,
+        seed=seed,
         has_extras=not quick,
     )
     report = _measured(baseline, candidate or baseline, asked, base, flag, question)
@@ -121,7 +122,7 @@ def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question
         inputs=tuple(asked.input or ()),
         inputs_from=place.inside(asked.inputs) if asked.inputs else None,
         device=asked.device,
-        seed=asked.seed or secrets.randbits(31),
+        seed=question.seed,
     )
     targets = [first, replace(first, name=place.target)]
     with _base(place, base, targets[1]) as found:
@@ -132,12 +133,16 @@ def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question
             kept_in(asked.out, place, "compare") as folder,
             opened(place, asked, keep=folder, roots=roots) as bench,
         ):
+            captured: dict[str, Any] = {}
             if asked.capture:
-                taken = bench.captured(targets[1], asked).target
-                given: dict[str, Any] = {"captured": taken.captured, "captured_from": taken.captured_from}
-                arms = [Arm(replace(each.target, **given), each.root) for each in arms]
+                taken = bench.captured(targets[1], asked)
+                given = taken.target
+                inputs: dict[str, Any] = {"captured": given.captured, "captured_from": given.captured_from}
+                arms = [Arm(replace(each.target, **inputs), each.root) for each in arms]
+                captured = {"captured": taken.described()}
             report = compare(bench.lab, arms[0], arms[1], question, governance=governance, tell=bench.tell)
-            report = replace(report, body={**report.body, "command": shlex.join(["esper", *sys.argv[1:]])})
+            command = shlex.join(["esper", *sys.argv[1:]])
+            report = replace(report, body={**report.body, **captured, "command": command})
             (folder / "report.json").write_text(report.text(), encoding="utf-8")
         present(report, folder, show, as_json=asked.as_json)
     return report

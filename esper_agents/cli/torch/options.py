@@ -47,7 +47,7 @@ class Asked:
         threads: What torch may use inside an operation.
         memory: What the code may allocate, such as `16G`.
         timeout: Seconds that it may take for one answer.
-        seed: What every generator is seeded with.
+        seed: What every generator is seeded with; where None, a comparison draws one and the rest use 0.
         out: Where report and artifacts go.
         as_json: Whether the report is all that is printed.
     """
@@ -65,7 +65,9 @@ class Asked:
     ] = ""
     train: Annotated[bool, typer.Option("--train", help="Run backward, too.")] = False
     device: Annotated[str, typer.Option(help="Where modules and inputs are moved, such as cuda.")] = "cpu"
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of every random choice; compare draws its own where left out.")
+    ] = None
     threads: Annotated[int, typer.Option(min=1, help="Threads inside an operation.")] = 1
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory that the code may allocate, such as 500M.")] = (
         "16G"

@@ -61,7 +61,7 @@ def measure(kind: str, target: str, asked: Asked, work: Work, show: Show) -> Rep
         inputs=tuple(asked.input or ()),
         inputs_from=place.inside(asked.inputs) if asked.inputs else None,
         device=asked.device,
-        seed=asked.seed,
+        seed=asked.seed or 0,
     )
     with kept_in(asked.out, place, kind) as folder, opened(place, asked, keep=folder) as bench:
         made = bench.measure(spec, asked, work)
@@ -112,10 +112,6 @@ class Bench:
         captured = self.captured(spec, asked)
         made = work(self.lab, captured.target, self.tell)
         body = {**made.body, "captured": captured.described()}
-        if "target" in body:
-            # Where workers read it is gone by now.
-            named = {"file": captured.record.path.name, "source": captured.source}
-            body["target"] = {**body["target"], "captured": named}
         return replace(made, body=body, made=(*made.made, captured.record))
 
     def captured(self, spec: TargetSpec, asked: Asked) -> Captured:

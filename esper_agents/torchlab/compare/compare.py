@@ -123,7 +123,7 @@ def compare(
         "duration_ns": time.monotonic_ns() - started_ns,
         "environment": environment,
         "sandbox": lab.choice.described(),
-        "arms": {"baseline": baseline.target.request(), "candidate": candidate.target.request()},
+        "arms": {"baseline": baseline.target.described(), "candidate": candidate.target.described()},
         "request": question.described(),
         "result": {**measured, "governance": about, "verdict": judge(measured)},
         "artifacts": [],
@@ -135,13 +135,20 @@ def recheck(report: Report) -> JsonObject:
     """Recompute the verdict of a comparison from its report alone.
 
     Raises:
-        IntegrityError: The report's verdict is not what its measurements say.
+        IntegrityError: The report's verdict is not what its measurements say, or judged by what nobody asked for.
     """
     stated = report.result.get("verdict")
     try:
+        request, result = report.body["request"], report.result
+        asked = _threshold(result["rules"], request["claim"], request["mode"]), request["allow"]
+        judged_by = result["threshold"], result["allow"]
         verdict = judge({name: part for name, part in report.result.items() if name != "verdict"})
     except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
         raise IntegrityError("the report lacks what its verdict rests on", remedy="measure again") from error
+    if asked != judged_by:
+        raise IntegrityError(
+            f"the report was asked for {asked!r:.200} and judges by {judged_by!r:.200}", remedy="measure again"
+        )
     if verdict != stated:
         raise IntegrityError(
             f"the report says {stated!r:.200}, and its measurements say {verdict!r:.200}", remedy="measure again"
@@ -154,13 +161,19 @@ def begun(lab: Lab, candidate: Arm, question: Question) -> dict[str, Any]:
     rules = acceptance()
     return {
         "rules": rules,
-        "threshold": question.claim or rules["threshold"][question.mode.value],
+        "threshold": _threshold(rules, question.claim, question.mode.value),
         "threads": lab.settings.threads,
         "device": candidate.target.device.partition(":")[0],
         "allow": sorted(question.allow),
         "checks": [],
         "samples": [],
     }
+
+
+def _threshold(rules: JsonObject, claim: float | None, mode: str) -> float:
+    """Return the speedup that is asked for: the claim, or the rule's own where nothing was claimed."""
+    asked: float = rules["threshold"][mode] if claim is None else claim
+    return asked
 
 
 def time_until_decided(

@@ -6,12 +6,13 @@ import math
 import os
 import random
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.handle import Answer, Worker
@@ -76,7 +77,6 @@ class _Side:
     queued_ns: list[int] = field(default_factory=list)
     idle_ns: int = 0
     idle_wall_ns: int = 0
-    started: int = 0
     _left: tuple[int, int] | None = None
 
     def time(self, request: JsonObject) -> None:
@@ -263,11 +263,14 @@ def _queued_ns(pid: int) -> int:
 
 
 def _children(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as opened:  # noqa: PTH123 - not a path of anybody's
-            return len(opened.read().split())
-    except OSError:
-        return 0
+    """Return how many processes a process has started, from any of its threads, that are there still."""
+    found = 0
+    # Of each thread that is over by the time it is read, the children belong to another by then.
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found += len((thread / "children").read_text(encoding="ascii").split())
+    return found
 
 
 def seeds(seed: int) -> Any:

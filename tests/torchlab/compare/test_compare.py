@@ -2,6 +2,9 @@
 
 import copy
 import json
+import os
+import subprocess
+import threading
 
 import pytest
 
@@ -9,9 +12,10 @@ from esper_agents.errors import IntegrityError, UsageError
 from esper_agents.torchlab.compare.compare import Mode, Question, compare, recheck
 from esper_agents.torchlab.compare.correctness import Metric
 from esper_agents.torchlab.compare.governance import Base, Governance
-from esper_agents.torchlab.compare.measure import Arm
+from esper_agents.torchlab.compare.measure import Arm, _children
 from esper_agents.torchlab.lab import Lab, Settings
 from esper_agents.torchlab.outcome import Outcome, WorkerError
+from esper_agents.torchlab.recheck import recheck as whole
 from esper_agents.torchlab.report import Report, read
 from esper_agents.torchlab.target import TargetSpec
 
@@ -174,6 +178,39 @@ def test_a_report_with_another_sample_is_refused(faster):
         sample["candidate"]["batch_ns"] = [each // 2 for each in sample["candidate"]["batch_ns"]]
     with pytest.raises(IntegrityError):
         recheck(Report("compare", body))
+
+
+@pytest.mark.parametrize(("name", "forged"), [("threshold", 1.01), ("allow", ["waiting"])])
+def test_a_report_judged_by_what_nobody_asked_for_is_refused(faster, name, forged):
+    body = json.loads(faster.text())
+    body["result"][name] = forged
+    with pytest.raises(IntegrityError, match="judges by"):
+        recheck(Report("compare", body))
+
+
+def test_a_report_with_rules_of_its_own_says_so(faster, tmp_path):
+    body = json.loads(faster.text())
+    assert "that are not those of here" not in whole(Report("compare", body), tmp_path).says
+    body["result"]["rules"]["witnesses"]["most_idle_share"] = 1.0
+    assert "that are not those of here" in whole(Report("compare", body), tmp_path).says
+
+
+def test_a_process_that_a_second_thread_started_is_counted():
+    ready, done = threading.Event(), threading.Event()
+
+    def start():
+        with subprocess.Popen(["sleep", "60"]) as child:
+            ready.set()
+            done.wait(30)
+            child.kill()
+
+    before = _children(os.getpid())
+    beside = threading.Thread(target=start)
+    beside.start()
+    assert ready.wait(30)
+    assert _children(os.getpid()) == before + 1
+    done.set()
+    beside.join()
 
 
 def test_an_identical_copy_is_never_faster(lab):
