@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import IntegrityError
@@ -87,22 +88,9 @@ def _says(report: Report) -> str:
             verdict = judged(report)
             own = "" if report.result["rules"] == acceptance() else " (by acceptance rules that are not those of here)"
             return f"{verdict['outcome']}: {'; '.join(verdict['because'])}{own}"
-        case "explain":
-            from esper_agents.torchlab.explain import explained
-
+        case "explain" | "export" | "memory" | "nan" | "watch" as kind:
+            explained = import_module(f"esper_agents.torchlab.{kind}").explained
             return str(_same(report, explained(report.result))["headline"])
-        case "export":
-            from esper_agents.torchlab.export import explained as explained_export
-
-            return str(_same(report, explained_export(report.result))["headline"])
-        case "nan":
-            from esper_agents.torchlab.nan import explained as explained_nan
-
-            return str(_same(report, explained_nan(report.result))["headline"])
-        case "memory":
-            from esper_agents.torchlab.memory import explained as explained_memory
-
-            return str(_same(report, explained_memory(report.result))["headline"])
         case "profile":
             from esper_agents.torchlab.profile import profiled
 

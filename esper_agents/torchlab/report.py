@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
 
 SCHEMA = "https://esper-agents.dev/torchlab/report/1"
-_KINDS = frozenset({"compare", "profile", "explain", "export", "memory", "nan"})
+_KINDS = frozenset({"compare", "profile", "explain", "export", "memory", "nan", "watch"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Report:
     """One result.
 
     Attributes:
-        kind: `compare`, `profile`, `explain`, `export`, `memory` or `nan`.
+        kind: `compare`, `profile`, `explain`, `export`, `memory`, `nan` or `watch`.
         body: The whole document; `result` in it is what was found out.
         made: The files that were left behind.
     """

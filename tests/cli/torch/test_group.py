@@ -10,7 +10,7 @@ import typer
 
 from esper_agents.cli.main import build, keep_examples
 
-COMMANDS = ["explain", "export", "memory", "nan", "profile", "environment", "recheck"]
+COMMANDS = ["explain", "export", "memory", "nan", "profile", "environment", "recheck", "watch"]
 
 
 @pytest.fixture

@@ -1,0 +1,90 @@
+"""`esper torch watch`: whether lines run when a target is called, how often, and whether it raises there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from esper_agents.cli.terminal import one_line
+from esper_agents.cli.torch.options import Asked, Target, measuring
+from esper_agents.cli.torch.place import place_of
+from esper_agents.cli.torch.run import measure
+from esper_agents.errors import ExitCode, UsageError
+from esper_agents.torchlab.watch import CALLS, Span
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from esper_agents.cli.torch.place import Place
+    from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.target import TargetSpec, Tell
+
+_LINES = re.compile(r"(?P<file>.+):(?P<line>[1-9]\d{0,8})(?:-(?P<last>[1-9]\d{0,8}))?")
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("watch")(measuring(watch_lines))
+
+
+def watch_lines(
+    target: Target,
+    *,
+    asked: Asked,
+    line: Annotated[
+        list[str], typer.Option(metavar="FILE:LINE", help="A line, or FILE:FIRST-LAST; repeatable.", show_default=False)
+    ],
+    calls: Annotated[int, typer.Option(min=1, help="How often the target is called.")] = CALLS,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 where a call raises.")] = False,
+) -> None:
+    """Say how often lines run in a call, and whether it raises there.
+
+    Each call is on fresh inputs. What a reading claims of a line, a run bears out or refutes. Exits with 0 whatever is
+    found, unless --fail is given.
+
+    Examples:
+      esper torch watch model.py:make_model --input "randn(32,128)" --line model.py:41
+      esper torch watch train.py:make_step --line train.py:30-34 --calls 10
+    """
+    from esper_agents.torchlab import watch as watching
+
+    place = place_of(target, Path.cwd())
+    spans = [_span(each, place) for each in line]
+
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+        return watching.watch(lab, spec, spans, calls=calls, train=asked.train, tell=tell)
+
+    found = measure("watch", target, asked, work, show).result
+    if fail and found["raised"] is not None:
+        raise typer.Exit(ExitCode.AGAINST)
+
+
+def _span(text: str, place: Place) -> Span:
+    found = _LINES.fullmatch(text)
+    if found is None or int(found["last"] or found["line"]) < int(found["line"]):
+        raise UsageError(f"{text!r} names no line", remedy="write FILE:LINE or FILE:FIRST-LAST")
+    return Span(place.inside(found["file"]), int(found["line"]), int(found["last"] or found["line"]))
+
+
+def show(report: Report, console: Console) -> None:
+    """Print what became of each line.
+
+    Args:
+        report: Of kind `watch`.
+        console: Where to.
+    """
+    result = report.result
+    console.print(Text(one_line(result["headline"]), style="red" if result["raised"] else "green"))
+    console.print()
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for each in result["lines"]:
+        grid.add_row(Text(str(Span(each["file"], each["line"], each["end_line"]))), Text(one_line(each["said"])))
+    console.print(grid)

@@ -1,0 +1,110 @@
+"""Whether lines run when a target is called, how often, and whether a call raises there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.target import TargetSpec, Tell
+
+CALLS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Lines of a file that belong together.
+
+    Attributes:
+        path: Relative to the project, with forward slashes.
+        line: The first, from 1.
+        end_line: The last.
+    """
+
+    path: str
+    line: int
+    end_line: int
+
+    def __str__(self) -> str:
+        """Return `FILE:LINE` or `FILE:LINE-LINE`."""
+        return f"{self.path}:{self.line}" + (f"-{self.end_line}" if self.end_line != self.line else "")
+
+
+def watch(
+    lab: Lab,
+    target: TargetSpec,
+    spans: Sequence[Span],
+    *,
+    calls: int = CALLS,
+    train: bool = False,
+    tell: Tell | None = None,
+) -> Report:
+    """Call a target and watch lines of the project.
+
+    A target that raises is no error here: that it does, and where, is a result.
+
+    Args:
+        lab: Where it runs.
+        target: What is called.
+        spans: The lines to watch; of a statement over several lines, the one that runs most often counts.
+        calls: How many calls, each on fresh inputs.
+        train: Run backward, too.
+        tell: Told how far it is.
+
+    Returns:
+        A report whose `result` has `calls`, `lines` (each with `times` and `said`), `raised` and `headline`.
+
+    Raises:
+        UsageError: The target cannot be used, or there is nothing to watch.
+        WorkerError: It hung or crashed.
+    """
+    if not spans:
+        raise UsageError("there is no line to watch", remedy="name one with --line FILE:LINE")
+    if calls < 1:
+        raise UsageError(f"{calls} calls are none", remedy="give --calls 1 or more")
+    by_file: dict[str, list[list[int]]] = {}
+    for each in sorted({(span.path, span.line, span.end_line) for span in spans}):
+        by_file.setdefault(each[0], []).append([each[1], each[2]])
+    asked = {"root": str(lab.project), "lines": by_file, "calls": calls, "train": train, "seed": target.seed}
+    report = lab.job("watch", target, asked, tell=tell)
+    request = {name: asked[name] for name in ("lines", "calls", "train", "seed")}
+    return replace(report, body={**report.body, "request": request, "result": explained(report.result)})
+
+
+def explained(result: JsonObject) -> JsonObject:
+    """Return what was counted with what it says; the same for the same result."""
+    calls, raised = result["calls"], result["raised"]
+    lines = [{**each, "said": _said(each, calls, raised)} for each in result["lines"]]
+    came = f"{calls} calls came back" if calls > 1 else "one call came back"
+    headline = came if raised is None else f"call {calls} raised {_error(raised)}"
+    return {**result, "lines": lines, "headline": headline}
+
+
+def raises_at(raised: JsonObject | None, line: JsonObject) -> bool:
+    """Return whether what ended a call was raised on a watched line, or below it in code that is not the user's."""
+    frames = raised["frames"] if raised else []
+    if not frames:
+        return False
+    last = frames[-1]
+    return bool(last["file"] == line["file"] and line["line"] <= last["line"] <= line["end_line"])
+
+
+def _said(line: JsonObject, calls: int, raised: Any) -> str:
+    if raises_at(raised, line):
+        return f"raises {_error(raised)}"
+    if not line["times"]:
+        return "does not run"
+    times = "once" if line["times"] == 1 else f"{line['times']} times"
+    return f"runs {times} in {calls} calls" if calls > 1 else f"runs {times} in one call"
+
+
+def _error(raised: JsonObject) -> str:
+    first = (str(raised["message"]).splitlines() or [""])[0]
+    return f"{raised['type']}: {first[:200]}" if first else str(raised["type"])

@@ -1,0 +1,94 @@
+"""Counts how often lines of the user's files run while a target is called, and where a call raises."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..inputs import TargetError
+from ..profile_call import Runner
+from ..target import own_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
+
+    from ..target import Target
+
+_MOST_TEXT = 500
+
+
+def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+    """Call a target so many times and count.
+
+    Args:
+        target: What is called.
+        request: `root`; `lines`, the first and the last line of each span by file; `calls`, `train`, `seed`.
+        tell: Told how far it is.
+
+    Returns:
+        `calls` that were begun, `lines` (each span with the most `times` that one of its lines ran), and `raised`:
+        type, message and the user's frames of what ended the last call, None where all came back.
+    """
+    spans = {name: [(int(first), int(last)) for first, last in each] for name, each in request["lines"].items()}
+    runner = Runner(target, train=bool(request["train"]), seed=int(request["seed"]))
+    calls, raised = 0, None
+    with _counted(request["root"], spans) as counts:
+        for number in range(int(request["calls"])):
+            tell(f"call {number + 1} of {request['calls']}", number / request["calls"])
+            (inputs,) = runner.fresh()
+            calls += 1
+            try:
+                runner(inputs)
+            except TargetError:
+                raise
+            except Exception as error:  # noqa: BLE001 - that it raises is what is asked
+                raised = _described(request["root"], error)
+                break
+    lines = [
+        {"file": name, "line": first, "end_line": last, "times": max(counts[name, at] for at in range(first, last + 1))}
+        for name, each in sorted(spans.items())
+        for first, last in sorted(each)
+    ]
+    return {"calls": calls, "lines": lines, "raised": raised}
+
+
+@contextmanager
+def _counted(root: str, spans: dict[str, list[tuple[int, int]]]) -> Iterator[Counter[tuple[str, int]]]:
+    """Count the lines that run meanwhile, by file and line; only functions of the files asked for are traced."""
+    counts: Counter[tuple[str, int]] = Counter()
+    files: dict[CodeType, str] = {}
+
+    def enter(frame: FrameType, _event: str, _argument: object) -> Any:
+        code = frame.f_code
+        if code not in files:
+            own = own_file(root, code.co_filename)
+            files[code] = own if own in spans else ""
+        return line if files[code] else None
+
+    def line(frame: FrameType, event: str, _argument: object) -> Any:
+        if event == "line":
+            counts[files[frame.f_code], frame.f_lineno] += 1
+        return line
+
+    before = sys.gettrace()
+    threading.settrace(enter)
+    sys.settrace(enter)
+    try:
+        yield counts
+    finally:
+        sys.settrace(before)
+        threading.settrace(before)  # type: ignore[arg-type]
+
+
+def _described(root: str, error: Exception) -> dict[str, Any]:
+    frames = [
+        {"file": own, "line": frame.lineno, "function": frame.name}
+        for frame in traceback.extract_tb(error.__traceback__)
+        if (own := own_file(root, frame.filename)) is not None
+    ]
+    return {"type": type(error).__name__, "message": str(error)[:_MOST_TEXT], "frames": frames[-20:]}
