@@ -95,6 +95,7 @@ class Evidence:
         started_at: When, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
         duration_ns: How long the call took, in nanoseconds.
         rerun: A command line that runs it again.
+        refutes: Fingerprints of claims that it showed not to be so.
     """
 
     id: str
@@ -113,3 +114,4 @@ class Evidence:
     started_at: str
     duration_ns: int
     rerun: str
+    refutes: tuple[str, ...] = ()

@@ -107,4 +107,5 @@ def _evidence(tool: Tool, call: ToolCall, ended: _Ended) -> Evidence:
         started_at=ended.began_at,
         duration_ns=ended.took_ns,
         rerun=tool.rerun(call.arguments),
+        refutes=ended.result.refutes,
     )

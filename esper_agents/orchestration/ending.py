@@ -9,7 +9,6 @@ from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Concluded, HandedOff, RowKey, RowKind
-from esper_agents.orchestration.history import merged
 from esper_agents.orchestration.opening import opening
 from esper_agents.orchestration.record import assumptions, gaps
 
@@ -37,7 +36,7 @@ async def hand_off(run: Run, frame: Frame, move: HandOff) -> None:
         domain=move.domain,
         reason=move.reason,
         context=move.context,
-        findings=tuple(each.claim.fingerprint for each in (*history.findings(), *found)),
+        findings=tuple(each.claim.fingerprint for each in history.findings(more=found)),
         evidence=tuple(each.id for each in history.evidence()),
         open_parts=move.open_parts,
         do_not_repeat=tuple(dict.fromkeys(each.rerun for each in history.evidence())),
@@ -61,7 +60,7 @@ async def conclude(run: Run, frame: Frame, move: Conclude) -> None:
 def _verdict(run: Run, frame: Frame, move: Conclude, found: tuple[Finding, ...]) -> Verdict:
     history, task = run.history, run.history.begun.task
     # As the record will have them: the ceiling must come out the same from there.
-    findings = merged((*history.findings(), *found))
+    findings = history.findings(more=found)
     examined = {file.path: file.lines for each in history.evidence() for file in each.examined}
     allowed = ceiling(
         run.workshop.policy,

@@ -291,9 +291,26 @@ class History:
         """Return the evidence of the session, in order."""
         return tuple(report.evidence for _, report in self.reports(before))
 
-    def findings(self, before: int | None = None) -> tuple[Finding, ...]:
-        """Return what was found, as `merged` has it."""
-        return merged(self._all_findings(before))
+    def findings(self, before: int | None = None, *, more: tuple[Finding, ...] = ()) -> tuple[Finding, ...]:
+        """Return what was found and no evidence refuted, as `merged` has it.
+
+        Args:
+            before: Only of frames with a smaller number; all where left out.
+            more: Findings that are not on record yet.
+        """
+        evidence = self.evidence(before)
+        tools = {each.id: each.tool for each in evidence}
+        refuted = {(mark, each.tool) for each in evidence for mark in each.refutes}
+        found = merged((*self._all_findings(before), *more))
+        # What one run shows, another that does not meet it cannot take back.
+        return tuple(
+            each
+            for each in found
+            if not any(
+                mark == each.claim.fingerprint and tool not in {tools.get(one) for one in each.evidence}
+                for mark, tool in refuted
+            )
+        )
 
     def _all_findings(self, before: int | None) -> Iterator[Finding]:
         frames = self.frames[: None if before is None else before - 1]

@@ -6,6 +6,7 @@ import ast
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -34,6 +35,15 @@ _COMPOUND = (
     ast.With,
     ast.AsyncWith,
 )
+
+
+class Shown(StrEnum):
+    """What a run shows of a line where a rule's pattern stands, if the rule is right there."""
+
+    NOT = "nothing"
+    RAISES = "it raises"
+    REPEATS = "it runs many times in a call"
+    BREAKS = "the compiler leaves the graph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,7 @@ class Rule(ABC):
         category: Which part of the checklist it belongs to.
         bad: Source that has the pattern; the rule must find it here.
         good: The same done right; the rule must be silent.
+        shown: What a run shows of the line, so that the lab can bear the claim out or refute it.
     """
 
     code: ClassVar[str]
@@ -82,6 +93,7 @@ class Rule(ABC):
     category: ClassVar[Category]
     bad: ClassVar[Example]
     good: ClassVar[Example]
+    shown: ClassVar[Shown] = Shown.NOT
 
     @abstractmethod
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:

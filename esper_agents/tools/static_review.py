@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import PurePosixPath
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.finding import Category, counted
 from esper_agents.errors import UsageError
+from esper_agents.review.catalogue import catalogue
 from esper_agents.review.engine import Report, review
+from esper_agents.review.rule import Shown
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.finding import Claim
 
 
 def _rerun(arguments: JsonObject) -> str:
@@ -22,22 +27,27 @@ def _rerun(arguments: JsonObject) -> str:
 
 
 @tool("static-review", risk=Risk.LOW, repeatable=True, rerun=_rerun)
-async def static_review(context: ToolContext, paths: list[str], categories: list[str] | None = None) -> ToolResult:
+async def static_review(
+    context: ToolContext, paths: list[str], categories: list[str] | None = None, related: list[str] | None = None
+) -> ToolResult:
     """Review Python files with the rules of the review engine, without running them.
 
     Args:
         context: The project.
         paths: Files or folders, relative to the project.
         categories: Only rules of these categories; all where left out.
+        related: Files that are read beside them, such as callers and tests; nothing is claimed of those.
     """
     report = await asyncio.to_thread(
         review,
         context.root,
-        [context.inside(path) for path in paths],
+        [context.inside(path) for path in (*paths, *(related or ()))],
         categories=_known(categories),
         extra=context.rules,
     )
-    return ToolResult(_summary(report), _output(report), claims=report.claims, examined=report.examined)
+    report = replace(report, claims=tuple(each for each in report.claims if _is_asked(each, paths)))
+    shown = {each.code for each in catalogue(context.rules) if each.shown is not Shown.NOT}
+    return ToolResult(_summary(report), _output(report, shown), claims=report.claims, examined=report.examined)
 
 
 def _known(categories: list[str] | None) -> list[Category] | None:
@@ -57,7 +67,13 @@ def _number(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-def _output(report: Report) -> JsonObject:
+def _is_asked(claim: Claim, paths: list[str]) -> bool:
+    """Return whether a claim is about one of the paths, or about a file in one of them."""
+    place = PurePosixPath(claim.location.path)
+    return any(place.is_relative_to(PurePosixPath(each)) for each in paths)
+
+
+def _output(report: Report, shown: set[str]) -> JsonObject:
     return {
         "rules": list(report.rules),
         "files": len(report.examined),
@@ -68,4 +84,6 @@ def _output(report: Report) -> JsonObject:
             {"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in report.unreadable
         ],
         "claims": [claim.fingerprint for claim in report.claims],
+        # What a run can bear out or refute.
+        "shown_by_running": [str(claim.location) for claim in report.claims if claim.rule in shown],
     }

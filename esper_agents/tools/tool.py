@@ -68,6 +68,7 @@ class ToolResult:
         claims: What it found wrong.
         examined: The files it read.
         artifacts: The files it made.
+        refutes: Fingerprints of claims that it showed not to be so.
     """
 
     summary: str
@@ -75,6 +76,7 @@ class ToolResult:
     claims: tuple[Claim, ...] = ()
     examined: tuple[SourceFile, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    refutes: tuple[str, ...] = ()
 
 
 ToolFunction: TypeAlias = Callable[..., Awaitable[ToolResult]]

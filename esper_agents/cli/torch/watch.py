@@ -43,7 +43,7 @@ def watch_lines(
     calls: Annotated[int, typer.Option(min=1, help="How often the target is called.")] = CALLS,
     fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 where a call raises.")] = False,
 ) -> None:
-    """Say how often lines run in a call, and whether it raises there.
+    """Count how often lines run, and say where a call raises.
 
     Each call is on fresh inputs. What a reading claims of a line, a run bears out or refutes. Exits with 0 whatever is
     found, unless --fail is given.

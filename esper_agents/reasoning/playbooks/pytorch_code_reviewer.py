@@ -11,8 +11,12 @@ from esper_agents.domain.assumption import Assumption, AssumptionState, Informat
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
-from esper_agents.domain.move import Conclude, HandOff, RiskAssessment, RiskRow, ToolCall, UseTools
+from esper_agents.domain.move import Conclude, HandOff, RiskAssessment, RiskRow, ToolCall
+from esper_agents.reasoning.asked import read_request
+from esper_agents.reasoning.confirming import attempts, confirmed
+from esper_agents.reasoning.investigation import completed, run
 from esper_agents.reasoning.parts import failures, named, parts_of, since_last
+from esper_agents.reasoning.targets import looking
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -20,10 +24,13 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.move import Likelihood, Move, RiskLevel, ToolReport
+    from esper_agents.reasoning.asked import Asked
+    from esper_agents.reasoning.confirming import Confirmed
 
 _ASKS_FOR_TESTS = re.compile(r"\b(run|execute|with)\b[^.]{0,40}\btests?\b|\btests? pass", re.IGNORECASE)
 
 
+_TARGETS = "torch-targets"
 _CAVEATS = ("Rules read the code and did not run it; what depends on data or devices can stay hidden.",)
 _SEVERITY: dict[Severity, RiskLevel] = {
     Severity.CRITICAL: "Critical",
@@ -45,39 +52,59 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     paths = list(brief.task.paths)
     if not paths:
         return _nothing_attached()
-    calls = [ToolCall("git-state", {}), ToolCall("static-review", {"paths": paths})]
+    asked = read_request(brief.task.request)
+    around = yield from run(brief, *_around(brief, asked, paths))
+    wanted = [ToolCall("static-review", {"paths": paths, "related": _related(around)})]
     if _ASKS_FOR_TESTS.search(brief.task.request):
-        calls.append(ToolCall("run-tests", {"paths": _with_tests(paths)}))
-    reports: tuple[ToolReport, ...] = yield UseTools(tuple(calls))
-    findings = tuple(found for report in reports for found in report.findings)
-    assumptions = _assumptions(reports[1])
+        wanted.append(ToolCall("run-tests", {"paths": _with_tests(paths)}))
+    reviewed = yield from run(brief, *wanted)
+    tries = attempts(brief, asked, reviewed[0], completed(around, _TARGETS))
+    runs = yield from run(brief, *tries)
+    found = confirmed([each for report in reviewed for each in report.findings], runs)
+    return (yield from _conclusion(brief, (*reviewed, *around, *runs), found))
+
+
+def _conclusion(brief: Brief, reports: tuple[ToolReport, ...], found: Confirmed) -> Generator[Move, Any, Conclude]:
+    """Hand on what others own; conclude where that is nothing."""
+    review, paths, findings = reports[0], list(brief.task.paths), found.findings
+    assumptions, gaps = (*_assumptions(review), *found.assumptions), (*_gaps(reports, paths), *found.gaps)
     if parts := parts_of(findings, brief):
         first, whole = parts[0], OpenPart(brief.agent.name, "code review", "what is the verdict on the whole?", ())
         yield HandOff(
             agent=first.agent,
             domain=first.domain,
             reason=f"{len(first.findings)} findings are about {first.domain}, which {first.agent} owns",
-            context=f"{reports[1].evidence.summary}. {named(findings)}.",
+            context=_sentences(f"{review.evidence.summary}.", found.summary, f"{named(findings)}."),
             open_parts=(*parts, whole),
-            gaps=_gaps(reports, paths),
+            gaps=gaps,
             assumptions=assumptions,
         )
-    return _conclusion(brief, reports, findings, assumptions)
-
-
-def _conclusion(
-    brief: Brief, reports: Sequence[ToolReport], findings: tuple[Finding, ...], assumptions: tuple[Assumption, ...]
-) -> Conclude:
     since = since_last(brief.notes, findings, [report.evidence for report in reports])
-    summary = f"Static review: {reports[1].evidence.summary}. {since}".strip()
     return Conclude(
-        summary=summary,
+        summary=_sentences(f"Static review: {review.evidence.summary}.", found.summary, since),
         assumptions=assumptions,
-        gaps=_gaps(reports, list(brief.task.paths)),
+        gaps=gaps,
         caveats=_CAVEATS,
         next_steps=_next_steps(findings),
         risks=_risks(findings),
     )
+
+
+def _around(brief: Brief, asked: Asked, paths: Sequence[str]) -> tuple[ToolCall, ...]:
+    """Return what is looked at before the review: the tree, what belongs to the files, and what of them can be run."""
+    calls = (ToolCall("git-state", {}), ToolCall("related-code", {"paths": list(paths)}), looking(brief, asked))
+    offered = {each.name for each in brief.tools}
+    return tuple(each for each in calls if each.tool in offered)
+
+
+def _related(around: Sequence[ToolReport]) -> list[str]:
+    """Return the callers and the tests of what is reviewed: what they do decides what is wrong with it."""
+    known = completed(around, "related-code")
+    return [] if known is None else [*known.evidence.output["callers"], *known.evidence.output["tests"]]
+
+
+def _sentences(*each: str) -> str:
+    return " ".join(filter(None, each))
 
 
 def _with_tests(paths: Sequence[str]) -> list[str]:
@@ -140,7 +167,7 @@ def _gaps(reports: Sequence[ToolReport], paths: list[str]) -> tuple[InformationG
             "a file that was not read can hold anything",
             str(each["remedy"]).removeprefix("run `").removesuffix("`"),
         )
-        for each in reports[1].evidence.output.get("unreadable", [])
+        for each in reports[0].evidence.output.get("unreadable", [])
     ]
     not_run = [
         InformationGap(

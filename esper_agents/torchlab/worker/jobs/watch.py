@@ -82,7 +82,7 @@ def _counted(root: str, spans: dict[str, list[tuple[int, int]]]) -> Iterator[Cou
         yield counts
     finally:
         sys.settrace(before)
-        threading.settrace(before)  # type: ignore[arg-type]
+        threading.settrace(before)
 
 
 def _described(root: str, error: Exception) -> dict[str, Any]:

@@ -1,0 +1,120 @@
+"""Finds what belongs to files and lies elsewhere: who imports them, their tests, and the project's configuration."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+from pathlib import PurePosixPath
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.errors import InputFileError
+from esper_agents.review.discover import discover
+from esper_agents.review.leniency import purpose_of
+from esper_agents.review.names import absolute_module
+from esper_agents.review.source import Source, read
+from esper_agents.review.tables import Purpose
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.review.discover import Candidate
+
+_MOST = 40
+_CONFIGURATION = ("pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", "environment.yml", "tox.ini")
+_CONFIGURED = re.compile(r"(?:conf|configs?|hparams|cfg)(?:/|$)|config", re.IGNORECASE)
+_SETTINGS = (".yaml", ".yml", ".toml", ".json")
+
+
+def _rerun(arguments: JsonObject) -> str:
+    stems = "|".join(re.escape(PurePosixPath(str(each)).stem) for each in arguments["paths"])
+    return f"grep -rnE --include='*.py' {quote(f'^[[:space:]]*(from|import) .*({stems})')} ."
+
+
+@tool("related-code", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+async def related_code(context: ToolContext, paths: list[str]) -> ToolResult:
+    """Find the files of the project that import what is named, their tests, and its configuration, by reading.
+
+    Args:
+        context: The project.
+        paths: Files or folders, relative to the project.
+    """
+    return await asyncio.to_thread(_look, context, paths)
+
+
+def _look(context: ToolContext, paths: list[str]) -> ToolResult:
+    own = {each.path for each in discover(context.root, [context.inside(path) for path in paths])}
+    modules = {name for path in own for name in _names(path)}
+    # Parsing is what takes long: only where some line of an import names one of them.
+    stems = "|".join(sorted({re.escape(name.rpartition(".")[2]) for name in modules}))
+    imports = re.compile(rf"^[ \t]*(?:from|import)\b.*\b(?:{stems})\b|^[ \t]*from\b.*\($", re.MULTILINE)
+    callers, tests, examined = [], [], []
+    for candidate in _others(context, own):
+        source = read(candidate.file, candidate.path)
+        if not isinstance(source, Source) or not imports.search(source.text):
+            continue
+        if modules.isdisjoint(_imported(source.text, candidate.path)):
+            continue
+        examined.append(source.record)
+        (tests if purpose_of(candidate.path) is Purpose.TEST else callers).append(candidate.path)
+    settings = list(_settings(context))
+    output = {"callers": callers[:_MOST], "tests": tests[:_MOST], "configuration": settings[:_MOST], "own": len(own)}
+    summary = f"{len(callers)} files import them, {len(tests)} tests, {len(settings)} files of configuration"
+    return ToolResult(summary, output, examined=tuple(examined[: 2 * _MOST]))
+
+
+def _others(context: ToolContext, own: set[str]) -> Iterator[Candidate]:
+    try:
+        found = discover(context.root, [context.root])
+    except InputFileError:
+        return
+    yield from (each for each in found if each.path not in own and each.path.endswith(".py"))
+
+
+def _names(path: str) -> Iterator[str]:
+    """Yield the dotted names that a file may be imported by: from the root, and from each folder above it."""
+    parts = list(PurePosixPath(path).with_suffix("").parts)
+    if parts[-1] == "__init__" and len(parts) > 1:
+        parts.pop()
+    yield from (".".join(parts[start:]) for start in range(len(parts)))
+
+
+def _imported(text: str, path: str) -> set[str]:
+    """Return the dotted names that a file imports, those that `from` takes out of a module included."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    is_package = path.endswith("__init__.py")
+    module = ".".join(PurePosixPath(path).with_suffix("").parts).removesuffix(".__init__")
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                found.update(each.name for each in names)
+            case ast.ImportFrom(module=name, names=names, level=level):
+                base = absolute_module(module, is_package=is_package, level=level, name=name or "")
+                found |= {base, *(f"{base}.{each.name}" if base else each.name for each in names)}
+            case _:
+                continue
+    return found
+
+
+def _settings(context: ToolContext) -> Iterator[str]:
+    """Yield the files that configure the project: at its root, and in folders that are called so."""
+    try:
+        entries = sorted(context.root.iterdir())
+    except OSError:
+        return
+    for each in entries:
+        if each.is_file() and (
+            each.name in _CONFIGURATION or (each.suffix in _SETTINGS and _CONFIGURED.search(each.name))
+        ):
+            yield each.name
+        elif each.is_dir() and not each.is_symlink() and _CONFIGURED.fullmatch(f"{each.name}/"):
+            inside = (one for one in sorted(each.iterdir()) if one.is_file() and one.suffix in _SETTINGS)
+            yield from (one.relative_to(context.root).as_posix() for one in inside)

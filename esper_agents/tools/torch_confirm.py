@@ -1,0 +1,184 @@
+"""Runs what the review claims of lines, where a run can show it: each is borne out, refuted, or left as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.domain.finding import Confidence
+from esper_agents.errors import UsageError
+from esper_agents.review.catalogue import catalogue
+from esper_agents.review.engine import review
+from esper_agents.review.rule import Shown
+from esper_agents.tools.measuring import command, measure, outlined, spec
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.finding import Claim
+    from esper_agents.tools.measuring import Measured
+
+_SEEN_BY = "the line as it ran"
+# A line that runs this often in one call stands in a loop there.
+_REPEATED = 2
+
+
+class Found(StrEnum):
+    """What a run made of a claim."""
+
+    BORNE_OUT = "borne out"
+    REFUTED = "refuted"
+    UNSETTLED = "unsettled"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """One claim and what the run made of it.
+
+    Attributes:
+        claim: The claim.
+        found: What it came to.
+        said: Why, in words.
+    """
+
+    claim: Claim
+    found: Found
+    said: str
+
+    def described(self) -> JsonObject:
+        """Return it as evidence holds it."""
+        return {
+            "rule": self.claim.rule,
+            "fingerprint": self.claim.fingerprint,
+            "location": str(self.claim.location),
+            "found": self.found.value,
+            "said": self.said,
+        }
+
+
+def _rerun(arguments: JsonObject) -> str:
+    # Which lines are watched follows from the review; this shows what runs and what raises.
+    reviewed = "esper review -- " + " ".join(quote(str(each)) for each in arguments["paths"])
+    lines = [str(each) for each in arguments.get("lines", ())]
+    run = command(
+        "watch",
+        str(arguments["target"]),
+        input=arguments.get("inputs"),
+        inputs=arguments.get("inputs_from"),
+        train=bool(arguments.get("train")),
+        line=lines,
+    )
+    return run if lines else reviewed
+
+
+@tool("torch-confirm", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+async def torch_confirm(
+    context: ToolContext,
+    target: str,
+    paths: list[str],
+    lines: list[str],
+    *,
+    inputs: list[str] | None = None,
+    inputs_from: str = "",
+    train: bool = False,
+) -> ToolResult:
+    """Run a target in the sandbox and see whether claims of the review about lines are so.
+
+    The review is made again here: nobody can hand over claims of their own. A claim that a line raises is refuted where
+    the line ran and did not raise; one that a line breaks a graph, where it ran compiled and did not.
+
+    Args:
+        context: The project.
+        target: `FILE.py:NAME` or `package.module:Class.method`.
+        paths: What was reviewed, relative to the project.
+        lines: `FILE:LINE` of the claims to look at.
+        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs_from: `FILE:FUNCTION` that makes the inputs.
+        train: Run backward, too.
+    """
+    from esper_agents.torchlab.watch import Span, watch
+
+    rules = {each.code: each.shown for each in catalogue(context.rules)}
+    report = await asyncio.to_thread(
+        review, context.root, [context.inside(path) for path in paths], extra=context.rules
+    )
+    claims = [each for each in report.claims if str(each.location) in lines and rules[each.rule] is not Shown.NOT]
+    if not claims:
+        raise UsageError(
+            "the review claims nothing of these lines that a run can show", remedy="name lines of findings"
+        )
+    wanted = spec(target, inputs, inputs_from)
+    spans = [Span(at.path, at.line, max(at.end_line, at.line)) for at in (each.location for each in claims)]
+    watched = await measure(context, [target, inputs_from], lambda lab: watch(lab, wanted, spans, train=train))
+    made, breaks = [watched], None
+    if any(rules[each.rule] is Shown.BREAKS for each in claims):
+        from esper_agents.torchlab.explain import explain
+
+        made.append(await measure(context, [target, inputs_from], lambda lab: explain(lab, wanted, train=train)))
+        breaks = made[-1].report.result
+    settled = [_settle(each, rules[each.rule], watched.report.result, breaks) for each in claims]
+    return _result(target, settled, made)
+
+
+def _result(target: str, settled: list[Settled], made: list[Measured]) -> ToolResult:
+    counts = [f"{sum(each.found is found for each in settled)} {found.value}" for found in Found]
+    output = outlined(
+        made[0].report,
+        status=", ".join(counts),
+        settled=[each.described() for each in settled],
+        witnesses=[_SEEN_BY],
+    )
+    borne_out = tuple(_surer(each, target) for each in settled if each.found is Found.BORNE_OUT)
+    examined = {each.path: each for measured in made for each in measured.examined}
+    return ToolResult(
+        f"{target}: of {len(settled)} claims {', '.join(counts)}",
+        output,
+        borne_out,
+        tuple(examined[path] for path in sorted(examined)),
+        tuple(artifact for measured in made for artifact in measured.artifacts),
+        tuple(each.claim.fingerprint for each in settled if each.found is Found.REFUTED),
+    )
+
+
+def _surer(settled: Settled, target: str) -> Claim:
+    basis = f"{settled.claim.basis}; borne out by a run of {target}: {settled.said}"
+    return replace(settled.claim, confidence=Confidence.HIGH, basis=basis)
+
+
+def _settle(claim: Claim, shown: Shown, watched: JsonObject, compiled: JsonObject | None) -> Settled:
+    at = claim.location
+    place = (at.path, at.line, max(at.end_line, at.line))
+    line = next(each for each in watched["lines"] if (each["file"], each["line"], each["end_line"]) == place)
+    said = f"it {line['said']}"
+    match shown:
+        case Shown.RAISES:
+            return Settled(claim, _raising(line, watched), said)
+        case Shown.REPEATS:
+            often = line["times"] >= _REPEATED * watched["calls"]
+            return Settled(claim, Found.BORNE_OUT if often else Found.UNSETTLED, said)
+        case Shown.BREAKS:
+            return _breaking(claim, line, compiled or {})
+        case Shown.NOT:
+            return Settled(claim, Found.UNSETTLED, "no run can show it")
+
+
+def _raising(line: JsonObject, watched: JsonObject) -> Found:
+    from esper_agents.torchlab.watch import raises_at
+
+    if raises_at(watched["raised"], line):
+        return Found.BORNE_OUT
+    # What raised before the end may have kept the line from being seen as it is meant to run.
+    return Found.REFUTED if line["times"] and watched["raised"] is None else Found.UNSETTLED
+
+
+def _breaking(claim: Claim, line: JsonObject, compiled: JsonObject) -> Settled:
+    places = [each.get("place", {}) for each in compiled.get("breaks", ())]
+    if any(each.get("file") == line["file"] and line["line"] <= each["line"] <= line["end_line"] for each in places):
+        return Settled(claim, Found.BORNE_OUT, "torch.compile breaks the graph there")
+    if compiled.get("status") == "clean" and line["times"]:
+        return Settled(claim, Found.REFUTED, "it ran, and torch.compile made one graph of the whole")
+    return Settled(claim, Found.UNSETTLED, f"it {line['said']}, and no break was seen there")
