@@ -64,7 +64,9 @@ def attempts(brief: Brief, asked: Asked, reviewed: ToolReport, targets: ToolRepo
     arguments = reviewed.evidence.arguments
     paths = [*arguments["paths"], *(arguments.get("related") or ())]
     chosen = [
-        (target, found) for path, found in by_file.items() for target in _outermost(path, targets.evidence.output)
+        (target, found)
+        for path, found in by_file.items()
+        for target in _outermost(path, targets.evidence.output["runnable"])
     ]
     return tuple(
         ToolCall(
