@@ -5,7 +5,8 @@ and a do_bench-like loop in the same minutes. Replayed ones draw replicates that
 decide by the same function. Two processes keep the cores busy all the while, unless `--busy 0`.
 
     python benchmarks/decisions.py              # live and replayed; over an hour
-    python benchmarks/decisions.py --live 0     # recording and replay only; minutes
+    python benchmarks/decisions.py --live 0     # recording and replay only
+    python benchmarks/decisions.py --replay 0   # live only
     python benchmarks/decisions.py --share 0.1  # a tenth of everything
 """
 
@@ -35,6 +36,8 @@ from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from esper_agents.torchlab.handle import Answer
 
 HERE = Path(__file__).parent / "decision_pairs"
 WORKLOADS = {
@@ -111,6 +114,13 @@ def arms(workload: str, percent: int) -> tuple[measure.Arm, measure.Arm]:
     return made[0], made[1]
 
 
+def unjudged(one: Answer, other: Answer, _seed: int) -> list[Any]:
+    """Let go of what both returned for a timed call: that they are right was seen once for each pair."""
+    for each in (*one.files, *other.files):
+        os.close(each)
+    return []
+
+
 def record(lab: Lab, share: float) -> dict[tuple[str, int], list[Any]]:
     """Time replicates of every pair, without deciding."""
     recorded = {}
@@ -120,7 +130,7 @@ def record(lab: Lab, share: float) -> dict[tuple[str, int], list[Any]]:
             plan = measure.settle(lab, *pair, acceptance(), train=False, seed=percent)
             seeds = measure.seeds(percent)
             recorded[workload, percent] = [
-                measure.replicate(lab, pair, plan, seed=next(seeds), recheck=lambda *_: [])
+                measure.replicate(lab, pair, plan, seed=next(seeds), recheck=unjudged)
                 for _ in range(max(round(RECORDED[percent] * share), 24))
             ]
             ratios = sorted(map(measure.log_ratio, recorded[workload, percent]))
@@ -187,7 +197,7 @@ def timed(lab: Lab, workload: str, percent: int, seed: int) -> dict[str, Any]:
     """Run the timing of a whole comparison; what comes before it, correctness, was seen once for each pair."""
     pair, question = arms(workload, percent), Question(claim=CLAIM, seed=seed)
     measured = begun(lab, pair[1], question)
-    time_until_decided(lab, pair, question, measured, recheck=lambda *_: [], tell=lambda *_: None)
+    time_until_decided(lab, pair, question, measured, recheck=unjudged, tell=lambda *_: None)
     return measured
 
 
@@ -249,6 +259,7 @@ def main() -> None:
     """Measure, print every rate against its aim, and exit with 1 where one is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--share", type=float, default=1.0, help="of the trials, such as 0.1")
+    parser.add_argument("--replay", type=float, default=1.0, help="of the replayed trials; 0 for none")
     parser.add_argument("--live", type=float, default=1.0, help="of the live trials; 0 for none")
     parser.add_argument("--busy", type=int, default=os.cpu_count() or 1, help="processes that keep the cores busy")
     given = parser.parse_args()
@@ -256,8 +267,9 @@ def main() -> None:
     begun = time.monotonic()
     is_met = True
     with busy(given.busy), Lab(HERE) as lab:
-        recorded = record(lab, given.share)
-        is_met &= replay(recorded, max(round(REPLAYED * given.share), 100), chance)
+        if given.replay > 0:
+            recorded = record(lab, given.share * given.replay)
+            is_met &= replay(recorded, max(round(REPLAYED * given.share * given.replay), 100), chance)
         if given.live > 0:
             is_met &= live(lab, given.share * given.live, chance)
     print(f"\n{time.monotonic() - begun:.0f} s, load {os.getloadavg()[0]:.1f}: {'all met' if is_met else 'MISSED'}")
