@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.set-up
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check docs bench clean
 
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -26,8 +26,11 @@ check: $(SETUP)
 	$(BIN)/deptry .
 	$(BIN)/typos
 
+docs: $(SETUP)
+	$(BIN)/esper review --explain all > docs/rules.md
+
 bench: $(SETUP)
-	for each in routing review_speed startup crash looks flops compile_cases peak_memory bottlenecks hostile adversarial decisions; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
+	for each in routing review_speed review_cases review_corpus review_fixes startup crash looks flops compile_cases peak_memory bottlenecks hostile adversarial decisions; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

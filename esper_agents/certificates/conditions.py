@@ -30,7 +30,7 @@ class Facts:
         evidence: All evidence of the session, in order.
         assumptions: What was taken for granted.
         gaps: What could not be known.
-        examined_lines: How many lines of code were read.
+        examined_lines: How many lines of what the task is about were read.
         risks: The agent's risk section.
         request: What was asked, in the person's words.
         agent: Who concludes.

@@ -85,7 +85,7 @@ def ceiling_of(policy: Policy, certificate: Certificate) -> Ceiling:
         evidence=certificate.evidence,
         assumptions=certificate.assumptions,
         gaps=certificate.gaps,
-        examined_lines=sum(file.lines for file in certificate.examined),
+        examined_lines=sum(file.lines for file in certificate.examined if certificate.task.is_about(file.path)),
         risks=certificate.risks,
         request=certificate.task.request,
         agent=certificate.agent,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from esper_agents.domain.status import Kind
 
@@ -28,3 +29,8 @@ class Task:
     agent: str = ""
     again: str = ""
     options: dict[str, str] = field(default_factory=dict)
+
+    def is_about(self, path: str) -> bool:
+        """Return whether a file is one of those that the task is about, or lies in a folder that is."""
+        file = PurePosixPath(path)
+        return not self.paths or any(file.is_relative_to(PurePosixPath(each)) for each in self.paths)

@@ -69,7 +69,8 @@ def _verdict(run: Run, frame: Frame, move: Conclude, found: tuple[Finding, ...])
         evidence=history.evidence(),
         assumptions=assumptions(history),
         gaps=gaps(history),
-        examined_lines=sum(examined.values()),
+        # What was read beside it, such as a caller, is not what the verdict is on.
+        examined_lines=sum(lines for path, lines in examined.items() if task.is_about(path)),
         risks=move.risks,
         request=task.request,
         agent=frame.opened.agent.name,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
     from esper_agents.reasoning.playbook import Play
     from esper_agents.reasoning.reasoner import ReasonerSource
+    from esper_agents.review.companion import Companion
     from esper_agents.storage.store import AsyncStore
     from esper_agents.tools.bench import Bench
     from esper_agents.tools.registry import ToolRegistry
@@ -105,7 +106,15 @@ class Workshop:
     @property
     def context(self) -> ToolContext:
         """What tools may touch."""
-        return ToolContext(Path(self.project.root), self.additions.rules, self.home, self.bench)
+        root = Path(self.project.root)
+        return ToolContext(root, self.additions.rules, self.home, self.bench, self.companions)
+
+    @cached_property
+    def companions(self) -> tuple[Companion, ...]:
+        """What the project's skills say of changes that belong together."""
+        from esper_agents.agents.companions import declared_companions
+
+        return declared_companions(Path(self.project.root)).companions
 
     async def close(self) -> None:
         """Leave no process behind; whoever opened the project does this."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.evidence import SourceFile
     from esper_agents.review.discover import Candidate
 
 _MOST = 40
@@ -52,7 +53,9 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
     # Parsing is what takes long: only where some line of an import names one of them.
     stems = "|".join(sorted({re.escape(name.rpartition(".")[2]) for name in modules}))
     imports = re.compile(rf"^[ \t]*(?:from|import)\b.*\b(?:{stems})\b|^[ \t]*from\b.*\($", re.MULTILINE)
-    callers, tests, examined = [], [], []
+    callers: list[str] = []
+    tests: list[str] = []
+    examined: list[SourceFile] = []
     for candidate in _others(context, own):
         source = read(candidate.file, candidate.path)
         if not isinstance(source, Source) or not imports.search(source.text):
