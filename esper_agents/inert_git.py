@@ -23,14 +23,16 @@ _OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
 
 
-def git(root: Path, *arguments: str, emptied: Sequence[str] = ()) -> str | None:
+def git(root: Path, *arguments: str, emptied: Sequence[str] = (), index: Path | None = None) -> str | None:
     """Return what git prints, or None where it fails or is not installed.
 
     Args:
         root: A folder of the repository.
         arguments: Command and options.
         emptied: Settings that are to do nothing, such as those of `repository_filters`.
+        index: The index to look at instead of the repository's own.
     """
+    environment = _environment(emptied) | ({"GIT_INDEX_FILE": str(index)} if index else {})
     try:
         # A session of its own: Ctrl-C is for us, and a git that died of it would be taken for "not under git".
         done = subprocess.run(
@@ -40,7 +42,7 @@ def git(root: Path, *arguments: str, emptied: Sequence[str] = ()) -> str | None:
             timeout=_TIMEOUT_S,
             check=False,
             start_new_session=True,
-            env=_environment(emptied),
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

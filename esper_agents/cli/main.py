@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import esper_agents.cli
+from esper_agents.cli.quick import QuickGroup
 from esper_agents.cli.terminal import echo, one_line, report
 from esper_agents.errors import EsperError, ExitCode, StorageError, UsageError
 
@@ -24,16 +25,39 @@ Start with: esper submit "review this training code" train.py
 """
 
 
-def build() -> typer.Typer:
-    """Return the `esper` command with everything that the files beside this one register."""
+# Commands of a file of their own that hooks and editors run again and again.
+_QUICK = frozenset({"review"})
+
+
+def build(only: str = "") -> typer.Typer:
+    """Return the `esper` command with everything that the files beside this one register.
+
+    Args:
+        only: The command that was asked for; one that must be quick is then registered alone.
+    """
     app = typer.Typer(
-        name="esper", help=_HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+        name="esper",
+        cls=QuickGroup,
+        help=_HELP,
+        no_args_is_help=True,
+        add_completion=only not in _QUICK,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
     )
-    for found in pkgutil.iter_modules(esper_agents.cli.__path__):
-        module = importlib.import_module(f"esper_agents.cli.{found.name}")
+    names = [found.name for found in pkgutil.iter_modules(esper_agents.cli.__path__)]
+    if only in _QUICK:
+        names = [only]
+        # A command that is the only one would take its own name for an argument.
+        app.callback()(_nothing)
+    for name in names:
+        module = importlib.import_module(f"esper_agents.cli.{name}")
         if register := getattr(module, "register", None):
             register(app)
     return app
+
+
+def _nothing() -> None:
+    """Do nothing before a command."""
 
 
 def main() -> None:
@@ -74,7 +98,7 @@ def _open_closed_streams() -> None:
 
 def _run() -> Any:
     # Not the Typer object itself: calling that puts its own excepthook in place of ours.
-    command = typer.main.get_command(build())
+    command = typer.main.get_command(build(next(iter(sys.argv[1:]), "")))
     keep_examples(command)
     code = command(standalone_mode=False)
     sys.stdout.flush()

@@ -71,11 +71,11 @@ def activated(
     value: ast.expr, function: Function, line: int, index: ProjectIndex, steps: int = _STEPS
 ) -> Activated | None:
     """Return the activation that a value went through last; None where there is none, or it cannot be told."""
-    for origin in index.origins(value, function, line) if steps else ():
-        found = _at(origin, index, steps - 1)
-        if found is not None:
-            return found
-    return None
+    origins = index.origins(value, function, line) if steps else ()
+    found = [(origin, _at(origin, index, steps - 1)) for origin in origins]
+    if any(each is None and origin.function is function for origin, each in found):
+        return None
+    return next((each for _, each in found if each is not None), None)
 
 
 def _at(origin: Origin, index: ProjectIndex, steps: int) -> Activated | None:
@@ -137,7 +137,7 @@ def _in_model(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) 
 def _ends(function: Function, index: ProjectIndex, steps: int) -> Iterator[Activated | None]:
     for statement, _ in function.returns:
         if statement.value is not None:
-            yield activated(statement.value, function, statement.lineno + 1, index, steps)
+            yield activated(statement.value, function, statement.lineno, index, steps)
 
 
 def first_argument(call: Call) -> ast.expr | None:

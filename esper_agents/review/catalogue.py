@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from esper_agents.review.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+    from importlib.metadata import EntryPoint
     from types import ModuleType
 
     from esper_agents.domain.finding import Category
@@ -79,14 +82,48 @@ def _installed() -> tuple[Rule, ...]:
     return tuple(rule for module in own for rule in _rules_of(module)) + tuple(_from_packages())
 
 
+def has_foreign_rules() -> bool:
+    """Return whether an installed package brings rules of its own."""
+    return bool(_points())
+
+
 def _from_packages() -> Iterator[Rule]:
-    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
+    for point in _points():
         try:
             loaded = point.load()
         except (ImportError, AttributeError) as error:
             where = point.dist.name if point.dist else point.value
             raise DefinitionError(where, f"rules cannot be loaded: {error}", remedy=f"pip uninstall {where}") from error
         yield from _rules_of(loaded) if inspect.ismodule(loaded) else (loaded(),)
+
+
+@cache
+def _points() -> tuple[EntryPoint, ...]:
+    if not any(_mentions_rules(Path(each or os.curdir)) for each in sys.path):
+        return ()
+    # Its import alone takes longer than most reviews of one file.
+    from importlib.metadata import entry_points
+
+    return tuple(sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)))
+
+
+def _mentions_rules(place: Path) -> bool:
+    """Return whether a package that is installed in a place may bring rules; what is no folder may hold any."""
+    try:
+        with os.scandir(place) as entries:
+            installed = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+    return any(GROUP.encode() in _text(Path(each, "entry_points.txt")) for each in installed)
+
+
+def _text(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
 
 
 def _rules_of(module: ModuleType) -> Iterator[Rule]:

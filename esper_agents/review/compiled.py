@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import tests_around
 from esper_agents.review.index import resolve
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, walk
+from esper_agents.review.objects import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.index import Origin, ProjectIndex
     from esper_agents.review.tables import Call, FileTables, Function
 
+_CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.modules.container.Sequential"})
 _COMPILERS = frozenset({"torch.compile", "torch.compile()", "torch._dynamo.optimize()"})
 # What leaves the graph on purpose; nothing inside it is compiled.
 _OUTSIDE = frozenset(
@@ -38,19 +40,35 @@ class CompiledBy:
         line: The line.
         is_direct: Whether the function itself was named there, and was not reached through calls.
         is_whole: Whether `fullgraph=True` was asked for, which turns a graph break into an error.
+        is_static: Whether `dynamic=False` was asked for, so that every number and size is compiled in.
         is_sometimes: Whether a call on the way to it stands under an `if`.
+        calls: How many calls lie between; those of modules that a compiled one is built of do not count.
     """
 
     path: str
     line: int
     is_direct: bool
     is_whole: bool
+    is_static: bool = False
     is_sometimes: bool = False
+    calls: int = 0
 
 
 def compiled_functions(index: ProjectIndex) -> dict[Function, CompiledBy]:
     """Return the functions that run compiled, those named to `torch.compile` and those they call, nearest first."""
     return index.once("compiled functions", lambda: _compiled(index))
+
+
+def compiled_in(file: FileTables, index: ProjectIndex) -> dict[Function, CompiledBy]:
+    """Return the functions of one file that run compiled."""
+    return index.once("compiled functions by file", lambda: _by_file(index)).get(file.path, {})
+
+
+def _by_file(index: ProjectIndex) -> dict[str, dict[Function, CompiledBy]]:
+    found: dict[str, dict[Function, CompiledBy]] = {}
+    for function, by in compiled_functions(index).items():
+        found.setdefault(function.file.path, {})[function] = by
+    return found
 
 
 def _compiled(index: ProjectIndex) -> dict[Function, CompiledBy]:
@@ -63,7 +81,12 @@ def _compiled(index: ProjectIndex) -> dict[Function, CompiledBy]:
         by = found[function]
         for called, is_sometimes in _called_in(function, index):
             if called not in found and not _is_outside(called):
-                found[called] = replace(by, is_direct=False, is_sometimes=by.is_sometimes or is_sometimes)
+                found[called] = replace(
+                    by,
+                    is_direct=False,
+                    is_sometimes=by.is_sometimes or is_sometimes,
+                    calls=by.calls + (called.name != "forward"),
+                )
                 queue.append(called)
     return found
 
@@ -72,10 +95,15 @@ def _asked_for(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Function
     for function in file.functions:
         for path, node in zip(function.decorators, _decorators(function), strict=False):
             if (path in _COMPILERS or _is_partial(node, function)) and not _says(node, "disable"):
-                yield function, CompiledBy(file.path, node.lineno, is_direct=True, is_whole=_is_whole(node))
+                yield function, _by(file, node)
     for call in file.calls_ending("compile"):
         for function in _functions_compiled(call, index):
-            yield function, CompiledBy(file.path, call.line, is_direct=True, is_whole=_is_whole(call.node))
+            yield function, _by(file, call.node)
+
+
+def _by(file: FileTables, node: ast.expr) -> CompiledBy:
+    is_static = _says(node, "dynamic", value=False)
+    return CompiledBy(file.path, node.lineno, is_direct=True, is_whole=_says(node, "fullgraph"), is_static=is_static)
 
 
 def _decorators(function: Function) -> list[ast.expr]:
@@ -89,6 +117,23 @@ def _functions_compiled(call: Call, index: ProjectIndex) -> Iterator[Function]:
     elif call.receiver and isinstance(call.node.func, ast.Attribute) and not call.name.startswith("torch."):
         owner = index.class_of(call.node.func.value, call.function, call.line)
         forward = index.method(owner, "forward") if owner is not None and index.is_module(owner) else None
+        if forward is not None:
+            yield forward
+        elif owner is None:
+            for origin in index.origins(call.node.func.value, call.function, call.line):
+                yield from _contained(origin, index)
+
+
+def _contained(origin: Origin, index: ProjectIndex) -> Iterator[Function]:
+    """Yield the `forward` of the modules that a container is made of: `nn.Sequential(*[Block() for _ in range(4)])`."""
+    value: ast.expr | None = origin.value
+    while value is not None and (inner := wrapped(value)) is not None:
+        value = inner
+    if not isinstance(value, ast.Call) or resolve(dotted(value.func), origin.function) not in _CONTAINERS:
+        return
+    for each in walk(value):
+        part = index.class_called(each, origin.function) if isinstance(each, ast.Call) else None
+        forward = index.method(part, "forward") if part is not None and index.is_module(part) else None
         if forward is not None:
             yield forward
 
@@ -108,6 +153,8 @@ def _behind(value: ast.expr, call: Call, index: ProjectIndex) -> Iterator[Functi
             found = index.method(owner, "forward") or found
         if found is not None and not _is_outside(found):
             yield found
+        elif found is None:
+            yield from _contained(origin, index)
 
 
 def _method(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> Function | None:
@@ -138,10 +185,6 @@ def _is_outside(function: Function) -> bool:
     return any(path.removesuffix("()") in _OUTSIDE for path in function.decorators)
 
 
-def _is_whole(node: ast.expr) -> bool:
-    return _says(node, "fullgraph")
-
-
 def _is_partial(node: ast.expr, function: Function) -> bool:
     """Return whether a decorator is `functools.partial(torch.compile, ...)`."""
     if not isinstance(node, ast.Call) or not node.args:
@@ -151,8 +194,37 @@ def _is_partial(node: ast.expr, function: Function) -> bool:
     return is_partial and resolve(dotted(node.args[0]), outer) in _COMPILERS
 
 
-def _says(node: ast.expr, keyword: str) -> bool:
+def _says(node: ast.expr, keyword: str, *, value: bool = True) -> bool:
     return isinstance(node, ast.Call) and any(
-        each.arg == keyword and isinstance(each.value, ast.Constant) and each.value.value is True
+        each.arg == keyword and isinstance(each.value, ast.Constant) and each.value.value is value
         for each in node.keywords
     )
+
+
+def compiled_called(call: Call, index: ProjectIndex) -> tuple[Function, CompiledBy] | None:
+    """Return the compiled function that a call surely runs, with where compiling it was asked for; else None.
+
+    A call of what `torch.compile(f)` returned, of a function decorated so, or of a module that was compiled.
+    """
+    known = compiled_functions(index)
+    named = [*index.callees(call)]
+    if isinstance(call.node.func, ast.Name | ast.Attribute):
+        for origin in index.origins(call.node.func, call.function, call.line):
+            if (
+                isinstance(origin.value, ast.Call)
+                and resolve(dotted(origin.value.func), origin.function) == "torch.compile"
+            ):
+                named += _compiled_there(origin.value, origin.function, index)
+    return next(((each, known[each]) for each in named if each in known and known[each].is_direct), None)
+
+
+def _compiled_there(node: ast.Call, function: Function, index: ProjectIndex) -> Iterator[Function]:
+    for each in function.calls:
+        if each.node is node:
+            yield from _functions_compiled(each, index)
+
+
+def traced_function(call: Call, index: ProjectIndex) -> Function | None:
+    """Return the function, or the `forward` of the module, that a call surely hands on as its first argument."""
+    found = tuple(_behind(call.node.args[0], call, index)) if call.node.args else ()
+    return found[0] if len(found) == 1 else None

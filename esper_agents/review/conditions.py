@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, walk
 from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
@@ -34,15 +34,16 @@ def is_now_and_then(block: Block, outermost: Block) -> bool:
     """Return whether code runs only every so many rounds, when asked to log, or where an exception was caught."""
     if any(each.kind is BlockKind.EXCEPT for each in block.chain() if each.within(outermost)):
         return True
-    return any(_is_periodic(test) or _ASIDE.search(_words(test)) for test in tests_around(block, outermost))
+    return any(is_periodic(test) or _ASIDE.search(_words(test)) for test in tests_around(block, outermost))
 
 
-def _is_periodic(test: ast.expr) -> bool:
-    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in ast.walk(test))
+def is_periodic(test: ast.expr) -> bool:
+    """Return whether a test holds every so many rounds: it takes a remainder."""
+    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in walk(test))
 
 
 def _words(test: ast.expr) -> str:
-    return " ".join(dotted(each) for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute))
+    return " ".join(dotted(each) for each in walk(test) if isinstance(each, ast.Name | ast.Attribute))
 
 
 def are_alternatives(one: Block, other: Block) -> bool:
@@ -72,4 +73,4 @@ def _later_tests(function: Function) -> Iterator[ast.expr]:
 
 def names_in(node: ast.AST) -> frozenset[str]:
     """Return the paths of all names and attributes read in a part of the tree."""
-    return frozenset(dotted(each) for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute))
+    return frozenset(dotted(each) for each in walk(node) if isinstance(each, ast.Name | ast.Attribute))

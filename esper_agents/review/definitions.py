@@ -40,6 +40,8 @@ class Definitions:
     def __init__(self, files: Sequence[FileTables]) -> None:
         self.files = {file.path: file for file in files}
         self._lineages: dict[Class, Lineage] = {}
+        self._defined: dict[Function, dict[str, Function]] = {}
+        self._places: dict[tuple[str, FileTables | None], tuple[FileTables | None, str]] = {}
 
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
@@ -93,7 +95,17 @@ class Definitions:
         place, last = self._definition(name, file)
         if place is None or last not in self.functions:
             return None
-        return next((each for each in place.functions[0].inner if each.name == last and each.owner is None), None)
+        return self.defined_in(place.functions[0]).get(last)
+
+    def defined_in(self, function: Function) -> dict[str, Function]:
+        """Return the functions that are defined directly in another, methods left out, by name; the first one wins."""
+        if function not in self._defined:
+            found: dict[str, Function] = {}
+            for each in function.inner:
+                if each.owner is None:
+                    found.setdefault(each.name, each)
+            self._defined[function] = found
+        return self._defined[function]
 
     def class_named(self, name: str, file: FileTables) -> Class | None:
         """Return the class that a resolved path means in a file."""
@@ -102,6 +114,13 @@ class Definitions:
 
     def _definition(self, name: str, file: FileTables) -> tuple[FileTables | None, str]:
         """Return the file that defines a path, following imports, and its name there."""
+        # A path with a module in it means the same in every file.
+        key = (name, None if "." in name[1:] else file)
+        if key not in self._places:
+            self._places[key] = self._find_definition(name, file)
+        return self._places[key]
+
+    def _find_definition(self, name: str, file: FileTables) -> tuple[FileTables | None, str]:
         place: FileTables | None = file
         for _ in range(_REEXPORTS):
             prefix, _, last = name.rpartition(".")

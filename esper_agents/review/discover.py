@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import InputFileError
+from esper_agents.review.source import NOTEBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ class Candidate:
     is_explicit: bool
 
 
-def discover(root: Path, paths: Sequence[Path]) -> tuple[Candidate, ...]:
+def discover(root: Path, paths: Sequence[Path], *, notebooks: bool = False) -> tuple[Candidate, ...]:
     """Return the Python files that the paths stand for, sorted by path, each once.
 
     A directory is walked: hidden folders, virtual environments, `build`, `node_modules`, `site-packages` and
@@ -42,21 +43,23 @@ def discover(root: Path, paths: Sequence[Path]) -> tuple[Candidate, ...]:
     Args:
         root: The project's folder; every path must lie in it.
         paths: Files and directories; a relative one starts at the root.
+        notebooks: Whether `.ipynb` files are wanted as well.
 
     Raises:
         InputFileError: A path does not exist, lies outside the root, is no Python source, or holds none.
     """
     root = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would follow links and change the names people gave
+    suffixes = (".py", NOTEBOOK) if notebooks else (".py",)
     found: dict[str, Candidate] = {}
     for given in paths:
-        for each in _candidates(root, given):
+        for each in _candidates(root, given, suffixes):
             known = found.get(each.path)
             if known is None or each.is_explicit:
                 found[each.path] = each
     return tuple(found[path] for path in sorted(found))
 
 
-def _candidates(root: Path, given: Path) -> list[Candidate]:
+def _candidates(root: Path, given: Path, suffixes: tuple[str, ...]) -> list[Candidate]:
     file = Path(os.path.abspath(root / given))  # noqa: PTH100 - as above
     try:
         mode = file.stat().st_mode
@@ -64,9 +67,8 @@ def _candidates(root: Path, given: Path) -> list[Candidate]:
         raise InputFileError(str(given), "no such path", remedy="check the spelling, or run `ls` there") from error
     path = _relative(root, file, given)
     if stat.S_ISDIR(mode):
-        inside = [
-            Candidate(each, _relative(root, each, given), is_explicit=False) for each in _walk(file, root.resolve())
-        ]
+        walked = _walk(file, root.resolve(), suffixes)
+        inside = [Candidate(each, _relative(root, each, given), is_explicit=False) for each in walked]
         if not inside:
             raise InputFileError(
                 str(given), "no Python file in this directory", remedy="name the directory that holds the .py files"
@@ -74,38 +76,42 @@ def _candidates(root: Path, given: Path) -> list[Candidate]:
         return inside
     if not stat.S_ISREG(mode):
         raise InputFileError(str(given), "no regular file", remedy="name a .py file or a directory")
-    if file.suffix != ".py":
+    if file.suffix not in suffixes:
         raise InputFileError(str(given), "no Python source", remedy=_instead_of(file.suffix))
     return [Candidate(file, path, is_explicit=True)]
 
 
 def _instead_of(suffix: str) -> str:
-    if suffix == ".ipynb":
-        return "run `jupyter nbconvert --to script` on it and name the .py file"
+    if suffix == NOTEBOOK:
+        return "run `esper review` on it, or `jupyter nbconvert --to script` and name the .py file"
     return "name a file that ends in .py, or a directory"
 
 
 def _relative(root: Path, file: Path, given: Path) -> str:
-    for base, inside in ((root, file), (root.resolve(), file.resolve())):
-        if inside.is_relative_to(base):
-            return inside.relative_to(base).as_posix()
+    if file.is_relative_to(root):
+        return file.relative_to(root).as_posix()
+    if (real := file.resolve()).is_relative_to(root.resolve()):
+        return real.relative_to(root.resolve()).as_posix()
     raise InputFileError(
         str(given), "path outside the project", remedy=f"name a path in {str(root)!r}, or start in its own project"
     )
 
 
-def _walk(folder: Path, root: Path) -> Iterator[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            ordered = sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in ordered:
-        if entry.is_dir(follow_symlinks=False):
-            if not _is_left_out(entry):
-                yield from _walk(Path(entry.path), root)
-        elif entry.name.endswith(".py") and _is_readable_file(entry, root):
-            yield Path(entry.path)
+def _walk(folder: Path, root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files in a folder and its folders, in no particular order."""
+    folders = [os.fspath(folder)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                found = list(entries)
+        except OSError:
+            continue
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                if not _is_left_out(entry):
+                    folders.append(entry.path)
+            elif entry.name.endswith(suffixes) and _is_readable_file(entry, root):
+                yield Path(entry.path)
 
 
 def _is_left_out(entry: os.DirEntry[str]) -> bool:

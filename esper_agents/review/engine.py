@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import gc
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.finding import Category, Claim, Location, fingerprint
 from esper_agents.errors import InputFileError
-from esper_agents.review.builder import fill
 from esper_agents.review.catalogue import catalogue, select
 from esper_agents.review.discover import discover
-from esper_agents.review.index import ProjectIndex
-from esper_agents.review.leniency import applies, purpose_of, severity_in
+from esper_agents.review.judging import Reviewed, judge
+from esper_agents.review.leniency import is_generated
 from esper_agents.review.pages import explain
+from esper_agents.review.parsing import tables_of
+from esper_agents.review.parts import divide
+from esper_agents.review.report import Progress, Report
 from esper_agents.review.source import Source, Unreadable, from_bytes, read
-from esper_agents.review.suppress import find_suppressions
-from esper_agents.review.tables import FileTables
+from esper_agents.review.versions import TorchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,32 +25,14 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from esper_agents.domain.evidence import SourceFile
-    from esper_agents.review.rule import Hit, Rule
+    from esper_agents.domain.finding import Category, Claim
+    from esper_agents.review.cache import Cache
+    from esper_agents.review.discover import Candidate
+    from esper_agents.review.report import Silenced
+    from esper_agents.review.rule import Rule
+    from esper_agents.review.tables import FileTables
 
-__all__ = ["Report", "Unreadable", "explain", "review", "review_sources"]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a review found, and what it looked at.
-
-    Attributes:
-        claims: What was found, by path, line, column and rule.
-        examined: The files that were read and parsed, by path.
-        unreadable: The files that were not, by path, each with why.
-        rules: The codes of the rules that ran.
-        suppressed: How many claims a comment with a reason silenced.
-        lines: How many lines were examined.
-        torch_files: How many of the files import torch themselves.
-    """
-
-    claims: tuple[Claim, ...]
-    examined: tuple[SourceFile, ...]
-    unreadable: tuple[Unreadable, ...]
-    rules: tuple[str, ...]
-    suppressed: int
-    lines: int
-    torch_files: int
+__all__ = ["Progress", "Report", "Unreadable", "explain", "review", "review_read", "review_sources"]
 
 
 def review(
@@ -62,9 +42,11 @@ def review(
     categories: Collection[Category] | None = None,
     rules: Collection[str] | None = None,
     on_file: Callable[[str], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     extra: Sequence[ModuleType] = (),
+    cache: Cache | None = None,
 ) -> Report:
-    """Review Python files for patterns that go wrong in PyTorch. Runs none of their code.
+    """Review Python files and notebooks for patterns that go wrong in PyTorch. Runs none of their code.
 
     The same files give the same report, to the byte. Files are reviewed together, so name all that belong together.
 
@@ -74,22 +56,30 @@ def review(
         categories: Run only the rules of these; None runs all.
         rules: Run only these, by code or name; None runs all.
         on_file: Called with each path before it is read.
+        on_progress: Called before each file is read and before it is judged.
         extra: Modules with further rules.
+        cache: Where reports are kept; not asked where there are rules that are not our own.
 
     Raises:
         InputFileError: A path that does not exist, or that holds nothing to review.
         NotFoundError: A rule that does not exist.
     """
-    chosen = select(catalogue(extra), categories=categories, names=rules)
-    sources: list[Source | Unreadable] = []
-    for candidate in discover(root, paths):
-        if on_file is not None:
-            on_file(candidate.path)
-        source = read(candidate.file, candidate.path)
-        if candidate.is_explicit:
-            _refuse_if_pointless(source)
-        sources.append(source)
-    return _report(sources, chosen)
+    candidates = discover(root, paths, notebooks=True)
+    entry = None if cache is None or extra else cache.entry(root, candidates, categories=categories, rules=rules)
+    if entry is not None and (kept := entry.read()) is not None:
+        return kept
+    known = catalogue(extra)
+    run = _Run(select(known, categories=categories, names=rules), known, TorchSettings(root), len(candidates))
+    run.on_file, run.on_progress = on_file, on_progress
+    for part in (parts := divide(candidates)):
+        run.add(_read(each, run) for each in part.candidates)
+        if len(parts) > 1:
+            run.parts.append(part.name)
+            gc.collect()
+    report = run.report()
+    if entry is not None:
+        entry.write(report)
+    return report
 
 
 def review_sources(
@@ -100,39 +90,144 @@ def review_sources(
     Raises:
         NotFoundError: A rule that does not exist.
     """
-    chosen = select(catalogue(extra), categories=None, names=rules)
-    return _report([from_bytes(text.encode(), path) for path, text in sorted(sources.items())], chosen)
+    return review_read((from_bytes(text.encode(), path) for path, text in sources.items()), rules=rules, extra=extra)
+
+
+def review_read(
+    sources: Iterable[Source | Unreadable],
+    *,
+    root: Path | None = None,
+    categories: Collection[Category] | None = None,
+    rules: Collection[str] | None = None,
+    extra: Sequence[ModuleType] = (),
+) -> Report:
+    """Review what was read from anywhere, such as a commit, as `review` does files.
+
+    Args:
+        sources: What was read; it belongs together.
+        root: The project's folder, for its settings; None where there is no project.
+        categories: Run only the rules of these; None runs all.
+        rules: Run only these, by code or name; None runs all.
+        extra: Modules with further rules.
+
+    Raises:
+        NotFoundError: A rule that does not exist.
+    """
+    known = catalogue(extra)
+    held = sorted(sources, key=_path_of)
+    settings = None if root is None else TorchSettings(root)
+    run = _Run(select(known, categories=categories, names=rules), known, settings, len(held))
+    run.add(held)
+    return run.report()
+
+
+def _path_of(source: Source | Unreadable) -> str:
+    return source.path if isinstance(source, Unreadable) else source.record.path
+
+
+def _read(candidate: Candidate, run: _Run) -> Source | Unreadable:
+    run.tell("reading", candidate.path)
+    source = read(candidate.file, candidate.path)
+    if candidate.is_explicit:
+        _refuse_if_pointless(source)
+    return source
 
 
 def _refuse_if_pointless(source: Source | Unreadable) -> None:
-    if isinstance(source, Source) and not source.text.strip():
+    if isinstance(source, Source) and not source.text.strip() and not source.unread:
         raise InputFileError(source.record.path, "the file is empty", remedy="name a file with code in it")
     if isinstance(source, Unreadable) and source.problem.startswith("binary"):
         raise InputFileError(source.path, "no Python source but binary", remedy="name a .py file or a directory")
 
 
-def _report(sources: Iterable[Source | Unreadable], rules: tuple[Rule, ...]) -> Report:
-    unreadable: list[Unreadable] = []
-    examined: list[SourceFile] = []
-    tables: list[FileTables] = []
-    with _collector_paused():
+@dataclass(slots=True)
+class _Run:
+    """A review while it goes on, part by part."""
+
+    rules: Sequence[Rule]
+    known: Sequence[Rule]
+    settings: TorchSettings | None
+    total: int
+    on_file: Callable[[str], None] | None = None
+    on_progress: Callable[[Progress], None] | None = None
+    claims: list[Claim] = field(default_factory=list)
+    examined: list[SourceFile] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    generated: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    done: dict[str, int] = field(default_factory=dict)
+    silenced: list[Silenced] = field(default_factory=list)
+    suppressed: int = 0
+    lines: int = 0
+    torch_files: int = 0
+
+    def add(self, sources: Iterable[Source | Unreadable]) -> None:
+        """Review sources that belong together."""
+        with _collector_paused():
+            files = list(self._files(sources))
+            codes = {rule.code for rule in self.known}
+            judged = judge(files, self.rules, known=codes, settings=self.settings, on_file=self._judging)
+            self.torch_files += sum(file.tables.imports_torch for file in files)
+            for file in files:
+                _let_go(file.tables)
+        self.claims += judged.claims
+        self.unreadable += judged.failures
+        self.suppressed += judged.suppressed
+        self.silenced += judged.silenced
+
+    def _files(self, sources: Iterable[Source | Unreadable]) -> Iterator[Reviewed]:
         for source in sources:
-            known = source if isinstance(source, Unreadable) else _tables(source)
-            if isinstance(known, Unreadable):
-                unreadable.append(known)
-            elif isinstance(source, Source):
-                examined.append(source.record)
-                tables.append(known)
-        outcome = _run(tables, rules)
-    return Report(
-        claims=tuple(outcome.claims),
-        examined=tuple(examined),
-        unreadable=tuple(sorted((*unreadable, *outcome.too_deep), key=lambda each: (each.path, each.problem))),
-        rules=tuple(rule.code for rule in rules),
-        suppressed=outcome.suppressed,
-        lines=sum(record.lines for record in examined),
-        torch_files=sum(file.imports_torch for file in tables),
-    )
+            if isinstance(source, Unreadable):
+                self.unreadable.append(source)
+                continue
+            self.unreadable += source.unread
+            tables = tables_of(source)
+            if isinstance(tables, Unreadable):
+                self.unreadable.append(tables)
+                continue
+            self.examined.append(source.record)
+            self.lines += source.lines
+            self.generated += [tables.path] if is_generated(tables.purpose) else []
+            yield Reviewed(tables, source.notebook)
+
+    def _judging(self, path: str) -> None:
+        self.tell("judging", path)
+
+    def tell(self, doing: str, path: str) -> None:
+        """Say which file is next."""
+        if doing == "reading" and self.on_file is not None:
+            self.on_file(path)
+        if self.on_progress is not None:
+            done = self.done[doing] = self.done.get(doing, -1) + 1
+            self.on_progress(Progress(doing, done, self.total, path))
+
+    def report(self) -> Report:
+        """Return what was found."""
+        return Report(
+            claims=tuple(sorted(self.claims, key=lambda each: each.location.path)),
+            examined=tuple(sorted(self.examined, key=lambda each: each.path)),
+            unreadable=tuple(sorted(self.unreadable, key=lambda each: (each.path, each.line or 0, each.problem))),
+            rules=tuple(rule.code for rule in self.rules),
+            suppressed=self.suppressed,
+            lines=self.lines,
+            torch_files=self.torch_files,
+            generated=tuple(sorted(self.generated)),
+            parts=tuple(self.parts),
+            silenced=tuple(sorted(self.silenced, key=lambda each: each.claim.location.path)),
+        )
+
+
+def _let_go(file: FileTables) -> None:
+    """Empty tables that nobody needs any more: they refer to each other, and the collector takes long to see it."""
+    for function in file.functions:
+        for block in function.blocks:
+            block.loop = None
+        for each in (function.blocks, function.calls, function.returns, function.inner, function.assignments):
+            each.clear()
+    for owner in file.classes:
+        owner.methods.clear()
+        owner.attributes.clear()
+    vars(file).clear()
 
 
 @contextmanager
@@ -145,90 +240,3 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _tables(source: Source) -> FileTables | Unreadable:
-    path = source.record.path
-    try:
-        with warnings.catch_warnings():
-            # Reviewed code may hold invalid escapes; they are not ours to warn about.
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source.text)
-        file = FileTables(path, _module_name(path), source.text, tree, purpose_of(path), find_suppressions(source.text))
-        fill(file)
-    except SyntaxError as error:
-        return Unreadable(path, f"does not parse: {error.msg}", f"run `python -m py_compile {path}`", error.lineno)
-    except (RecursionError, MemoryError):
-        return Unreadable(path, "nests too deeply to be parsed", "split the expression, or leave the file out", None)
-    return file
-
-
-def _module_name(path: str) -> str:
-    parts = path.removesuffix(".py").split("/")
-    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """What the rules said, while it is gathered."""
-
-    claims: list[Claim] = field(default_factory=list)
-    too_deep: list[Unreadable] = field(default_factory=list)
-    suppressed: int = 0
-
-
-def _run(files: Sequence[FileTables], rules: Sequence[Rule]) -> _Outcome:
-    index = ProjectIndex(files)
-    outcome = _Outcome()
-    for file in files:
-        found = [(rule, hit) for rule in rules for hit in _hits(file, index, rule, outcome.too_deep)]
-        seen: dict[tuple[str, str], int] = {}
-        for rule, hit in sorted(found, key=lambda each: (each[1].line, each[1].column, each[0].code)):
-            if _is_suppressed(file, rule.code, hit):
-                outcome.suppressed += 1
-            else:
-                outcome.claims.append(_claim(file, rule, hit, seen))
-    return outcome
-
-
-def _hits(file: FileTables, index: ProjectIndex, rule: Rule, too_deep: list[Unreadable]) -> Iterable[Hit]:
-    """Return what a rule finds in a file, each place once; what it cannot follow is noted."""
-    if not applies(rule.category, file.purpose):
-        return ()
-    places: dict[tuple[int, int], Hit] = {}
-    try:
-        for hit in rule.check(file, index):
-            places.setdefault((hit.line, hit.column), hit)
-    except RecursionError:
-        too_deep.append(Unreadable(file.path, f"nests too deeply for {rule.code}", "split the expression", None))
-    return places.values()
-
-
-def _is_suppressed(file: FileTables, code: str, hit: Hit) -> bool:
-    return any(
-        each.counts and code in each.codes and hit.line <= each.line <= hit.end_line for each in file.suppressions
-    )
-
-
-def _claim(file: FileTables, rule: Rule, hit: Hit, seen: dict[tuple[str, str], int]) -> Claim:
-    excerpt = file.lines[hit.line - 1] if hit.line <= len(file.lines) else ""
-    key = (rule.code, " ".join(excerpt.split()))
-    occurrence = seen[key] = seen.get(key, -1) + 1
-    return Claim(
-        rule=rule.code,
-        name=rule.name,
-        severity=severity_in(file.purpose, hit.severity or rule.severity),
-        category=rule.category,
-        location=Location(file.path, hit.line, _characters(excerpt, hit.column), hit.end_line),
-        message=hit.message,
-        remedy=hit.remedy,
-        confidence=hit.confidence,
-        basis=hit.basis,
-        excerpt=excerpt,
-        fingerprint=fingerprint(rule.code, file.path, excerpt, occurrence),
-    )
-
-
-def _characters(line: str, column: int) -> int:
-    """Return a column in characters; the syntax tree counts bytes of UTF-8."""
-    return column if line.isascii() else len(line.encode()[: column - 1].decode(errors="replace")) + 1

@@ -8,34 +8,32 @@ from esper_agents.review.definitions import owner_of
 from esper_agents.review.names import tail_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, Class, FileTables, Function
 
-# Lightning, HF Trainer and fastai name their bases so; what inherits from them is called by a loop of theirs.
+# Lightning, HF Trainer, fastai, composer and catalyst name their bases so; their loops call what inherits from them.
 _MANAGED_BASES = frozenset(
     {"LightningModule", "LightningDataModule", "Trainer", "Seq2SeqTrainer", "Learner", "Callback", "TrainerCallback"}
+    | {"ComposerModel", "SFTTrainer", "DPOTrainer", "Runner", "HuggingFaceModel"}
 )
 # Hooks in which the framework has already switched the mode and turned gradients off.
 _EVALUATION_HOOKS = frozenset(
-    {
-        "validation_step",
-        "test_step",
-        "predict_step",
-        "validation_epoch_end",
-        "test_epoch_end",
-        "on_validation_epoch_end",
-        "on_test_epoch_end",
-        "on_validation_batch_end",
-        "prediction_step",
-        "compute_metrics",
-    }
+    {"validation_step", "test_step", "predict_step", "validation_epoch_end", "test_epoch_end", "eval_forward"}
+    | {"on_validation_epoch_end", "on_test_epoch_end", "on_validation_batch_end", "on_test_batch_end"}
+    | {"prediction_step", "compute_metrics", "on_validation_epoch_start", "on_test_epoch_start"}
 )
 # Hooks whose returned loss the framework sends backward, step after step.
 _TRAINING_HOOKS = frozenset({"training_step", "compute_loss"})
 # Packages whose own loops feed samplers, place modules and clear gradients.
-_LOOP_PACKAGES = ("lightning", "pytorch_lightning", "accelerate", "ignite", "fastai", "transformers", "catalyst")
-# Objects of these packages whose `step` clears the gradients itself.
-_SELF_CLEARING = ("deepspeed",)
+_LOOP_PACKAGES = frozenset(
+    {"lightning", "pytorch_lightning", "accelerate", "ignite", "fastai", "catalyst", "composer", "skorch", "poutyne"}
+)
+# Those of them that also switch a model between training and evaluation.
+_SWITCHING_PACKAGES = _LOOP_PACKAGES - {"accelerate", "ignite"}
+# Engines of these packages clear the gradients in their `step`.
+_SELF_CLEARING = frozenset({"deepspeed"})
 
 
 def is_managed(owner: Class, index: ProjectIndex) -> bool:
@@ -55,14 +53,42 @@ def repeats_as_training_step(function: Function, index: ProjectIndex) -> bool:
     return owner is not None and function.name in _TRAINING_HOOKS and is_managed(owner, index)
 
 
+def is_framework_step(function: Function, index: ProjectIndex) -> bool:
+    """Return whether a framework calls a function with batches that it has put on the model's device."""
+    owner = owner_of(function)
+    steps = {"training_step", "validation_step", "test_step", "predict_step", "compute_loss", "prediction_step"}
+    return owner is not None and function.name in steps and is_managed(owner, index)
+
+
 def runs_the_loop(file: FileTables) -> bool:
     """Return whether a file leaves its loop to a framework, or wraps it in one."""
-    return any(each.split(".")[0] in _LOOP_PACKAGES for each in file.imports.values())
+    return _imports(file, _LOOP_PACKAGES) or _has_trainer(file)
+
+
+def switches_modes(file: FileTables) -> bool:
+    """Return whether a file leaves it to a framework to switch its models to evaluation and back."""
+    return _imports(file, _SWITCHING_PACKAGES) or _has_trainer(file)
+
+
+def places_batches(file: FileTables) -> bool:
+    """Return whether a framework moves what the loaders of a file give to the device."""
+    return runs_the_loop(file) or _imports(file, {"deepspeed", "torch_xla"})
+
+
+def _imports(file: FileTables, packages: Collection[str]) -> bool:
+    return any(each.split(".")[0] in packages for each in file.imports.values())
+
+
+def _has_trainer(file: FileTables) -> bool:
+    """Return whether a file imports a trainer of transformers or trl; their models alone bring no loop."""
+    return any(
+        each.split(".")[0] in {"transformers", "trl"} and each.endswith("Trainer") for each in file.imports.values()
+    )
 
 
 def clears_gradients_itself(step: Call) -> bool:
     """Return whether a `step` call belongs to an engine that clears the gradients after it."""
-    if any(each.split(".")[0] in _SELF_CLEARING for each in step.function.file.imports.values()):
+    if _imports(step.function.file, _SELF_CLEARING):
         return True
     engines = (call.receiver for call in step.function.calls if call.tail == "backward")
     return bool(step.receiver) and step.receiver in engines

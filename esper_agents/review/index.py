@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from esper_agents.review.tables import Call, Class, FileTables, Function
+    from esper_agents.review.versions import TorchRange, TorchSettings
 
 __all__ = ["Origin", "ProjectIndex", "argument_for", "resolve"]
 
@@ -25,6 +26,10 @@ _CALLS = 6
 # An unknown receiver's method is followed only where few methods have that name, a parameter only to few callers.
 _NAMESAKES = 8
 _CALLERS = 8
+# How many assignments that may all be the last are followed.
+_BRANCHES = 4
+# How long a name has to be to be likened to that of a class.
+_SHORTEST = 3
 # What a step to the callers costs of the steps there are: their number multiplies with each.
 _HOP = 3
 
@@ -51,13 +56,19 @@ class ProjectIndex(Objects):
     method of that name where the receiver is unknown. Claims rest on the first; the second may only silence.
     """
 
-    def __init__(self, files: Sequence[FileTables]) -> None:
+    def __init__(self, files: Sequence[FileTables], settings: TorchSettings | None = None) -> None:
         super().__init__(files)
+        self._settings = settings
+        self._handed: dict[tuple[str, Function, int], tuple[Origin, ...]] = {}
         self._callees: dict[Call, tuple[Function, ...]] = {}
         self._callers: dict[Function, tuple[Call, ...]] = {}
         self._reached: dict[Function, frozenset[str]] = {}
         self._closures: dict[Function, tuple[Function, ...]] = {}
+        self._called_by: dict[Function, tuple[Function, ...]] = {}
+        self._names: dict[Function, frozenset[str]] = {}
         self._made: dict[object, object] = {}
+        self._origins: dict[tuple[ast.expr, Function, int, int], tuple[Origin, ...]] = {}
+        self._classes: dict[tuple[ast.expr, Function, int, int], Class | None] = {}
 
     def once(self, key: object, make: Callable[[], T]) -> T:
         """Return what `make` returns, made once for this review: for what several files or rules ask."""
@@ -65,24 +76,50 @@ class ProjectIndex(Objects):
             self._made[key] = make()
         return cast("T", self._made[key])
 
-    def origins(self, value: ast.expr, function: Function, before: int, steps: int = STEPS) -> tuple[Origin, ...]:
-        """Return the expressions that a value comes from, through names, and through parameters to the callers.
+    def torch_asked_by(self, file: FileTables) -> TorchRange | None:
+        """Return which versions of torch the settings near a file ask for; None where none are known to say it."""
+        return self._settings.asked_near(file.path) if self._settings is not None else None
 
+    def origins(self, value: ast.expr, function: Function, before: int, steps: int = STEPS) -> tuple[Origin, ...]:
+        """Return the expressions that a value may come from, through names, and through parameters to the callers.
+
+        Where several assignments may be the last one before the line, all of them count.
         A name that nothing in sight explains is its own origin.
         """
+        key = (value, function, before, steps)
+        if key not in self._origins:
+            self._origins[key] = self._find_origins(value, function, before, steps)
+        return self._origins[key]
+
+    def _find_origins(self, value: ast.expr, function: Function, before: int, steps: int) -> tuple[Origin, ...]:
         here = (Origin(value, function, before),)
         if not steps or not isinstance(value, ast.Name | ast.Attribute):
             return here
-        found = self.binding(dotted(value), function, before)
-        if found is None:
-            return self._handed_over(dotted(value), function, steps) or here
-        if found.is_unpacked or found.is_augmented:
+        path = dotted(value)
+        found = self.bindings(path, function, before)
+        if not found.assignments:
+            return self._handed_over(path, function, steps) or here
+        if any(each.is_unpacked or each.is_augmented for each in found.assignments):
             return here
-        return self.origins(found.value, found.block.function, found.line, steps - 1)
+        outside = () if found.is_whole else self._handed_over(path, function, steps) or here
+        inside = [
+            origin
+            for each in found.assignments[:_BRANCHES]
+            for origin in self.origins(each.value, each.block.function, each.line, steps - 1)
+        ]
+        return tuple(dict.fromkeys((*inside, *outside)))
 
     def _handed_over(self, parameter: str, function: Function, steps: int) -> tuple[Origin, ...]:
         """Return the origins of what the callers hand to a parameter."""
-        calls = self.callers(function) if parameter in function.parameters else ()
+        if parameter not in function.parameters:
+            return ()
+        key = (parameter, function, steps)
+        if key not in self._handed:
+            self._handed[key] = self._find_handed_over(parameter, function, steps)
+        return self._handed[key]
+
+    def _find_handed_over(self, parameter: str, function: Function, steps: int) -> tuple[Origin, ...]:
+        calls = self.callers(function)
         if len(calls) > _CALLERS:
             return ()
         handed = [(call, argument_for(call, function, parameter)) for call in calls]
@@ -95,6 +132,12 @@ class ProjectIndex(Objects):
 
     def class_of(self, value: ast.expr, function: Function, before: int, steps: int = STEPS) -> Class | None:
         """Return the class that a value is an object of, where the reviewed files show it."""
+        key = (value, function, before, steps)
+        if key not in self._classes:
+            self._classes[key] = self._find_class(value, function, before, steps)
+        return self._classes[key]
+
+    def _find_class(self, value: ast.expr, function: Function, before: int, steps: int) -> Class | None:
         for origin in self.origins(value, function, before) if steps else ():
             inner = wrapped(origin.value)
             if isinstance(origin.value, ast.Name) and origin.value.id == "self":
@@ -134,7 +177,7 @@ class ProjectIndex(Objects):
         """Return the function that a plain name means: defined in the function itself, around it, or in its module."""
         current: Function | None = function if name.isidentifier() else None
         while current is not None:
-            found = next((each for each in current.inner if each.name == name and each.owner is None), None)
+            found = self.defined_in(current).get(name)
             if found is not None:
                 return found
             current = current.outer.function if current.outer else None
@@ -159,18 +202,50 @@ class ProjectIndex(Objects):
     def callers(self, function: Function) -> tuple[Call, ...]:
         """Return the calls in these files that may reach a function, in order; of an `__init__` those of its class."""
         if function not in self._callers:
-            self._callers[function] = tuple(self._find_callers(function))
+            self._callers[function] = ()
+            self._callers[function] = self._find_callers(function)
         return self._callers[function]
 
-    def _find_callers(self, function: Function) -> Iterator[Call]:
+    def _find_callers(self, function: Function) -> tuple[Call, ...]:
         if function.name == "__init__" and function.owner is not None:
             calls = self.calls_ending(function.owner.name)
-            yield from (call for call in calls if self.class_called(call.node, call.function) is function.owner)
-            return
-        # Not by `callees`: that follows parameters to callers, and would come back here.
-        for call in self.calls_ending(function.name):
-            if function in (self._called(call, self.class_in_sight) or self._namesakes(call)):
-                yield call
+            return tuple(call for call in calls if self.class_called(call.node, call.function) is function.owner)
+        if function.name == "__call__" and function.owner is not None:
+            return tuple(call for call in self._calls_of_objects(function.owner) if function in self.callees(call))
+        named = self.once(("callers", function.name), lambda: self._callers_of_name(function.name))
+        return tuple(named.get(function, ()))
+
+    def _callers_of_name(self, name: str) -> dict[Function, list[Call]]:
+        found: dict[Function, list[Call]] = {}
+        for call in self.calls_ending(name):
+            # Not by `callees`: that follows parameters to callers, and would come back here.
+            for function in self._called(call, self.class_in_sight) or self._namesakes(call):
+                found.setdefault(function, []).append(call)
+        return found
+
+    def _calls_of_objects(self, owner: Class) -> Iterator[Call]:
+        """Yield the calls of what is named like a class: `evaluator(...)` and `self.evaluator(...)` for `Evaluator`."""
+        name = owner.name.lower()
+        ends = range(len(name) + 1)
+        alike = {name[start:end] for start in ends for end in ends[start + _SHORTEST + 1 :]} & self._plain_tails.keys()
+        if name in self._all_tails:
+            alike |= {plain for plain in self._plain_tails if name in plain and len(plain) > _SHORTEST}
+        for tail in sorted(tail for plain in alike for tail in self._plain_tails[plain]):
+            if tail != owner.name:
+                yield from self._calls[tail]
+
+    @cached_property
+    def _plain_tails(self) -> dict[str, list[str]]:
+        """The last names of all calls, by their small letters alone."""
+        found: dict[str, list[str]] = {}
+        for tail in self._calls:
+            found.setdefault(tail.lower().replace("_", ""), []).append(tail)
+        return found
+
+    @cached_property
+    def _all_tails(self) -> str:
+        """The small letters of all last names in one text, where any of them is found at once."""
+        return " ".join(self._plain_tails)
 
     def closure(self, function: Function) -> tuple[Function, ...]:
         """Return a function with all functions of these files that it may call, nearest first."""
@@ -182,11 +257,17 @@ class ProjectIndex(Objects):
         seen = {start: None}
         edge = [start]
         for _ in range(_CALLS):
-            following = [called for each in edge for call in each.calls for called in self.possible_callees(call)]
-            following += [inner for each in edge for inner in each.inner]
-            edge = [each for each in dict.fromkeys(following) if each not in seen]
+            following = dict.fromkeys(called for each in edge for called in self._possibly_called(each))
+            edge = [each for each in following if each not in seen]
             seen.update(dict.fromkeys(edge))
         return seen
+
+    def _possibly_called(self, function: Function) -> tuple[Function, ...]:
+        """Return the functions that one may call itself, and those defined in it."""
+        if function not in self._called_by:
+            called = (each for call in function.calls for each in self.possible_callees(call))
+            self._called_by[function] = tuple(dict.fromkeys((*called, *function.inner)))
+        return self._called_by[function]
 
     def reached(self, function: Function) -> frozenset[str]:
         """Return the last names of all that a function may call, directly or through functions of these files.
@@ -194,10 +275,17 @@ class ProjectIndex(Objects):
         A method that no file here defines counts a second time with a dot in front: `.eval` is no `eval(...)`.
         """
         if function not in self._reached:
-            calls = [call for each in self.closure(function) for call in each.calls]
-            unknown = {f".{call.tail}" for call in calls if call.receiver and not self.possible_callees(call)}
-            self._reached[function] = frozenset(unknown | {call.tail for call in calls})
+            parts = (self._named_in(each) for each in self.closure(function))
+            self._reached[function] = frozenset().union(*parts)
         return self._reached[function]
+
+    def _named_in(self, function: Function) -> frozenset[str]:
+        """Return the last names of what a function calls itself, as `reached` counts them."""
+        if function not in self._names:
+            calls = function.calls
+            unknown = {f".{call.tail}" for call in calls if call.receiver and not self.possible_callees(call)}
+            self._names[function] = frozenset(unknown | {call.tail for call in calls})
+        return self._names[function]
 
 
 def argument_for(call: Call, function: Function, parameter: str) -> ast.expr | None:

@@ -7,19 +7,21 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.review.names import tail_of
+from esper_agents.review.definitions import owner_of
+from esper_agents.review.index import argument_for
+from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.tables import Purpose
 from esper_agents.review.values import turns_gradients_off
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, Class, FileTables, Function
+    from esper_agents.review.tables import Block, Call, FileTables, Function
 
 _NAMED = re.compile(
-    r"(?:\w+_)?(?:model|net|network|classifier|unet|resnet\w*|generator|discriminator|student|critic|actor|policy)(?:_\w+)?"
-    r"|net[A-Z]\w*|\w+Net"
+    r"(?:\w+_)?(?:model|net|network|classifier|unet|resnet\w*|generator|discriminator|student|critic|actor|policy|teacher|ema)(?:_\w+)?"
+    r"|net[A-Z]\w*|\w+Net|module|backbone"
 )
 _EVALUATING = re.compile(
     r"_?(?:run_|do_)?(?:eval|evaluate|evaluation|validate|validation|valid|val|test|predict|infer|inference)"
@@ -30,23 +32,20 @@ _HELD_OUT = re.compile(
     r"(?<![a-z])(?:val|valid|validation|test|eval|dev|holdout)(?![a-z])|(?:val|test|eval)_?(?:loader|set|data)",
     re.IGNORECASE,
 )
-_MAKES_NO_LAYER = frozenset(
-    {"super", "range", "len", "zip", "list", "int", "enumerate", "max", "min", "float", "isinstance"}
-)
 # What makes plain numbers of outputs, which then carry no gradient.
 _MEASURING = frozenset({"argmax", "item", "topk", "numpy", "tolist"})
 # What is done in a loop that wants gradients.
 GRADIENT_USES = frozenset(
     {"backward", "manual_backward", "grad", "requires_grad_", "jacobian", "hessian", "vjp", "jvp"}
 )
+# What is called like a model, and has no mode.
+_LOSS = re.compile(r"(?:^|_)(?:loss|losses|crit|criterion|criterions|metric|metrics)(?:_|$)|Loss$")
+_NO_MODEL = re.compile(
+    r"^parameters$|^_?(?:get|make|build|create|load|save|scale|set|init|prepare|update|wrap|compile|train|run|fit)_"
+)
 # How many steps from caller to caller are followed to a training.
 _CALLERS = 3
 _FORWARDS = frozenset({"forward", "__call__", "forward_features", "_forward"})
-# Layers that do something else in training than in evaluation, by the start of their name.
-_MODED = (
-    *("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "InstanceNorm", "LazyBatchNorm"),
-    *("LazyInstanceNorm", "RReLU", "LSTM", "GRU", "RNN", "MultiheadAttention", "Transformer"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +68,15 @@ def switches(function: Function) -> Iterator[Switch]:
     for call in function.calls:
         if call.receiver and call.tail in {"eval", "train"} and (found := _switch(call)):
             yield found
+
+
+def switch_at(call: Call, index: ProjectIndex) -> Switch | None:
+    """Return the switch that a call is; a function of these files that is named so, but is no module's, is none."""
+    if call.tail not in {"eval", "train"} or not call.receiver:
+        return None
+    called = index.callees(call)
+    is_own = any(each.owner is None or not index.is_module(each.owner) for each in called)
+    return None if is_own else _switch(call)
 
 
 def _switch(call: Call) -> Switch | None:
@@ -104,57 +112,107 @@ def forward_calls(file: FileTables, index: ProjectIndex) -> list[Call]:
     return index.once(("forward_calls", file.path), lambda: [call for call in file.calls if _is_forward(call, index)])
 
 
+def forward_calls_in(function: Function, index: ProjectIndex) -> list[Call]:
+    """Return the calls of models in a function, those in functions it defines left out."""
+    return index.once(
+        ("forward_calls_by_function", function.file.path), lambda: _by_function(function.file, index)
+    ).get(function, [])
+
+
+def _by_function(file: FileTables, index: ProjectIndex) -> dict[Function, list[Call]]:
+    found: dict[Function, list[Call]] = {}
+    for call in forward_calls(file, index):
+        found.setdefault(call.function, []).append(call)
+    return found
+
+
 def _is_forward(call: Call, index: ProjectIndex) -> bool:
-    if call.function.name in _FORWARDS or not (call.node.args or call.node.keywords) or "(" in call.path:
+    if _is_forward_of_module(call.function, index) or not (call.node.args or call.node.keywords) or "(" in call.path:
         return False
     if call.tail == "forward" and call.receiver:
         return is_model(call.receiver, call, index)
+    if call.path == "self":
+        owner = owner_of(call.function)
+        return owner is not None and index.is_module(owner)
     return call.path == f"{call.receiver}.{call.tail}".lstrip(".") and is_model(call.path, call, index)
+
+
+def _is_forward_of_module(function: Function, index: ProjectIndex) -> bool:
+    if function.name not in _FORWARDS:
+        return False
+    return function.name != "__call__" or function.owner is None or index.is_module(function.owner)
 
 
 def is_model(path: str, call: Call, index: ProjectIndex) -> bool:
     """Return whether a path holds a model where a call stands: by its class, by what made it, or by its name."""
     last = tail_of(path)
-    if _NAMED.fullmatch(last) is None and last not in _switched_names(index):
+    if _NAMED.fullmatch(last) is None and not _is_known_name(path, last, call.function, index):
+        return False
+    if _NO_MODEL.search(last) or is_loss(path):
+        return False
+    if path in call.function.file.imports:
         return False
     if path == call.path and index.function(call.name, call.function.file) is not None:
         return False
     return not path.startswith(("nn.", "torch.", "F."))
 
 
+def _is_known_name(path: str, last: str, function: Function, index: ProjectIndex) -> bool:
+    """Return whether a name holds a model elsewhere, and stands by itself or in `self`: else it may be any method."""
+    is_own = path.isidentifier() or path == f"self.{last}"
+    known = _switched_names(index) | _names_of_modules(index)
+    return is_own and (last in known or _is_handed(path, function, known, index))
+
+
+def _is_handed(path: str, function: Function, known: Collection[str], index: ProjectIndex) -> bool:
+    """Return whether a parameter is handed a model by each of its callers."""
+    if path not in function.parameters or path == "self":
+        return False
+    handed = [argument_for(each, function, path) for each in index.callers(function)]
+    names = [tail_of(dotted(each)) if isinstance(each, ast.Name | ast.Attribute) else "" for each in handed]
+    return bool(names) and all(_NAMED.fullmatch(each) or each in known for each in names)
+
+
+def is_loss(path: str) -> bool:
+    """Return whether a path is named for a loss or a metric, which has no mode."""
+    return _LOSS.search(tail_of(path)) is not None
+
+
 def _switched_names(index: ProjectIndex) -> frozenset[str]:
-    """Return the names on which some file calls `.eval()`."""
+    """Return the names that some file switches to a mode, or whose parameters it hands to an optimizer."""
     return index.once(
         "switched_names",
-        lambda: frozenset(
-            tail_of(call.receiver) for call in index.calls_ending("eval") if call.receiver and not call.node.args
+        lambda: (
+            frozenset(
+                tail_of(call.receiver)
+                for call in index.calls_ending("eval", "train", "parameters")
+                if call.receiver and not call.node.keywords and (not call.node.args or _is_said(call))
+            )
+            - {"self", "super()"}
         ),
     )
 
 
-def mode_changes_something(owner: Class, index: ProjectIndex) -> bool:
-    """Return whether a model may behave otherwise in training; no only where all its layers are known."""
-    parts = [owner]
-    for part in parts:
-        lineage = index.lineage(part)
-        calls = [call for each in lineage.classes for method in each.methods.values() for call in method.calls]
-        made = [call for call in calls if call.function.name == "__init__" and not _is_plain(call)]
-        inner = [index.class_named(call.name, call.function.file) for call in made]
-        asks = any("self.training" in each.file.text for each in lineage.classes)
-        is_foreign = any(tail_of(base) != "Module" for base in lineage.foreign)
-        if asks or is_foreign or None in inner or any(_is_moded(call) for call in calls):
-            return True
-        parts += [each for each in dict.fromkeys(inner) if each is not None and each not in parts]
-    return False
+def _is_said(call: Call) -> bool:
+    """Return whether a call is `train(False)`, or `train(True)`."""
+    mode = call.argument(0)
+    return call.tail == "train" and isinstance(mode, ast.Constant) and isinstance(mode.value, bool)
 
 
-def _is_moded(call: Call) -> bool:
-    return call.tail.startswith(_MODED) or call.tail in {"dropout", "batch_norm", "dropout2d", "instance_norm"}
+def _names_of_modules(index: ProjectIndex) -> frozenset[str]:
+    """Return the names that hold modules of these files outside the modules themselves."""
+    return index.once("names of modules", lambda: frozenset(_find_names_of_modules(index)))
 
 
-def _is_plain(call: Call) -> bool:
-    """Return whether a call is torch's own, or makes no layer."""
-    return call.name.startswith(("torch.", "super()")) or call.name in _MAKES_NO_LAYER
+def _find_names_of_modules(index: ProjectIndex) -> Iterator[str]:
+    for name in sorted(index.classes):
+        if not any(index.is_module(each) for each in index.classes[name]):
+            continue
+        for call in index.calls_ending(name):
+            owner = call.function.owner
+            targets = call.statement.targets if isinstance(call.statement, ast.Assign) else []
+            if owner is None or not index.is_module(owner):
+                yield from (tail_of(dotted(each)) for each in targets if isinstance(each, ast.Name | ast.Attribute))
 
 
 def happens_in(block: Block, tails: frozenset[str], index: ProjectIndex) -> bool:

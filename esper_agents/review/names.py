@@ -3,6 +3,47 @@
 from __future__ import annotations
 
 import ast
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ROOT = re.compile(r"[^.(\[]*")
+# Fields that hold text, or only say how a node is used or which operator it has.
+_NO_NODES = frozenset(
+    {"id", "attr", "arg", "kind", "ctx", "op", "ops", "level", "module", "conversion", "is_async", "simple", "rest"}
+    | {"type_comment", "asname", "kwd_attrs", "type_ignores"}
+)
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.alias, ast.MatchAs, ast.MatchStar)
+_PLAIN = (ast.Constant, ast.Global, ast.Nonlocal, ast.MatchSingleton)
+_below: dict[type, tuple[str, ...]] = {}
+
+
+def walk(node: ast.AST) -> Iterator[Any]:
+    """Yield a node and all below it, outermost first, as `ast.walk` does, but for contexts and operators.
+
+    Those hang on the nodes that are yielded, and take half the time.
+    """
+    nodes = [node]
+    for each in nodes:
+        yield each
+        kind = each.__class__
+        fields = _below.get(kind)
+        for name in _fields_of(kind) if fields is None else fields:
+            value = getattr(each, name, None)
+            if value.__class__ is list:
+                nodes += value if None not in value else [one for one in value if one is not None]
+            elif value is not None:
+                nodes.append(value)
+
+
+def _fields_of(kind: type) -> tuple[str, ...]:
+    """Return the fields of a kind of node that may hold nodes."""
+    fields: tuple[str, ...] = getattr(kind, "_fields", ())
+    aside = _NO_NODES | ({"name"} if issubclass(kind, _NAMED) else frozenset())
+    _below[kind] = () if issubclass(kind, _PLAIN) else tuple(each for each in fields if each not in aside)
+    return _below[kind]
 
 
 def dotted(node: ast.expr) -> str:
@@ -10,6 +51,11 @@ def dotted(node: ast.expr) -> str:
 
     Calls become `()`, subscripts `[]`. What cannot be written so is empty: `(a + b).sum` is `.sum`.
     """
+    if node.__class__ is ast.Name:
+        return node.id
+    # Most paths are a name, or one with one attribute, and this is asked more often than all else.
+    if node.__class__ is ast.Attribute and node.value.__class__ is ast.Name:
+        return f"{node.value.id}.{node.attr}"
     ends: list[str] = []
     while True:
         kind = node.__class__
@@ -32,10 +78,8 @@ def dotted(node: ast.expr) -> str:
 
 def root_of(path: str) -> str:
     """Return the name a path starts with: `self` of `self.net().x`; empty where it starts with no name."""
-    for place, letter in enumerate(path):
-        if letter in ".([":
-            return path[:place]
-    return path
+    found = _ROOT.match(path)
+    return found[0] if found is not None else ""
 
 
 def tail_of(path: str) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.review.definitions import Definitions, owner_of
+from esper_agents.review.flow import Flow
 from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.tables import Assignment
 
 if TYPE_CHECKING:
-    from esper_agents.review.tables import Assignment, Class, Function
+    from collections.abc import Sequence
+
+    from esper_agents.review.tables import Class, FileTables, Function
 
 # How many steps from value to value are followed.
 STEPS = 8
@@ -21,8 +26,48 @@ _FLUENT = frozenset(
 _ANYWHERE = 1 << 30
 
 
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """Where the value of a path may come from.
+
+    Attributes:
+        assignments: The assignments, by line.
+        is_whole: Whether there is no way on which none of them happened.
+    """
+
+    assignments: tuple[Assignment, ...]
+    is_whole: bool
+
+
 class Objects(Definitions):
     """Assignments and the classes they show, without a look at callers."""
+
+    def __init__(self, files: Sequence[FileTables]) -> None:
+        super().__init__(files)
+        self._flows: dict[Function, Flow] = {}
+
+    def flow(self, function: Function) -> Flow:
+        """Return the ways through a function, worked out once."""
+        if function not in self._flows:
+            self._flows[function] = Flow(function)
+        return self._flows[function]
+
+    def bindings(self, path: str, function: Function, before: int) -> Bindings:
+        """Return the assignments that a path's value may come from at a line, over all ways that lead there.
+
+        Looked for in the function, then as `binding` does. What a function around it binds counts with its last
+        binding there.
+        """
+        known = function.assignments.get(path, ())
+        if not known or (len(known) == 1 and known[0].block is function.block and _ends(known[0]) < before):
+            found = self.binding(path, function, before)
+            return Bindings((found,) if found is not None else (), is_whole=True)
+        reach = self.flow(function).last_above(before, known)
+        events = tuple(each for each in reach.events if isinstance(each, Assignment))
+        if not events:
+            outside = self.binding(path, function, 0)
+            return Bindings((outside,) if outside is not None else (), is_whole=True)
+        return Bindings(tuple(sorted(events, key=lambda each: each.line)), is_whole=not reach.is_open)
 
     def binding(self, path: str, function: Function, before: int) -> Assignment | None:
         """Return the assignment that a path's value comes from at a line.
@@ -30,16 +75,18 @@ class Objects(Definitions):
         Looked for above the line in the function, then in the functions around it and the module, then, for `self.x`,
         in the class. None where a parameter holds it, or nothing in sight does.
         """
+        is_own = path.startswith("self.")
+        root = "" if is_own else root_of(path)
         current: Function | None = function
         limit = before
         while current is not None:
-            if (found := current.last_assignment(path, limit)) is not None:
+            if path in current.assignments and (found := current.last_assignment(path, limit)) is not None:
                 return found
-            if root_of(path) in current.parameters and not path.startswith("self."):
+            if root in current.parameters:
                 return None
             current, limit = (current.outer.function if current.outer else None), _ANYWHERE
-        owner = owner_of(function)
-        return self._attribute(owner, path) if owner is not None and path.startswith("self.") else None
+        owner = owner_of(function) if is_own else None
+        return self._attribute(owner, path) if owner is not None else None
 
     def _attribute(self, owner: Class, path: str) -> Assignment | None:
         for each in self.lineage(owner).classes:
@@ -70,6 +117,11 @@ class Objects(Definitions):
         if not isinstance(value, ast.Call):
             return None
         return self.class_named(resolve(dotted(value.func), function), function.file)
+
+
+def _ends(found: Assignment) -> int:
+    """Return the line on which what is assigned ends."""
+    return found.value.end_lineno or found.line
 
 
 def wrapped(value: ast.expr) -> ast.expr | None:

@@ -1,37 +1,73 @@
-"""The page of a rule, from its own docstring and examples."""
+"""The pages of the rules, from their own docstrings and examples; all of them together are `docs/rules.md`."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.finding import Category
 from esper_agents.review.catalogue import catalogue, find
 from esper_agents.review.rule import as_files
 
 if TYPE_CHECKING:
-    from esper_agents.review.rule import Example
+    from collections.abc import Iterable
+
+    from esper_agents.review.rule import Example, Rule
+
+ALL = "all"
+_HEAD = """# The rules
+
+Made by `make docs` from the rules' own pages, which `esper review --explain CODE` prints one by one. How the command
+is used stands in [review.md](review.md). A severity is that of the rule; a finding in a test or a benchmark counts one
+less.
+"""
+_SOURCES = "## Sources\n"
 
 
 def explain(code: str) -> str:
-    """Return the page of a rule as Markdown: what it finds, why, when the code is right, a bad and a good example.
+    """Return the page of a rule as Markdown, or those of all rules for the word `all`.
 
     Args:
-        code: The rule's code or name.
+        code: The rule's code or name, or `all`.
 
     Raises:
         NotFoundError: No rule has it.
     """
-    rule = find(code, catalogue())
+    rules = catalogue()
+    return handbook(rules) if code == ALL else page(find(code, rules))
+
+
+def page(rule: Rule) -> str:
+    """Return a page: what a rule finds, why that costs, when the code is right, the fix, sources, and two examples."""
+    text = inspect.cleandoc(type(rule).__doc__ or "")
+    before, heading, sources = text.partition(_SOURCES)
     parts = (
         f"# {rule.code} {rule.name}",
         f"*{rule.severity}, {rule.category}*",
-        inspect.cleandoc(type(rule).__doc__ or ""),
+        before.strip(),
+        *_fix(rule),
+        (heading + sources).strip(),
         "## Bad",
         _blocks(rule.bad),
         "## Good",
         _blocks(rule.good),
     )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(each for each in parts if each) + "\n"
+
+
+def _fix(rule: Rule) -> list[str]:
+    """Return what the rule advises for its own bad example."""
+    from esper_agents.review.engine import review_sources
+
+    if rule.category is Category.COMPANION:
+        return ["## The fix", "Change what the skill says has to change along, in the same commit."]
+    known = {each.code for each in catalogue()}
+    claims = review_sources(as_files(rule.bad)).claims if rule.code in known else ()
+    own = [each for each in claims if each.rule == rule.code]
+    advice = list(dict.fromkeys(each.remedy[:1].upper() + each.remedy[1:] + "." for each in own))
+    by_itself = ["`esper review --fix` does it where that is safe."] if rule.is_fixable else []
+    return ["## The fix", *advice, *by_itself] if advice or by_itself else []
 
 
 def _blocks(example: Example) -> str:
@@ -40,3 +76,34 @@ def _blocks(example: Example) -> str:
     return "\n\n".join(
         (f"`{path}`\n\n" if named else "") + f"```python\n{source.rstrip()}\n```" for path, source in files.items()
     )
+
+
+def handbook(rules: Iterable[Rule]) -> str:
+    """Return the pages of rules as one document, with a table of them by category in front."""
+    rules = tuple(rules)
+    parts = [_HEAD]
+    for category in Category:
+        own = [each for each in rules if each.category is category]
+        if own:
+            rows = "".join(_row(each) for each in own)
+            parts.append(f"## {category}\n\n| code | name | severity | fixed | finds |\n|---|---|---|---|---|\n{rows}")
+    # A page's own headings go two levels down: it is a part here.
+    parts += [re.sub(r"^(#+ )", r"##\1", _outside_code(page(each)), flags=re.MULTILINE) for each in rules]
+    return "\n".join(parts).replace(_HASH, "#")
+
+
+def _row(rule: Rule) -> str:
+    first = inspect.cleandoc(type(rule).__doc__ or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
+    anchor = f"{rule.code} {rule.name}".lower().replace(" ", "-")
+    fixed = "yes" if rule.is_fixable else ""
+    cell = first.replace("|", "\\|")
+    return f"| [{rule.code}](#{anchor}) | {rule.name} | {rule.severity} | {fixed} | {cell} |\n"
+
+
+# Stands for a hash sign in an example, which opens a comment and no heading.
+_HASH = "\0"
+_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def _outside_code(text: str) -> str:
+    return _BLOCK.sub(lambda found: found[0].replace("#", _HASH), text)

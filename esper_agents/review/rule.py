@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -14,8 +14,9 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.domain.finding import Claim
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import FileTables
+    from esper_agents.review.tables import Call, FileTables
 
 # One source, or several by path where the pattern spans files.
 Example: TypeAlias = str | Mapping[str, str]
@@ -71,6 +72,27 @@ class Hit:
     severity: Severity | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """How a call is written right; what it does not name stays as it stands, comments and line breaks included.
+
+    Attributes:
+        callee: What is called instead, by its full path, such as `torch.amp.autocast`; empty leaves it.
+        names: The names that positional arguments are given, in order.
+        first: Source of an argument to put before all others.
+        without: The arguments to leave out, by keyword or place.
+        arguments: Source of arguments by keyword, to be added or to take the place of what is there.
+        is_removed: Whether the statement, which is nothing but this call, goes.
+    """
+
+    callee: str = ""
+    names: tuple[str, ...] = ()
+    first: str = ""
+    without: tuple[str | int, ...] = ()
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    is_removed: bool = False
+
+
 class Rule(ABC):
     """A pattern that the review looks for; a subclass in `review/rules/` or in an installed package is all it takes.
 
@@ -103,6 +125,22 @@ class Rule(ABC):
             file: The tables of the file.
             index: What is known across all files of the review.
         """
+
+    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - what a rule does that mends nothing
+        """Return how to write a call that it found, where that is safe; None leaves it to a person.
+
+        Safe means that the program does the same as before, but for what the rule is about.
+
+        Args:
+            call: A call that starts where the rule found something; it need not be the one that it meant.
+            claim: What it found.
+        """
+        return None
+
+    @property
+    def is_fixable(self) -> bool:
+        """Whether it can mend some of what it finds."""
+        return type(self).fix is not Rule.fix
 
     def hit(
         self,

@@ -1,4 +1,4 @@
-"""Reading one source file: its bytes, its digests, its text, or why it cannot be read."""
+"""Reading one source file or notebook: its bytes, its digests, its text, or why it cannot be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import os
 import stat
 import tokenize
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha1, sha256
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,15 @@ from esper_agents.domain.evidence import SourceFile
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from esper_agents.review.notebook import BrokenCell, Notebook
+
+NOTEBOOK = ".ipynb"
+
 LARGEST_BYTES = 5 * 1024 * 1024
+# Most of a notebook is what its cells printed.
+LARGEST_NOTEBOOK_BYTES = 64 * 1024 * 1024
+# Encodings that Python offers and nobody writes code in; some take time that grows with the square of the size.
+_NO_SOURCE = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +50,20 @@ class Source:
 
     Attributes:
         record: What is kept of it as evidence.
-        text: Its text, with `\n` at the end of every line.
+        text: Its text, with `\n` at the end of every line; of a notebook its code.
+        notebook: Where the lines of the text stand, if it is a notebook.
+        unread: What of it could not be read: the cells that do not parse.
     """
 
     record: SourceFile
     text: str
+    notebook: Notebook | None = None
+    unread: tuple[Unreadable, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """How many lines of code it has."""
+        return self.record.lines if self.notebook is None else len(self.notebook.places)
 
 
 def read(file: Path, path: str) -> Source | Unreadable:
@@ -66,16 +83,17 @@ def read(file: Path, path: str) -> Source | Unreadable:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             return Unreadable(path, "no regular file", "leave it out of the paths", None)
-        if facts.st_size > LARGEST_BYTES:
-            return Unreadable(
-                path, f"larger than {LARGEST_BYTES} bytes", "split it, or leave it out of the paths", None
-            )
-        content = stream.read(LARGEST_BYTES + 1)
+        largest = LARGEST_NOTEBOOK_BYTES if path.endswith(NOTEBOOK) else LARGEST_BYTES
+        if facts.st_size > largest:
+            return Unreadable(path, f"larger than {largest} bytes", "split it, or leave it out of the paths", None)
+        content = stream.read(largest + 1)
     return from_bytes(content, path)
 
 
 def from_bytes(content: bytes, path: str) -> Source | Unreadable:
     """Return what `read` would for a file with these bytes."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return Unreadable(path, "cannot be decoded: it is UTF-16", "save it as UTF-8", None)
     if b"\0" in content:
         return Unreadable(path, "binary, not Python source", "leave it out of the paths", None)
     text = _decode(content, path)
@@ -83,7 +101,29 @@ def from_bytes(content: bytes, path: str) -> Source | Unreadable:
         return text
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
     record = SourceFile(path, sha256(content).hexdigest(), git_blob(content), lines, len(content))
-    return Source(record, text)
+    return _opened(Source(record, text)) if path.endswith(NOTEBOOK) else Source(record, text)
+
+
+def _opened(source: Source) -> Source | Unreadable:
+    """Return the code of a notebook."""
+    from esper_agents.review.notebook import NotANotebookError, read_notebook
+
+    path = source.record.path
+    try:
+        notebook = read_notebook(source.text)
+    except NotANotebookError as error:
+        return Unreadable(path, str(error), "save it anew from Jupyter, or leave it out of the paths", error.line)
+    unread = tuple(_unread(each, path) for each in notebook.broken)
+    return replace(source, text=notebook.text, notebook=notebook, unread=unread)
+
+
+def _unread(broken: BrokenCell, path: str) -> Unreadable:
+    from esper_agents.review.syntax import why_not_parsed
+
+    why = why_not_parsed(broken.error, broken.source)
+    place = broken.place
+    where = f"cell {place.cell}, line {place.of_cell}"
+    return Unreadable(path, f"{where} {why.problem}", why.remedy or "correct the cell", place.line)
 
 
 def git_blob(content: bytes) -> str:
@@ -94,12 +134,18 @@ def git_blob(content: bytes) -> str:
 def _decode(content: bytes, path: str) -> str | Unreadable:
     """Decode by byte-order mark and coding line (PEP 263), as Python itself would."""
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        text = content.decode(encoding)
-    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        text = content.decode("utf-8-sig" if path.endswith(NOTEBOOK) else _encoding(content))
+    except (SyntaxError, UnicodeError, LookupError) as error:
         line = _line_of(error, content)
         return Unreadable(path, f"cannot be decoded: {_reason(error)}", "save it as UTF-8", line)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _encoding(content: bytes) -> str:
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    if encoding.replace("_", "-").lower() in _NO_SOURCE:
+        raise LookupError(f"{encoding} is no encoding of source")
+    return encoding
 
 
 def _line_of(error: Exception, content: bytes) -> int | None:

@@ -1,11 +1,23 @@
-"""Comments that silence a claim: `# esper: ignore[ESP305] the value steers the loop`."""
+"""Comments that silence a claim: `# esper: ignore[ESP305] the value steers the loop`.
+
+A comment speaks for the statement it stands beside; alone on a line, for the next line of code. Beside a `def`, or
+alone above it, it speaks for the whole function. It must name rules by code and give a reason, or it silences
+nothing. Comments that silence nothing are claims themselves (ESP001, ESP002).
+"""
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from esper_agents.review.tables import FileTables, Function
 
 _MARK = re.compile(r"#\s*esper:\s*ignore\b(?:\[(?P<codes>[^\]]*)\])?\s*(?P<reason>.*)", re.DOTALL)
 
@@ -15,11 +27,12 @@ class Suppression:
     """One comment.
 
     Attributes:
-        line: The line it speaks for: its own, or the next one where it stands alone.
+        line: The line it speaks for: its own, or the next line of code where it stands alone.
         comment_line: The line it stands on.
         column: Where it starts, from 1.
         codes: The rules it names; without any it silences nothing.
         reason: Why; without one it silences nothing.
+        last_line: The last line it speaks for, where that is a whole function; 0 for one statement.
     """
 
     line: int
@@ -27,32 +40,95 @@ class Suppression:
     column: int
     codes: frozenset[str]
     reason: str
+    last_line: int = 0
 
     @property
     def counts(self) -> bool:
         """Whether it silences anything: it names rules and gives a reason."""
         return bool(self.codes and self.reason)
 
+    def covers(self, line: int, end_line: int) -> bool:
+        """Return whether it speaks for a statement."""
+        return line <= self.line <= end_line or self.line <= line <= self.last_line
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What the comments of a file silenced in a review.
+
+    Attributes:
+        used: The comments that silenced something, each with the code it silenced.
+        ran: The codes of the rules that ran on the file.
+        known: The codes of all rules there are.
+    """
+
+    used: frozenset[tuple[Suppression, str]]
+    ran: frozenset[str]
+    known: frozenset[str]
+
+    def idle(self, suppression: Suppression) -> list[str]:
+        """Return the codes of a comment that silenced nothing although their rules ran."""
+        return sorted(code for code in suppression.codes & self.ran if (suppression, code) not in self.used)
+
+    def unknown(self, suppression: Suppression) -> list[str]:
+        """Return the codes of a comment that no rule has."""
+        return sorted(suppression.codes - self.known)
+
 
 def find_suppressions(text: str) -> tuple[Suppression, ...]:
     """Return the suppressing comments of a source that parses; text in strings does not count."""
     if "esper:" not in text:
         return ()
-    return tuple(
-        _suppression(token, match)
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type == tokenize.COMMENT and (match := _MARK.match(token.string))
-    )
+    lines = text.split("\n")
+    return tuple(_suppression(token, match, lines) for token, match in _comments(text))
 
 
-def _suppression(token: tokenize.TokenInfo, match: re.Match[str]) -> Suppression:
+def with_functions(file: FileTables) -> tuple[Suppression, ...]:
+    """Return the suppressions of a file; those beside a `def` speak for its function."""
+    return tuple(_widened(each, file.functions[1:]) for each in file.suppressions)
+
+
+def _comments(text: str) -> Iterator[tuple[tokenize.TokenInfo, re.Match[str]]]:
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT and (match := _MARK.match(token.string)):
+                yield token, match
+    except (SyntaxError, tokenize.TokenError):
+        # The parser took what the tokenizer refuses; comments above that place still count.
+        return
+
+
+def _suppression(token: tokenize.TokenInfo, match: re.Match[str], lines: Sequence[str]) -> Suppression:
     line, column = token.start
     stands_alone = not token.line[:column].strip()
     codes = (match["codes"] or "").split(",")
     return Suppression(
-        line=line + 1 if stands_alone else line,
+        line=_next_code(lines, line) if stands_alone else line,
         comment_line=line,
         column=column + 1,
         codes=frozenset(code.strip() for code in codes if code.strip()),
         reason=match["reason"].strip(" \t:-"),
     )
+
+
+def _next_code(lines: Sequence[str], comment_line: int) -> int:
+    """Return the number of the next line that holds more than a comment."""
+    following = range(comment_line, len(lines))
+    return next((n + 1 for n in following if lines[n].strip() and not lines[n].lstrip().startswith("#")), comment_line)
+
+
+def _widened(suppression: Suppression, functions: Iterable[Function]) -> Suppression:
+    for function in functions:
+        node = function.node
+        if not isinstance(node, ast.Module) and _first_line(node) <= suppression.line <= _header_end(node):
+            return replace(suppression, last_line=node.end_lineno or node.lineno)
+    return suppression
+
+
+def _header_end(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return max(node.lineno, _first_line(node.body[0]) - 1)
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)])

@@ -6,12 +6,15 @@ import ast
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from esper_agents.review.suppress import Suppression
+
+
+T = TypeVar("T")
 
 
 class BlockKind(StrEnum):
@@ -31,12 +34,13 @@ class BlockKind(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What a file is there for, by its path; tests and benchmarks are judged more leniently."""
+    """What a file is there for; tests, benchmarks and what a program wrote are judged more leniently."""
 
     CODE = "code"
     TEST = "test"
     BENCHMARK = "benchmark"
     EXAMPLE = "example"
+    GENERATED = "generated"
 
 
 LOOPS = frozenset({BlockKind.FOR, BlockKind.WHILE, BlockKind.COMPREHENSION})
@@ -145,11 +149,11 @@ class Assignment:
     Attributes:
         target: What is bound, as a path: `loss`, `self.net`, `history[]`.
         node: The target itself.
-        value: What is assigned; for an unpacked tuple the whole right-hand side.
+        value: What is assigned; for a tuple unpacked from something else than a tuple the whole right-hand side.
         block: Where it stands.
         statement: The statement it is part of.
         is_augmented: Whether it is `+=` or one of its kind.
-        is_unpacked: Whether the target is one of several.
+        is_unpacked: Whether the target is one of several and takes a part of the value.
     """
 
     target: str
@@ -164,6 +168,21 @@ class Assignment:
     def line(self) -> int:
         """The line it starts on."""
         return self.statement.lineno
+
+
+@dataclass(slots=True, eq=False)
+class Import:
+    """An import statement.
+
+    Attributes:
+        node: The statement.
+        names: What it imports, each as a whole path: `torch.nn.functional`.
+        block: Where it stands.
+    """
+
+    node: ast.Import | ast.ImportFrom
+    names: tuple[str, ...]
+    block: Block
 
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
@@ -264,11 +283,13 @@ class FileTables:
         purpose: What it is there for.
         suppressions: Its `# esper: ignore[...]` comments.
         imports: What its imports bind: `{"F": "torch.nn.functional"}`.
+        import_statements: Its imports, in order.
         functions: Its functions in order; the module's own code is the first.
         classes: Its classes, in order.
         calls: Its calls, in order.
         by_tail: Calls by last name.
         by_name: Calls by resolved path.
+        made: What `once` has made.
     """
 
     path: str
@@ -278,11 +299,13 @@ class FileTables:
     purpose: Purpose
     suppressions: tuple[Suppression, ...] = ()
     imports: dict[str, str] = field(default_factory=dict)
+    import_statements: list[Import] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     classes: list[Class] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     by_tail: dict[str, list[Call]] = field(default_factory=dict)
     by_name: dict[str, list[Call]] = field(default_factory=dict)
+    made: dict[object, object] = field(default_factory=dict)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -293,6 +316,12 @@ class FileTables:
     def imports_torch(self) -> bool:
         """Whether it imports torch itself."""
         return any(each == "torch" or each.startswith("torch.") for each in self.imports.values())
+
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """Return what `make` returns, made once for this file; it must follow from this file alone."""
+        if key not in self.made:
+            self.made[key] = make()
+        return cast("T", self.made[key])
 
     def calls_to(self, *names: str) -> list[Call]:
         """Return the calls of what is named, by resolved path, in order of appearance for each name."""

@@ -18,19 +18,39 @@ _KEEPING = frozenset(
     {"mean", "sum", "cpu", "cuda", "to", "clone", "float", "double", "half", "view", "reshape", "squeeze", "unsqueeze"}
     | {"flatten", "contiguous", "mul", "div", "add", "sub", "max", "min", "type"}
 )
+_JOINING = frozenset({"cat", "stack", "hstack", "vstack", "concat", "abs", "exp", "log", "sqrt"})
 
 
 def keeps_graph(node: ast.expr, names: Collection[str]) -> bool:
     """Return whether an expression surely carries the graph of one of these names."""
     if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
-        return dotted(node) in names
+        return dotted(node) in names or item_path(node) in names
+    if isinstance(node, ast.Call) and dotted(node) in names:
+        return True
     return any(keeps_graph(part, names) for part in _carried(node))
+
+
+def item_path(node: ast.expr) -> str:
+    """Return a named item of a path, such as `out['loss']`; empty where there is none."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Constant):
+        return ""
+    held = dotted(node.value)
+    return f"{held}[{node.slice.value!r}]" if held else ""
+
+
+def graphs_in(node: ast.expr) -> set[str]:
+    """Return the paths whose graphs an expression surely carries on."""
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        return {dotted(node)} - {""}
+    return {path for part in _carried(node) for path in graphs_in(part)}
 
 
 def _carried(node: ast.expr) -> list[ast.expr]:
     """Return the parts of an expression whose graphs it takes over."""
     parts: list[ast.expr] = []
     match node:
+        case ast.BinOp(op=ast.Div()):
+            parts = [node.left]
         case ast.BinOp():
             parts = [node.left, node.right]
         case ast.UnaryOp():
@@ -41,6 +61,12 @@ def _carried(node: ast.expr) -> list[ast.expr]:
             parts = node.elts
         case ast.Dict():
             parts = node.values
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=args) if (
+            name in _KEEPING | _JOINING
+        ):
+            parts = args
+        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
+            parts = [each.value for each in keywords]
         case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _KEEPING:
             parts = [value]
         case _:

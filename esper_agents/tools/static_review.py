@@ -12,23 +12,33 @@ from esper_agents.domain.evidence import Risk
 from esper_agents.domain.finding import Category, counted
 from esper_agents.errors import UsageError
 from esper_agents.review.catalogue import catalogue
+from esper_agents.review.changes import review_change
 from esper_agents.review.engine import Report, review
 from esper_agents.review.rule import Shown
+from esper_agents.tools.changes import change_since
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.finding import Claim
 
 
 def _rerun(arguments: JsonObject) -> str:
     wanted = "".join(f" --category {quote(str(each))}" for each in arguments.get("categories") or ())
+    if since := arguments.get("since"):
+        wanted += f" --diff={quote(str(since))}"
     return f"esper review{wanted} -- " + " ".join(quote(str(each)) for each in arguments["paths"])
 
 
 @tool("static-review", risk=Risk.LOW, repeatable=True, rerun=_rerun)
 async def static_review(
-    context: ToolContext, paths: list[str], categories: list[str] | None = None, related: list[str] | None = None
+    context: ToolContext,
+    paths: list[str],
+    categories: list[str] | None = None,
+    related: list[str] | None = None,
+    since: str = "",
 ) -> ToolResult:
     """Review Python files with the rules of the review engine, without running them.
 
@@ -37,17 +47,34 @@ async def static_review(
         paths: Files or folders, relative to the project.
         categories: Only rules of these categories; all where left out.
         related: Files that are read beside them, such as callers and tests; nothing is claimed of those.
+        since: A revision; only what changed since it brought is claimed. Left out, all that is found is.
     """
-    report = await asyncio.to_thread(
-        review,
-        context.root,
-        [context.inside(path) for path in (*paths, *(related or ()))],
-        categories=_known(categories),
-        extra=context.rules,
-    )
+    places = [context.inside(path) for path in (*paths, *(related or ()))]
+    wanted = _known(categories)
+    if since:
+        report = await asyncio.to_thread(_change, context, places, wanted, since)
+    else:
+        report = await asyncio.to_thread(review, context.root, places, categories=wanted, extra=context.rules)
     report = replace(report, claims=tuple(each for each in report.claims if _is_asked(each, paths)))
     shown = {each.code for each in catalogue(context.rules) if each.shown is not Shown.NOT}
     return ToolResult(_summary(report), _output(report, shown), claims=report.claims, examined=report.examined)
+
+
+def _change(context: ToolContext, places: list[Path], categories: list[Category] | None, since: str) -> Report:
+    """Return the review of what changed, with claims about files that were read."""
+    root = context.root.resolve()
+    change = change_since(root, since, {place.relative_to(root).as_posix() for place in places})
+    report = review_change(
+        root,
+        change.before,
+        change.after,
+        paths=change.paths,
+        companions=context.companions,
+        categories=categories,
+        extra=context.rules,
+    ).report
+    read = {each.path for each in report.examined}
+    return replace(report, claims=tuple(each for each in report.claims if each.location.path in read))
 
 
 def _known(categories: list[str] | None) -> list[Category] | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from esper_agents.domain.evidence import Risk
+    from esper_agents.review.companion import Companion
     from esper_agents.tools.bench import Bench
 
 
@@ -33,12 +34,14 @@ class ToolContext:
         rules: Modules with review rules beside those that are installed.
         home: Where the program keeps the project's things; None where nothing is to be kept.
         bench: Where the project's code is measured; None makes one for each call.
+        companions: Changes that demand others, as the project's skills declare them.
     """
 
     root: Path
     rules: tuple[ModuleType, ...] = ()
     home: Path | None = None
     bench: Bench | None = None
+    companions: tuple[Companion, ...] = ()
 
     def inside(self, path: str) -> Path:
         """Return the absolute path of something in the project.

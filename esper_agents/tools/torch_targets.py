@@ -55,11 +55,11 @@ def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int 
         source = read(candidates[path].file, path)
         if not isinstance(source, Source):
             continue
-        examined.append(source.record)
         try:
             found += runnables(source.text, path, inputs=inputs)
         except (SyntaxError, ValueError, RecursionError):
             continue
+        examined.append(source.record)
     people = [_named(path, name, said, found) for path, name, said in asked]
     ready = [each for each in found if not each.needs]
     output = {

@@ -82,16 +82,125 @@ def test_a_rule_is_explained_and_all_are_listed(esper):
     assert "ESP101" in esper("--list-rules").stdout
 
 
+def test_the_place_that_is_meant_is_marked(esper, train):
+    lines = esper(train).stdout.splitlines()
+    shown = lines.index("       3 |     loss.backward()")
+    assert lines[shown + 1] == "         |     ^^^^^^^^^^^^^^^"
+
+
+@pytest.fixture
+def repository(tmp_path, git, train):
+    """Return a function that puts the folder under git as it is."""
+
+    def commit():
+        git(tmp_path, "init", "-q", "-b", "main", "--template=")
+        git(tmp_path, "add", "-A")
+        git(tmp_path, "commit", "-qm", "as it was")
+        return tmp_path
+
+    return commit
+
+
+def test_a_change_is_judged_by_what_it_brings(esper, repository, git):
+    root = repository()
+    assert esper("--diff", "HEAD").returncode == 0
+    (root / "train.py").write_text("import os\n\n" + LOOP)
+    assert esper("--diff", "HEAD", "--fail-on", "suggestion").returncode == 0
+    (root / "new.py").write_text('import torch\n\nstate = torch.load("a", weights_only=False)\n')
+    done = esper("--diff", "HEAD", "--fail-on", "warning")
+    assert done.returncode == 3
+    assert "ESP901" in done.stdout
+    assert "ESP101" not in done.stdout
+    assert "2 stood before the change" in " ".join(done.stdout.split())
+    assert esper("--staged", "--fail-on", "warning").returncode == 0
+    git(root, "add", "-A")
+    assert esper("--staged", "--fail-on", "warning").returncode == 3
+
+
+def test_a_change_without_its_companion_is_reported(esper, repository):
+    root = repository()
+    skill = root / ".esper/skills/docs/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(
+        "---\nname: docs\ndescription: d\ncompanions:\n"
+        '  - {when: "*.py", then: README.md, why: "say [bold]what[/] changed \\e[2J"}\n---\nText.\n'
+    )
+    (root / "train.py").write_text(LOOP + "x = 1\n")
+    done = esper("--diff", "HEAD", "--fail-on", "warning")
+    assert done.returncode == 3
+    assert "train.py:1:1: warning ESP701" in done.stdout
+    assert "say [bold]what[/] changed" in " ".join(done.stdout.split())
+    assert "\x1b" not in done.stdout
+    (root / "README.md").write_text("text\n")
+    assert esper("--diff", "HEAD", "--fail-on", "warning").returncode == 0
+
+
+def test_a_baseline_leaves_out_what_it_lists_and_names_what_is_gone(esper, train, tmp_path):
+    assert esper(train, "--write-baseline", "known.json").returncode == 0
+    assert (tmp_path / "known.json").read_text().count('"fingerprint"') == 2
+    done = esper(train, "--baseline", "known.json", "--fail-on", "suggestion")
+    assert done.returncode == 0
+    assert "2 in the baseline" in " ".join(done.stdout.split())
+    (tmp_path / train).write_text(LOOP.replace("    losses.append(loss)\n", ""))
+    done = esper(train, "--baseline", "known.json")
+    assert done.returncode == 0
+    assert "stale" in done.stdout
+
+
+def test_fixes_are_shown_without_being_made_and_made_when_asked(esper, tmp_path, git):
+    file = tmp_path / "train.py"
+    file.write_bytes(b"optimizer.zero_grad(set_to_none=False)\r\nx = 1")
+    done = esper("train.py", "--diff-only")
+    assert "+optimizer.zero_grad()" in done.stdout
+    assert file.read_bytes().startswith(b"optimizer.zero_grad(set")
+    esper("train.py", "--diff-only", "--output", "fix.patch")
+    git(tmp_path, "init", "-q", "--template=")
+    git(tmp_path, "apply", "fix.patch")
+    assert file.read_bytes() == b"optimizer.zero_grad()\r\nx = 1"
+    file.write_bytes(b"optimizer.zero_grad(set_to_none=False)\r\nx = 1")
+    done = esper("train.py", "--fix", "--fail-on", "suggestion")
+    assert done.returncode == 0
+    assert "mended" in done.stdout
+    assert file.read_bytes() == b"optimizer.zero_grad()\r\nx = 1"
+
+
+def test_sarif_and_annotations_are_written_where_asked(esper, train, tmp_path):
+    done = esper(train, "--format", "sarif", "--output", "review.sarif", "--fail-on", "never")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert json.loads((tmp_path / "review.sarif").read_text())["version"] == "2.1.0"
+    done = esper(train, "--format", "github")
+    assert done.returncode == 3
+    assert done.stdout.startswith("::error file=train.py,line=3,")
+
+
+def test_the_libraries_for_mending_are_loaded_only_to_mend(tmp_path, train):
+    import os
+
+    command = [sys.executable, "-X", "importtime", "-m", "esper_agents.cli.main", "review", train]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
+    assert "esper_agents.review.engine" in done.stderr
+    assert "libcst" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
+        (("--diff", "nothing"), "not under git"),
+        (("--diff", "HEAD", "--staged"), "two changes"),
+        (("train.py", "--baseline", "none.json"), "baseline cannot be read"),
+        (("train.py", "--write-baseline", "no/folder.json"), "baseline cannot be written"),
+        (("train.py", "--diff", "HEAD", "--write-baseline", "b.json"), "whole files"),
+        (("train.py", "--output", "no/folder.txt"), "cannot be written"),
+        (("train.py", "--format", "xml"), "xml"),
         (("nowhere.py",), "nowhere.py"),
         (("--explain", "ESP3O5"), "no rule named 'ESP3O5'"),
         ((".",), "no Python file"),
         ((), "no path was named"),
     ],
 )
-def test_wrong_usage_is_two_lines_and_exit_code_2(esper, arguments, problem):
+def test_wrong_usage_is_two_lines_and_exit_code_2(esper, tmp_path, arguments, problem):
+    if "train.py" in arguments:
+        (tmp_path / "train.py").write_text(LOOP)
     done = esper(*arguments)
     assert done.returncode == 2
     assert problem in done.stderr

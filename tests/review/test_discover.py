@@ -99,6 +99,13 @@ def test_a_file_that_is_no_python_is_refused_with_a_way_out(tmp_path):
     assert "nbconvert" in refused.value.remedy
 
 
+def test_notebooks_are_found_where_they_are_wanted(tmp_path):
+    write(tmp_path, "a.py", "b/c.ipynb", "b/.ipynb_checkpoints/c-checkpoint.ipynb", "d.txt")
+    assert listed(tmp_path, ".") == ["a.py"]
+    assert [each.path for each in discover(tmp_path, [tmp_path], notebooks=True)] == ["a.py", "b/c.ipynb"]
+    assert [each.path for each in discover(tmp_path, [Path("b/c.ipynb")], notebooks=True)] == ["b/c.ipynb"]
+
+
 def test_a_path_outside_the_project_is_refused(tmp_path):
     write(tmp_path, "inside/a.py", "outside/a.py")
     with pytest.raises(InputFileError, match="outside the project"):

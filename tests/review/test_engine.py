@@ -97,13 +97,13 @@ def test_each_path_is_told_before_it_is_read(tmp_path):
     [
         "losses.append(loss)  # esper: ignore[ESP301] five steps in all",
         "# esper: ignore[ESP301] five steps in all\n    losses.append(loss)",
-        "losses.append(loss)  # esper: ignore[ESP101, ESP301] five steps in all",
+        "losses.append(loss)  # esper: ignore[ESP301,ESP305] five steps in all",
         "losses.append(\n        loss\n    )  # esper: ignore[ESP301] five steps in all",
     ],
     ids=["beside", "above", "several codes", "behind the last line"],
 )
 def test_a_comment_with_a_reason_silences_its_rule_on_its_line(comment):
-    report = review_sources({"a.py": LOOP.replace("losses.append(loss)", comment)})
+    report = review_sources({"a.py": LOOP.replace("losses.append(loss)", comment)}, rules=["ESP101", "ESP301"])
     assert rules_found(report) == ["ESP101"]
     assert report.suppressed == 1
 
@@ -113,7 +113,7 @@ def test_a_comment_with_a_reason_silences_its_rule_on_its_line(comment):
     [
         ("# esper: ignore[ESP301]", ["ESP101", "ESP001", "ESP301"]),
         ("# esper: ignore", ["ESP101", "ESP001", "ESP301"]),
-        ("# esper: ignore[ESP305] another rule", ["ESP101", "ESP301"]),
+        ("# esper: ignore[ESP305] another rule", ["ESP101", "ESP002", "ESP301"]),
     ],
 )
 def test_a_comment_without_a_reason_or_for_another_rule_silences_nothing(comment, claims):
@@ -125,6 +125,65 @@ def test_a_comment_without_a_reason_or_for_another_rule_silences_nothing(comment
 def test_a_suppression_inside_a_string_counts_for_nothing():
     source = LOOP.replace("losses.append(loss)", 'losses.append(loss); s = "# esper: ignore[ESP301] no"')
     assert rules_found(review_sources({"a.py": source})) == ["ESP101", "ESP301"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "def step(losses):  # esper: ignore[ESP301] five steps in all\n",
+        "# esper: ignore[ESP301] five steps in all\ndef step(losses):\n",
+        "# esper: ignore[ESP301] five steps in all\n# of them\n\n@cached\ndef step(losses):\n",
+        "@cached  # esper: ignore[ESP301] five steps in all\ndef step(losses):\n",
+        "def step(\n    losses,  # esper: ignore[ESP301] five steps in all\n):\n",
+    ],
+    ids=["beside", "above", "above a decorator", "beside a decorator", "beside a parameter"],
+)
+def test_a_comment_at_a_definition_speaks_for_the_whole_function(header):
+    body = "".join(f"    {line}\n" for line in LOOP.splitlines()[2:])
+    report = review_sources({"a.py": "import torch\n\n" + header + body + "\n\n" + LOOP}, rules=["ESP301", "ESP002"])
+    assert [claim.rule for claim in report.claims] == ["ESP301"]
+    assert report.suppressed == 1
+
+
+def test_a_comment_in_a_function_speaks_for_its_statement_alone():
+    body = "".join(f"    {line}\n" for line in LOOP.splitlines()[2:])
+    source = "import torch\ndef step(losses):\n    # esper: ignore[ESP301] not here\n    x = 1\n" + body
+    report = review_sources({"a.py": source}, rules=["ESP301", "ESP002"])
+    assert [claim.rule for claim in report.claims] == ["ESP002", "ESP301"]
+
+
+def test_two_comments_above_a_line_both_speak_for_it():
+    comments = "# esper: ignore[ESP301] five steps\n    # esper: ignore[ESP305] for the log\n    "
+    line = "losses.append(loss); print(loss.item())"
+    report = review_sources({"a.py": LOOP.replace("losses.append(loss)", comments + line)})
+    assert "ESP301" not in rules_found(report)
+    assert "ESP305" not in rules_found(report)
+
+
+@pytest.mark.parametrize(
+    ("comment", "message"),
+    [
+        ("ignore[ESP305] the value steers the loop", "ESP305 finds nothing here"),
+        ("ignore[ESP302, ESP305] no more", "ESP302, ESP305 find nothing here"),
+        ("ignore[ESP999] a slip", "no rule has the code ESP999"),
+        ("ignore[item-in-training-loop] by name", "no rule has the code item-in-training-loop"),
+    ],
+)
+def test_a_comment_that_silences_nothing_is_reported(comment, message):
+    claims = review_sources({"a.py": LOOP + f"x = 1  # esper: {comment}\n"}).claims
+    assert [claim.message.partition(",")[0] in message or message in claim.message for claim in claims] == [
+        False,
+        False,
+        True,
+    ]
+    assert claims[-1].rule == "ESP002"
+
+
+def test_a_rule_that_did_not_run_is_not_missed():
+    source = LOOP + "x = 1  # esper: ignore[ESP305] the value steers the loop\n"
+    assert "ESP002" not in rules_found(review_sources({"a.py": source}, rules=["ESP101", "ESP002"]))
+    assert "ESP002" not in rules_found(review_sources({"tests/test_a.py": source}))
+    assert "ESP002" in rules_found(review_sources({"a.py": source}, rules=["ESP305", "ESP002"]))
 
 
 def test_columns_count_characters():
@@ -169,8 +228,8 @@ def test_a_source_that_nests_too_deeply_is_reported(tmp_path):
 
 
 def test_a_source_that_nests_too_deeply_for_a_rule_costs_the_others_nothing():
-    deep = "y = " + "-" * 400 + "x / x.sum()\n"
-    report = review_sources({"a.py": LOOP + deep, "b.py": LOOP})
+    deep = "def f(x):\n    return " + "-" * 400 + "x / x.sum()\n"
+    report = review_sources({"a.py": LOOP + deep, "b.py": LOOP}, rules=["ESP101", "ESP211", "ESP301"])
     assert rules_found(report) == ["ESP101", "ESP301"] * 2
     assert [(each.path, each.problem) for each in report.unreadable] == [("a.py", "nests too deeply for ESP211")]
 
@@ -221,3 +280,16 @@ def test_a_clean_file_has_no_claims():
     clean = LOOP.replace("    loss =", "    optimizer.zero_grad()\n    loss =").replace("(loss)", "(loss.detach())")
     report = review_sources({"a.py": clean})
     assert report.claims == ()
+
+
+def test_a_review_leaves_nothing_for_the_collector_to_find():
+    import gc
+
+    review_sources({"a.py": LOOP})
+    gc.collect()
+    gc.disable()
+    try:
+        review_sources({"a.py": LOOP, "b.py": "class A:\n    def f(self):\n        return [x for x in self.g()]\n"})
+        assert gc.collect() < 100
+    finally:
+        gc.enable()

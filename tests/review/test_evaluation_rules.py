@@ -256,3 +256,104 @@ def test_a_trainer_left_in_evaluation_mode_by_its_own_method_is_found(found):
 )
 def test_models_that_go_back_to_training_are_left_alone(found, source):
     assert found("ESP103", source) == []
+
+
+EVALUATOR = """
+import torch
+
+class Evaluator:
+    def __init__(self, loader):
+        self.loader = loader
+
+    @torch.no_grad()
+    def __call__(self, model):
+        {switch}
+        right = 0
+        for x, y in self.loader:
+            right += (model(x).argmax(1) == y).sum().item()
+        return right
+
+class Trainer:
+    def __init__(self, model, loader, evaluator):
+        self.model, self.loader, self.evaluator = model.to("cuda"), loader, evaluator
+
+    def fit(self):
+        for epoch in range(3):
+            {start}
+            for x, y in self.loader:
+                self.optimizer.zero_grad()
+                criterion(self.model(x), y).backward()
+                self.optimizer.step()
+            self.evaluator(self.model)
+
+Trainer(build(), train, Evaluator(held_out)).fit()
+"""
+
+
+def test_an_object_that_evaluates_is_followed_to_the_one_that_calls_it(found):
+    wrong = EVALUATOR.format(switch="pass", start="self.model.train()")
+    assert found("ESP102", wrong) == ["right += (model(x).argmax(1) == y).sum().item()"]
+    assert found("ESP102", EVALUATOR.format(switch="model.eval()", start="self.model.train()")) == []
+    left = EVALUATOR.format(switch="model.eval()", start="pass")
+    assert found("ESP103", left) == ["self.evaluator(self.model)"]
+    assert found("ESP103", EVALUATOR.format(switch="model.eval()", start="self.model.train()")) == []
+
+
+def test_a_switch_that_comes_after_the_evaluation_does_not_explain_it(found):
+    source = TRAINING.format(before="pass") + "    model.eval()\n    save(model)\n"
+    assert found("ESP102", {"pkg/train.py": source, "pkg/evaluation.py": evaluation(NO_GRAD)}) == [FORWARD]
+
+
+def test_a_decorator_of_these_files_may_switch(found):
+    decorator = """
+def evaluating(function):
+    def wrapper(model, loader):
+        model.eval()
+        return function(model, loader)
+    return wrapper
+
+"""
+    source = decorator + evaluation(NO_GRAD, decorator="@evaluating")
+    assert found("ESP102", project(source)) == []
+
+
+def test_a_model_that_comes_in_evaluation_mode_needs_no_switch_but_no_grad(found):
+    source = """
+        import torch
+
+        def load(path):
+            model = Net()
+            model.load_state_dict(torch.load(path, weights_only=True))
+            model.eval()
+            return model
+
+        def main(loader):
+            model = load("model.pt")
+            for x, y in loader:
+                print(model(x).argmax(1))
+        """
+    assert found("ESP302", source) == ["print(model(x).argmax(1))"]
+    assert found("ESP102", source) == []
+    assert found("ESP302", source.replace("model.eval()", "model.train()")) == []
+
+
+@pytest.mark.parametrize(
+    ("end", "count"),
+    [
+        ("if epoch % 5 == 0: model.eval(); check()", 1),
+        ("was = model.training; model.eval(); check()\n        if was: model.train()", 0),
+        ("model.eval(); check(); break", 0),
+        ("model.eval(); check(); restore(model)", 0),
+    ],
+    ids=["now and then", "as it was", "the last round", "a helper"],
+)
+def test_what_lies_between_an_evaluation_and_the_next_training_decides(found, end, count):
+    source = rounds(before="model.train()", end=end) + "\ndef restore(model):\n    model.train()\n"
+    assert len(found("ESP103", source)) == count
+
+
+def test_an_average_of_weights_is_another_model(found):
+    source = TRAINING.format(before="model.eval()").replace(
+        "evaluate(model, held_out)", "evaluate(ema.module, held_out)"
+    )
+    assert found("ESP302", {"pkg/train.py": source, "pkg/evaluation.py": evaluation(NO_GRAD)}) == []

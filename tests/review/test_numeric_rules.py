@@ -137,7 +137,8 @@ def fit(model, data, optimizer):
         ("", "pass", "", 1),
         (", shuffle=True", "pass", "", 1),
         (", shuffle=False", "pass", "", 0),
-        (", shuffle=shuffle", "pass", "", 0),
+        # Nobody tells any sampler of the project the epoch: where it shuffles, its order stays.
+        (", shuffle=shuffle", "pass", "", 1),
         ("", "sampler.set_epoch(epoch)", "", 0),
         ("", "pass", "import accelerate", 0),
     ],

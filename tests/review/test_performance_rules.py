@@ -15,6 +15,30 @@ LOOPS = {
     "few rounds": ("for i in range(3):\n    out = torch.cat([out, f(i)])\n", 0),
     "once": ("out = torch.cat([out, f(x)])\n", 0),
     "something else": ("for x in loader:\n    y = torch.cat([a, b])\n", 0),
+    "an array": ("import numpy as np\nfor x in loader:\n    out = np.append(out, f(x).cpu().numpy())\n", 1),
+    "arrays": ("import numpy as np\nfor x in loader:\n    out = np.concatenate((out, f(x).numpy()), axis=0)\n", 1),
+    "with an axis put before": ("for x in loader:\n    out = torch.cat((out, f(x).unsqueeze(0)))\n", 1),
+    "the first round apart": ("for x in loader:\n    out = f(x) if out is None else torch.cat([out, f(x)])\n", 1),
+    "a branch for the first round": (
+        (
+            "for i, x in enumerate(loader):\n"
+            "    if i == 0:\n"
+            "        out = f(x)\n"
+            "    else:\n"
+            "        out = torch.cat([out, f(x)])\n"
+        ),
+        1,
+    ),
+    "detached": ("for x in loader:\n    out = torch.cat([out, f(x)]).detach()\n", 1),
+    "a sum of lists": ("for x in loader:\n    out = torch.cat([out] + [f(x)])\n", 1),
+    "a store by key": ("for x in loader:\n    for k in names:\n        out[k] = torch.cat([out[k], f(x, k)])\n", 1),
+    "many literal rounds": ("for i in range(1000):\n    out = torch.cat([out, f(i)])\n", 1),
+    "its size is printed": ("for x in loader:\n    out = torch.cat([out, f(x)])\n    print(out.shape)\n", 1),
+    "each element once": ("for i in range(len(rows)):\n    rows[i] = torch.cat([rows[i], pad])\n", 0),
+    "few entries of a dict": ("for k, v in state.items():\n    out = torch.cat([out, v])\n", 0),
+    "layers": ("for layer in self.layers:\n    out = torch.cat([out, layer(out)], 1)\n", 0),
+    "a window": ("for x in loader:\n    out = torch.cat([out[1:], f(x)])\n", 0),
+    "a dense block": ("for layer in block:\n    x = torch.cat([x, layer(x)], 1)\n", 0),
 }
 
 
@@ -33,6 +57,33 @@ MOVES = {
     "made in the loop": ("for fold in folds:\n    model = make()\n    model.to(device)\n    model(x)\n", 0),
     "in turns": ("for x in loader:\n    model.to('cuda')\n    model(x)\n    model.to('cpu')\n", 0),
     "now and then": ("for i in range(n):\n    if i % 100 == 0:\n        model.to(device)\n    model(x)\n", 0),
+    "in a step that a loop calls": (
+        "def step(model, x):\n    model.to(device)\n    model(x).backward()\n\nfor x in loader:\n    step(model, x)\n",
+        1,
+    ),
+    "by its forward": ("while True:\n    net.cuda()\n    net.forward(x)\n", 1),
+    "a layer in every forward": (
+        (
+            "from torch import nn\n"
+            "class Net(nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.head = nn.Linear(4, 4)\n"
+            "    def forward(self, x):\n"
+            "        self.head.to(x.device)\n"
+            "        return self.head(x)\n"
+        ),
+        1,
+    ),
+    "a buffer in every forward": (
+        (
+            "from torch import nn\n"
+            "class Net(nn.Module):\n"
+            "    def forward(self, x):\n"
+            "        return x + self.mask.to(x.device)\n"
+        ),
+        0,
+    ),
 }
 
 
@@ -51,6 +102,20 @@ def test_models_moved_in_every_step_are_found(found, source, count):
         ("torch.autograd.set_detect_anomaly(False)\n", 0),
         ("torch.autograd.set_detect_anomaly(options.debug)\n", 0),
         ("if options.debug:\n    torch.autograd.set_detect_anomaly(True)\n", 0),
+        ("if __name__ == '__main__':\n    torch.autograd.set_detect_anomaly(True)\n", 1),
+        ("with torch.autograd.set_detect_anomaly(True):\n    for x in loader:\n        model(x).backward()\n", 1),
+        (
+            (
+                "def fit():\n    for x in loader:\n"
+                "        model(x).backward()\nwith torch.autograd.detect_anomaly():\n    fit()\n"
+            ),
+            1,
+        ),
+        ("for x in loader:\n    with torch.autograd.detect_anomaly():\n        model(x).backward()\n", 1),
+        ("torch.autograd.set_detect_anomaly(True)\nfind()\ntorch.autograd.set_detect_anomaly(False)\n", 0),
+        ("def hunt_nan():\n    torch.autograd.set_detect_anomaly(True)\n", 0),
+        ("import lightning as L\ntrainer = L.Trainer(max_epochs=3, detect_anomaly=True)\n", 1),
+        ("import lightning as L\ntrainer = L.Trainer(max_epochs=3, detect_anomaly=options.debug)\n", 0),
     ],
 )
 def test_anomaly_detection_that_no_option_turns_off_is_found(found, source, count):
@@ -60,6 +125,26 @@ def test_anomaly_detection_that_no_option_turns_off_is_found(found, source, coun
 @pytest.mark.parametrize(("call", "count"), [("set_to_none=False", 1), ("False", 1), ("", 0), ("set_to_none=True", 0)])
 def test_gradients_that_are_filled_with_zeros_are_found(found, call, count):
     assert len(found("ESP405", f"optimizer.zero_grad({call})\n")) == count
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("p.grad.zero_()", 1),
+        ("p.grad.data.fill_(0)", 1),
+        ("p.grad = None", 0),
+        ("p.grad.mul_(0.5)", 0),
+        ("p.zero_()", 0),
+    ],
+)
+def test_gradients_that_a_step_fills_with_zeros_by_hand_are_found(found, line, count):
+    source = f"for x in loader:\n    for p in model.parameters():\n        {line}\n    f(x).backward()\n"
+    assert len(found("ESP405", source)) == count
+
+
+def test_gradients_of_an_optimizers_groups_filled_with_zeros_are_found(found):
+    source = 'for group in optimizer.param_groups:\n    for p in group["params"]:\n        p.grad.zero_()\n'
+    assert found("ESP405", source) == ["p.grad.zero_()"]
 
 
 @pytest.mark.parametrize(("call", "count"), [("nn.DataParallel(m)", 1), ("nn.parallel.DistributedDataParallel(m)", 0)])

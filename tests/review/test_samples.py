@@ -74,7 +74,15 @@ FAULTS = [
         "F.softmax(scores, dim=-1).log(), target",
         "ESP210",
     ),
-    ("distillation", "missing, unexpected = model.load", "missing = unexpected = ()\n    model.load", "ESP203"),
+    (
+        "distillation",
+        """    missing, unexpected = model.load_state_dict(torch.load(path, weights_only=True), strict=False)
+    if unexpected or missing:
+        raise ValueError(f"{missing} {unexpected}")
+""",
+        "    model.load_state_dict(torch.load(path, weights_only=True), strict=False)\n",
+        "ESP203",
+    ),
     ("distillation", "weights_only=True", "weights_only=False", "ESP901"),
     ("line_search", "        model.zero_grad()\n", "", "ESP101"),
     ("line_search", "            a.grad = None\n            b.grad = None\n", "", "ESP101"),

@@ -197,3 +197,27 @@ def test_newer_syntax_is_walked():
         "inner",
     } <= names
     assert {"shown", "wide"} <= names
+
+
+def test_what_a_star_brings_is_named_by_its_module():
+    file = tables(
+        """
+        from torch import *
+        from torch.nn import *
+        from helpers import *
+
+        class Net(Module):
+            pass
+
+        def f(own):
+            local = 1
+            Linear(1, 2)
+            zeros(3)
+            evaluate(local)
+            own(len(local))
+            Net()
+        """
+    )
+    names = [call.name for call in file.calls]
+    assert names == ["torch.nn.Linear", "torch.zeros", "helpers.evaluate", "own", "len", "Net"]
+    assert file.classes[0].bases == ("torch.nn.Module",)

@@ -438,3 +438,197 @@ def test_a_fetch_in_a_step_function_is_followed_to_its_loop(found):
     step = HELPER + "    return loss.item()\n"
     assert found("ESP305", {"train.py": CALLER, "steps.py": step}) == ["return loss.item()"]
     assert found("ESP305", step) == []
+
+
+THROWN_AWAY = """
+for x, y in loader:
+    {first}
+    loss = criterion(model(x), y)
+    loss.backward()
+    {between}
+    optimizer.step()
+"""
+
+
+def test_gradients_that_are_cleared_before_they_are_used_are_found(found):
+    cleared = THROWN_AWAY.format(first="pass", between="optimizer.zero_grad()")
+    assert found("ESP101", cleared) == ["optimizer.zero_grad()"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        THROWN_AWAY.format(first="optimizer.zero_grad()", between="pass"),
+        THROWN_AWAY.format(first="optimizer.zero_grad()", between="if bad(loss): optimizer.zero_grad()"),
+        THROWN_AWAY.format(first="optimizer.zero_grad()", between="other.zero_grad()"),
+        THROWN_AWAY.format(first="optimizer.zero_grad()", between="optimizer.zero_grad(); again(x).backward()"),
+        THROWN_AWAY.format(
+            first="optimizer.zero_grad()", between="if bad(loss):\n        optimizer.zero_grad(); continue"
+        ),
+    ],
+)
+def test_clearing_that_leaves_a_step_its_gradients_is_left_alone(found, source):
+    assert found("ESP101", source) == []
+
+
+MANUAL = """
+import lightning as L
+
+class Net(L.LightningModule):
+    def training_step(self, batch, index):
+        one, two = self.optimizers()
+        first = self.one(batch).mean()
+        one.zero_grad()
+        self.manual_backward(first)
+        one.step()
+        second = self.two(batch).mean()
+        {clear}
+        self.manual_backward(second)
+        two.step()
+"""
+
+
+def test_a_framework_repeats_a_step_that_optimises_by_itself(found):
+    assert found("ESP101", MANUAL.format(clear="pass")) == ["self.manual_backward(second)"]
+    assert found("ESP101", MANUAL.format(clear="two.zero_grad()")) == []
+
+
+METER = """
+class Meter:
+    def __init__(self):
+        self.sum, self.values = 0, []
+
+    def update(self, value, n=1):
+        {body}
+
+def fit(model, loader, optimizer):
+    meter = Meter()
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        meter.update({given}, len(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "given", "count"),
+    [
+        ("self.sum += value * n", "loss", 1),
+        ("self.sum = self.sum + value", "loss", 1),
+        ("self.values.append(value)", "loss", 1),
+        ("self.sum += value * n", "loss.item()", 0),
+        ("self.sum += value * n", "loss.detach()", 0),
+        ("self.sum += value.item() * n", "loss", 0),
+        ("self.last = value", "loss", 0),
+        ("value = float(value); self.sum += value", "loss", 0),
+    ],
+)
+def test_a_meter_that_adds_up_losses_keeps_their_graphs(found, body, given, count):
+    assert len(found("ESP301", METER.format(body=body, given=given))) == count
+
+
+MORE_KEPT = {
+    "a part of the loss": """
+        for x, y in loader:
+            optimizer.zero_grad()
+            rec, kl = reconstruct(x), divergence(x)
+            loss = rec + beta * kl
+            loss.backward()
+            optimizer.step()
+            total_rec += rec
+        """,
+    "a loss that a step hands back": """
+        def step(model, x, y, optimizer):
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        for x, y in loader:
+            loss = step(model, x, y, optimizer)
+            total += loss
+        """,
+    "a step that adds to its object": """
+        class Trainer:
+            def step(self, x, y):
+                self.optimizer.zero_grad()
+                loss = criterion(self.model(x), y)
+                loss.backward()
+                self.optimizer.step()
+                self.running += loss
+
+            def fit(self):
+                for x, y in self.loader:
+                    self.step(x, y)
+        """,
+    "a record of it": """
+        for i, (x, y) in enumerate(loader):
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            record = {"step": i, "loss": loss}
+            history.append(record)
+        """,
+    "a running average": """
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            smooth = 0.9 * smooth + 0.1 * loss
+        """,
+    "a scaled loss sent backward in place": """
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            (loss / 4).backward()
+            optimizer.step()
+            losses.append(loss)
+        """,
+}
+
+
+@pytest.mark.parametrize("source", MORE_KEPT.values(), ids=MORE_KEPT)
+def test_graphs_that_are_kept_in_other_ways_are_found(found, source):
+    assert len(found("ESP301", source)) == 1
+
+
+PAIR = """
+import torch
+
+d_optimizer = torch.optim.Adam(critic.parameters())
+g_optimizer = torch.optim.Adam(painter.parameters())
+for real in loader:
+    critic.zero_grad()
+    critic_loss = judge(critic(real))
+    critic_loss.backward()
+    d_optimizer.step()
+    {clear}
+    painter_loss = judge(critic(painter(noise)))
+    painter_loss.backward()
+    g_optimizer.step()
+"""
+
+
+def test_clearing_one_model_does_not_clear_the_other(found):
+    assert found("ESP101", PAIR.format(clear="pass")) == ["painter_loss.backward()"]
+    assert found("ESP101", PAIR.format(clear="painter.zero_grad()")) == []
+
+
+def test_the_parts_of_a_summed_loss_keep_their_graphs(found):
+    source = """
+        for x, targets in loader:
+            optimizer.zero_grad()
+            losses = {k: criterion(head(x), targets[k]) for k, head in heads.items()}
+            loss = sum(losses.values())
+            loss.backward()
+            optimizer.step()
+            for k, v in losses.items():
+                sums[k] += v
+        """
+    assert found("ESP301", source) == ["sums[k] += v"]
+    assert found("ESP301", source.replace("+= v", "+= v.item()")) == []

@@ -4,7 +4,9 @@ import pytest
 
 from esper_agents.domain.finding import Category
 from esper_agents.errors import EsperError, UsageError
+from esper_agents.review.companion import Companion
 from esper_agents.tools.static_review import static_review
+from esper_agents.tools.tool import ToolContext
 
 pytestmark = pytest.mark.anyio
 
@@ -59,3 +61,15 @@ async def test_every_call_that_can_be_made_can_be_told_as_a_command(categories):
     assert said.endswith("-- 'a b.py'")
     assert said.count("--category") == len(categories or [])
     assert static_review.rerun({"paths": ["x.py"], "categories": None}) == "esper review -- x.py"
+
+
+async def test_only_what_a_change_brought_is_claimed(project, git):
+    (project / "new.py").write_text('import torch\n\nstate = torch.load("a.pt", weights_only=False)\n')
+    companion = Companion(("*.py",), ("docs/**",), "documented", "a skill")
+    context = ToolContext(project, companions=(companion,))
+    found = await static_review.run(context, {"paths": ["."], "since": "HEAD"})
+    assert [(each.rule, each.location.path) for each in found.claims] == [("ESP701", "new.py"), ("ESP901", "new.py")]
+    assert {each.location.path for each in found.claims} <= {each.path for each in found.examined}
+    assert static_review.rerun({"paths": ["."], "since": "HEAD"}) == "esper review --diff=HEAD -- ."
+    with pytest.raises(UsageError):
+        await static_review.run(context, {"paths": ["."], "since": "--nothing"})

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
-from esper_agents.review.rule import FileRule
+from esper_agents.review.rule import FileRule, Rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.domain.finding import Claim
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Call, FileTables
 
@@ -39,13 +40,21 @@ class CheckpointVariantUnsaid(FileRule):
     def look(self, file: FileTables) -> Iterator[Hit]:
         """Yield the calls that leave the variant open."""
         for call in file.calls_to(*_NAMES):
-            said = {each.arg for each in call.node.keywords}
-            if call.node.args and not said & {"use_reentrant", None} and not _is_said_in_place(call):
+            if _is_open(call):
                 yield self.hit(
                     call.node,
                     f"`{call.tail}` does not say which variant it wants, and gets the old one with a warning",
                     remedy="write `use_reentrant=False`",
                 )
+
+    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - whatever it says
+        """Return the call with the variant that torch recommends."""
+        return Rewrite(arguments={"use_reentrant": "False"}) if call.name in _NAMES and _is_open(call) else None
+
+
+def _is_open(call: Call) -> bool:
+    said = {each.arg for each in call.node.keywords}
+    return bool(call.node.args) and not said & {"use_reentrant", None} and not _is_said_in_place(call)
 
 
 def _is_said_in_place(call: Call) -> bool:

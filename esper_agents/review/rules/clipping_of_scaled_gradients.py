@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
 
@@ -29,7 +29,8 @@ class ClippingOfScaledGradients(Rule):
 
     ## When it is right
     Never on purpose. Where `unscale_` is called in a helper, the helper is looked into. Clipping in the other arm of
-    the `if` that scales, and a scaler made with `enabled=False`, are not reported.
+    the `if` that scales, and a scaler made with `enabled=False`, are not reported. Clipping after `scaler.step(...)`,
+    which comes too late to change anything, is a warning.
 
     ## Sources
     PyTorch notes, "Automatic mixed precision examples": working with unscaled gradients, gradient clipping.
@@ -52,18 +53,26 @@ class ClippingOfScaledGradients(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the clippings of scaled gradients."""
-        for backward in file.calls_ending("backward"):
-            scaler = _scaler(backward)
-            if not scaler or _is_disabled(scaler, backward, index):
-                continue
-            for call in backward.function.calls:
-                if call.line <= backward.line or are_alternatives(call.block, backward.block):
-                    continue
-                if _clips(call, index) and not _is_unscaled(call, scaler, index):
-                    yield self._found(call, scaler)
+        functions = {each.function for each in file.calls_ending("step") if each.receiver and each.node.args}
+        for function in file.functions:
+            for backward, scaler in _scaled(function, index) if function in functions else ():
+                for call in function.calls:
+                    if call.line <= backward.line or are_alternatives(call.block, backward.block):
+                        continue
+                    if _clips(call, index) and not _is_unscaled(call, scaler, index):
+                        yield self._found(call, scaler, backward)
 
-    def _found(self, call: Call, scaler: str) -> Hit:
+    def _found(self, call: Call, scaler: str, backward: Call) -> Hit:
         itself = call.tail in _CLIPPING
+        steps = [each for each in call.function.calls if each.tail == "step" and each.receiver == scaler]
+        if steps and all(backward.line < each.line < call.line for each in steps):
+            return self.hit(
+                call.node,
+                "gradients are clipped after the step that uses them, which changes nothing",
+                remedy=f"call `{scaler}.unscale_(optimizer)` and clip before `{scaler}.step(optimizer)`",
+                severity=Severity.WARNING,
+                basis=SEEN if itself else FOLLOWED,
+            )
         return self.hit(
             call.node,
             "gradients are clipped while they are still multiplied by the loss scale",
@@ -71,6 +80,20 @@ class ClippingOfScaledGradients(Rule):
             confidence=Confidence.HIGH if itself else Confidence.MODERATE,
             basis=SEEN if itself else FOLLOWED,
         )
+
+
+def _scaled(function: Function, index: ProjectIndex) -> Iterator[tuple[Call, str]]:
+    """Yield the calls that send a scaled loss backward, by themselves or in what they surely call, with the scaler."""
+    for call in function.calls:
+        inner = [call] if call.tail == "backward" else [each for called in index.callees(call) for each in called.calls]
+        for backward in inner:
+            scaler = _scaler(backward) if backward.tail == "backward" else ""
+            if scaler and not _is_disabled(scaler, backward, index) and _steps(function, scaler):
+                yield call, scaler
+
+
+def _steps(function: Function, scaler: str) -> bool:
+    return any(each.tail == "step" and each.receiver == scaler for each in function.calls)
 
 
 def _scaler(backward: Call) -> str:
@@ -97,10 +120,30 @@ def _clips(call: Call, index: ProjectIndex) -> bool:
 
 
 def _is_unscaled(call: Call, scaler: str, index: ProjectIndex) -> bool:
-    """Return whether gradients may be unscaled before the clipping, or whether nothing scales them after all."""
+    """Return whether gradients may be unscaled before the clipping."""
     before = [each for each in call.function.calls if each.line <= call.line]
-    if any(each.tail == "unscale_" for each in before):
-        return True
-    if not any(each.tail == "step" and each.receiver == scaler for each in call.function.calls):
-        return True
+    unscaled = [dotted(each.node.args[0]) if each.node.args else "" for each in before if each.tail == "unscale_"]
+    if unscaled:
+        clipped = _optimizer_of(call, scaler, index)
+        return not clipped or "" in unscaled or clipped in unscaled
     return any("unscale_" in index.reached(each) for other in before for each in index.possible_callees(other))
+
+
+def _optimizer_of(clipping: Call, scaler: str, index: ProjectIndex) -> str:
+    """Return the one optimizer of several that steps what a clipping clips; empty where that cannot be said."""
+    clipped = ast.unparse(clipping.node.args[0]) if clipping.node.args else ""
+    stepped = {
+        dotted(each.node.args[0])
+        for each in clipping.function.calls
+        if each.tail == "step" and each.receiver == scaler and each.node.args
+    }
+    made = {path: index.binding(path, clipping.function, clipping.line) for path in stepped}
+    owners = [
+        path
+        for path, found in made.items()
+        if found is not None
+        and isinstance(found.value, ast.Call)
+        and found.value.args
+        and ast.unparse(found.value.args[0]) == clipped
+    ]
+    return owners[0] if len(owners) == 1 and len(stepped) > 1 and all(made.values()) else ""

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.review.conditions import is_now_and_then, names_in
-from esper_agents.review.names import root_of
+from esper_agents.review.names import dotted, root_of
 from esper_agents.review.rule import FileRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables
+    from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
+
+# Methods that run once for every batch.
+_REPEATED = frozenset({"forward", "__call__", "training_step", "validation_step", "train_step", "step", "predict"})
 
 
 class CompileInLoop(FileRule):
-    """A `torch.compile` inside a loop, of something that the loop does not change.
+    """A `torch.compile` inside a loop, or in a `forward`, of something that does not change there.
 
     ## Why it costs
     Each call makes a new wrapper and checks it against what was compiled before: about 0.7 ms a round with torch 2.13,
@@ -56,25 +59,62 @@ class CompileInLoop(FileRule):
 
     def look(self, file: FileTables) -> Iterator[Hit]:
         """Yield what is compiled in a loop without depending on it."""
+        yield from self._decorated(file)
         for call in file.calls_to("torch.compile"):
-            loop = call.block.loop
-            if (
-                loop is not None
-                and call.node.args
-                and not _depends_on(call, loop)
-                and not is_now_and_then(call.block, loop)
-            ):
+            loops = [] if not call.node.args else [each for each in call.block.loops() if not _depends_on(call, each)]
+            if loops and not is_now_and_then(call.block, loops[0]):
                 yield self.hit(
                     call.node,
                     f"`{ast.unparse(call.node.args[0])}` is wrapped anew by `torch.compile` in every round of the loop",
                     remedy="compile it once, before the loop",
                 )
+            elif call.block.loop is None and _is_in_every_call(call):
+                yield self.hit(
+                    call.node,
+                    f"`{ast.unparse(call.node.args[0])}` is wrapped anew by `torch.compile` in every call of "
+                    f"{call.function.qualname!r}",
+                    remedy="compile it once, in `__init__`",
+                )
+
+    def _decorated(self, file: FileTables) -> Iterator[Hit]:
+        for function in file.functions:
+            loop = function.outer.loop if function.outer is not None else None
+            for path, node in zip(function.decorators, getattr(function.node, "decorator_list", ()), strict=False):
+                bound = {root_of(target) for target in loop.targets} if loop is not None else set()
+                read = {root_of(each) for each in names_in(function.node)} - set(function.parameters)
+                is_same = loop is not None and not bound & read
+                if is_same and path.removesuffix("()") == "torch.compile":
+                    yield self.hit(
+                        node,
+                        f"{function.name!r} is made and wrapped anew by `torch.compile` in every round of the loop",
+                        remedy="define it once, before the loop",
+                    )
+
+
+def _is_in_every_call(call: Call) -> bool:
+    """Return whether a step or a `forward` compiles something of its object that it does not keep."""
+    function = call.function
+    if function.owner is None or function.name not in _REPEATED or not call.node.args:
+        return False
+    path = dotted(call.node.args[0])
+    is_kept = any(target.startswith("self.") and each.value is call.node for target, each in _assigned(function))
+    return path.startswith("self.") and not is_kept and call.block is function.block
+
+
+def _assigned(function: Function) -> Iterator[tuple[str, Assignment]]:
+    return ((path, each) for path, listed in function.assignments.items() for each in listed)
 
 
 def _depends_on(call: Call, loop: Block) -> bool:
     """Return whether what is compiled, or how, depends on names that a loop around binds."""
     read = {root_of(path) for path in names_in(call.node)}
-    bound = {root_of(target) for outer in call.block.loops() for target in outer.targets}
+    for inner_loop in call.block.loops():
+        if inner_loop is loop:
+            break
+        # What an inner loop goes over says what its own names stand for.
+        if read & {root_of(target) for target in inner_loop.targets}:
+            read |= {root_of(path) for each in _gone_over(inner_loop) for path in names_in(each)}
+    bound = {root_of(target) for target in loop.targets}
     made = {
         root_of(target)
         for target, assignments in call.function.assignments.items()
@@ -84,3 +124,9 @@ def _depends_on(call: Call, loop: Block) -> bool:
         each.outer is not None and each.outer.within(loop) and each.name in read for each in call.function.inner
     )
     return bool(read & (bound | made)) or inner
+
+
+def _gone_over(loop: Block) -> list[ast.expr]:
+    if isinstance(loop.node, ast.For | ast.AsyncFor):
+        return [loop.node.iter]
+    return [each.iter for each in getattr(loop.node, "generators", ())]

@@ -8,22 +8,17 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.devices import uses_gpu
 from esper_agents.review.index import Origin
+from esper_agents.review.loaders import LOADERS, WRAPPINGS, feeding_a_training, has_no_workers
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.rule import INFERRED, Rule
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
-_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
-_WORKERS = 5
-# How many of `enumerate(...)`, `tqdm(...)` and their like are looked through.
-_WRAPPINGS = 3
-_BACKWARD = frozenset({"backward", "manual_backward"})
 # Functions that make a part of a dataset, or several, out of what they are given first.
 _PARTS = frozenset({"Subset", "random_split", "ConcatDataset"})
 _READY = frozenset({"TensorDataset", "list", "range", "zip"})
@@ -89,10 +84,10 @@ class DataLoaderWithoutWorkers(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the loaders without workers that training loops go over."""
-        made = [call for call in file.calls_to(*_LOADERS) if _has_no_workers(call)]
+        made = [call for call in file.calls_to(*LOADERS) if has_no_workers(call)]
         if not made or not uses_gpu(index):
             return
-        feeding = index.once("loaders that feed a training", lambda: _feeding_a_training(index))
+        feeding = feeding_a_training(index)
         for call in made:
             if call.node in feeding and not _is_ready_made(call, index):
                 yield self.hit(
@@ -104,56 +99,10 @@ class DataLoaderWithoutWorkers(Rule):
                 )
 
 
-def _has_no_workers(call: Call) -> bool:
-    workers = call.argument(_WORKERS, "num_workers")
-    if workers is None:
-        return not call.has_splat()
-    return isinstance(workers, ast.Constant) and workers.value == 0
-
-
-def _feeding_a_training(index: ProjectIndex) -> frozenset[ast.Call]:
-    """Return the calls that make the loaders over which some loop trains, itself or through what it calls."""
-    return frozenset(
-        origin.value
-        for file in index.files.values()
-        for function in file.functions
-        for block in function.blocks
-        if block.kind is BlockKind.FOR
-        for origin in _gone_over(block, index)
-        if isinstance(origin.value, ast.Call) and _trains(block, index)
-    )
-
-
-def _gone_over(loop: Block, index: ProjectIndex) -> Iterator[Origin]:
-    """Yield the `DataLoader` calls that a loop goes over."""
-    if isinstance(loop.node, ast.For | ast.AsyncFor):
-        yield from _loaders(Origin(loop.node.iter, loop.function, loop.node.lineno), index, _WRAPPINGS)
-
-
-def _loaders(source: Origin, index: ProjectIndex, wrappings: int) -> Iterator[Origin]:
-    """Yield the `DataLoader` calls behind a value, `enumerate(...)`, `tqdm(...)` and their like looked through."""
-    for origin in index.origins(source.value, source.function, source.line):
-        value = origin.value
-        if not isinstance(value, ast.Call):
-            continue
-        if tail_of(dotted(value.func)) == "DataLoader":
-            yield origin
-        elif value.args and wrappings:
-            yield from _loaders(Origin(value.args[0], origin.function, origin.line), index, wrappings - 1)
-
-
-def _trains(loop: Block, index: ProjectIndex) -> bool:
-    return any(
-        call.tail in _BACKWARD or any(_BACKWARD & index.reached(each) for each in index.callees(call))
-        for call in loop.function.calls
-        if call.block.within(loop)
-    )
-
-
 def _is_ready_made(call: Call, index: ProjectIndex) -> bool:
     """Return whether the data lie in memory as they are needed, or come from a stream that workers would repeat."""
     data = call.argument(0, "dataset")
-    return data is None or _is_in_memory(Origin(data, call.function, call.line), index, _WRAPPINGS)
+    return data is None or _is_in_memory(Origin(data, call.function, call.line), index, WRAPPINGS)
 
 
 def _is_in_memory(source: Origin, index: ProjectIndex, steps: int) -> bool:

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import FileTables
 
+_NAMES = frozenset(
+    f"torch.nn.{each}"
+    for each in (
+        *("DataParallel", "parallel.DataParallel", "parallel.data_parallel.DataParallel", "parallel.data_parallel"),
+        "parallel.data_parallel.data_parallel",
+    )
+)
+
 
 class DataParallelWrapper(FileRule):
     """A model wrapped in `torch.nn.DataParallel`.
@@ -37,9 +45,10 @@ class DataParallelWrapper(FileRule):
 
     def look(self, file: FileTables) -> Iterator[Hit]:
         """Yield where a model is wrapped."""
-        for call in file.calls_to("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"):
-            yield self.hit(
-                call.node,
-                "one process drives all devices and copies the model to them in every step",
-                remedy="use `DistributedDataParallel`, one process for each device, started by `torchrun`",
-            )
+        for call in file.calls_ending("DataParallel", "data_parallel"):
+            if call.name in _NAMES:
+                yield self.hit(
+                    call.node,
+                    "one process drives all devices and copies the model to them in every step",
+                    remedy="use `DistributedDataParallel`, one process for each device, started by `torchrun`",
+                )

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.activations import activated
 from esper_agents.review.conditions import tests_around
+from esper_agents.review.divisors import (
+    bare,
+    divides_masked_sum,
+    division_around,
+    division_by_range,
+    division_by_sums,
+    is_comparison,
+    is_product_of_norms,
+)
 from esper_agents.review.index import resolve
+from esper_agents.review.models import belongs_to_training
 from esper_agents.review.names import dotted, root_of
+from esper_agents.review.quotients import quotients
 from esper_agents.review.rule import INFERRED, Rule
 
 if TYPE_CHECKING:
@@ -20,12 +31,15 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, FileTables, Function
 
 _REDUCTIONS = ("norm", "std", "sum", "vector_norm")
-_RESHAPING = frozenset({"unsqueeze", "view", "reshape", "expand_as", "expand", "to", "float"})
+_WRITTEN_OUT = (
+    *("torch.tensor([", "torch.ones", "arange", "linspace", "torch.rand"),
+    *("_init(", "normal_(", "uniform_("),
+)
 _POSITIVE = frozenset({"exp", "softmax", "sigmoid", "softplus", "cosh"})
 
 
 class DivisionWithoutFloor(Rule):
-    """A tensor divided by its own norm, standard deviation or sum, with nothing that keeps the divisor from zero.
+    """A tensor divided by its own norm, spread, largest value or sum, with nothing that keeps the divisor from zero.
 
     ## Why it costs
     A padded row, an empty mask, a batch of equal values or of one: the divisor is zero and the result NaN or infinite.
@@ -34,8 +48,9 @@ class DivisionWithoutFloor(Rule):
 
     ## When it is right
     Something is added to the divisor, it is clamped, or the values are known to be positive (`exp`, `softmax`). A test
-    of the divisor round the division counts as well. Divisions of a reduction by a reduction, such as a masked mean,
-    are left alone, because masks are usually known not to be empty.
+    of the divisor round the division counts as well. Of divisions of a reduction by a
+    reduction, a correlation by hand is reported in training, and a mean over a mask that a comparison made is a
+    suggestion: masks are usually known not to be empty.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.normalize`, which takes the larger of the norm and `eps`, and of
@@ -48,14 +63,61 @@ class DivisionWithoutFloor(Rule):
     good = "import torch\n\n\ndef standardise(x):\n    return (x - x.mean(0)) / (x.std(0) + 1e-6)\n"
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
-        """Yield divisions whose divisor is a bare reduction of the value that is divided."""
+        """Yield divisions whose divisor is a bare reduction of the value that is divided, each once."""
+        seen: set[tuple[int, int]] = set()
+        for hit in (*self._of_reductions(file, index), *self._of_quotients(file, index)):
+            if (hit.line, hit.column) not in seen:
+                seen.add((hit.line, hit.column))
+                yield hit
+
+    def _of_quotients(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        for found in quotients(file, index) if file.imports_torch else ():
+            if _is_safe(found.call, found.tensor, index) or _is_cared_for(found.node, found.call):
+                continue
+            is_sure = found.is_likely or "loss" in found.call.function.name
+            yield self._several(found.node, found.where, is_sure=is_sure)
+
+    def _of_reductions(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        for call in file.calls_ending("max", "amax") if file.imports_torch else ():
+            ranged = division_by_range(call)
+            if ranged is not None and not _is_cared_for(ranged, call):
+                yield self._several(ranged, "all values are the same", is_sure=False)
         for call in file.calls_ending(*_REDUCTIONS):
+            yield from self._of_several(call, index)
             reduced = _reduced(call)
             for division, divided in _divisions(call) if reduced is not None else ():
                 if reduced is None or not _is_itself(divided, reduced) or _is_safe(call, reduced, index):
                     continue
                 if not _is_cared_for(division, call):
                     yield self._found(division, call, reduced)
+
+    def _of_several(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield a correlation by hand, over two norms, and a mean over a mask, over what the mask lets through."""
+        reduced = _reduced(call)
+        if reduced is None or _is_safe(call, reduced, index):
+            return
+        division, sums = division_around(call), division_by_sums(call) if call.tail == "sum" else None
+        in_loss = "loss" in f"{call.function.qualname} {call.function.file.path}".lower()
+        in_training = in_loss or belongs_to_training(call.function, index)
+        if sums is not None and not _is_cared_for(sums, call):
+            yield self._several(sums, "everything that is summed up is 0", is_sure=in_loss)
+        elif division is None or _is_cared_for(division, call):
+            return
+        elif call.tail in {"norm", "vector_norm"} and is_product_of_norms(division.right):
+            what = f"the norm of {ast.unparse(reduced)!r} or of its partner is 0"
+            yield self._several(division, what, is_sure=in_training)
+        elif call.tail == "sum" and divides_masked_sum(division, reduced) and is_comparison(reduced, call, index):
+            yield self._several(division, f"{ast.unparse(reduced)!r} lets nothing through", is_sure=False)
+
+    def _several(self, division: ast.AST, what: str, *, is_sure: bool) -> Hit:
+        return self.hit(
+            division,
+            f"the result is NaN or infinite where {what}",
+            remedy="put `.clamp_min(1e-8)` behind the divisor, or add a small number to it",
+            confidence=Confidence.MODERATE if is_sure else Confidence.LOW,
+            basis=f"{INFERRED}: nothing in sight keeps the divisor from 0",
+            severity=Severity.WARNING if is_sure else Severity.SUGGESTION,
+        )
 
     def _found(self, division: ast.AST, call: Call, reduced: ast.expr) -> Hit:
         likely = call.tail == "std" or "loss" in call.function.name
@@ -74,14 +136,14 @@ def _divisions(call: Call) -> Iterator[tuple[ast.AST, ast.expr]]:
     statement = call.statement
     if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Return | ast.Expr):
         return
-    yield from _divided_by(statement, lambda node: _bare(node) is call.node)
-    is_named = isinstance(statement, ast.Assign) and _bare(statement.value) is call.node
+    yield from _divided_by(statement, lambda node: bare(node) is call.node)
+    is_named = isinstance(statement, ast.Assign) and bare(statement.value) is call.node
     if is_named and isinstance(statement.targets[0], ast.Name):  # type: ignore[union-attr]
         name = statement.targets[0].id  # type: ignore[union-attr]
         known = call.function.assignments
         if len(known.get(name, ())) == 1 and f"{name}[]" not in known:
             for later in _statements(call.function):
-                yield from _divided_by(later, lambda node: isinstance(_bare(node), ast.Name) and dotted(node) == name)
+                yield from _divided_by(later, lambda node: isinstance(bare(node), ast.Name) and dotted(node) == name)
 
 
 def _statements(function: Function) -> Iterator[ast.stmt]:
@@ -97,17 +159,6 @@ def _divided_by(statement: ast.stmt, is_divisor: Callable[[ast.expr], bool]) -> 
     for node in ast.walk(statement):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and is_divisor(node.right):
             yield node, node.left
-
-
-def _bare(node: ast.expr) -> ast.expr:
-    """Return a divisor without what only changes its shape: `s.unsqueeze(1)`, `s[:, None]`."""
-    while True:
-        if isinstance(node, ast.Subscript):
-            node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RESHAPING:
-            node = node.func.value
-        else:
-            return node
 
 
 def _is_cared_for(division: ast.AST, call: Call) -> bool:
@@ -158,6 +209,9 @@ def _is_safe(call: Call, reduced: ast.expr, index: ProjectIndex) -> bool:
     """Return whether the divisor is surely above zero, tested, or no tensor at all."""
     name = dotted(reduced)
     root = root_of(name)
+    # Weights that are just drawn are not all alike.
+    if "init" in call.function.name or "reset_parameters" in call.function.name:
+        return True
     if not call.function.file.imports_torch or "numpy" in call.function.file.imports.values():
         return True
     if any(root and root in ast.unparse(test) for test in tests_around(call.block, call.function.block)):
@@ -172,6 +226,8 @@ def _is_safe(call: Call, reduced: ast.expr, index: ProjectIndex) -> bool:
 
 
 def _is_positive(value: ast.expr) -> bool:
+    if isinstance(value, ast.Compare):
+        return False
     if isinstance(value, ast.BinOp):
         return isinstance(value.op, ast.Add) and isinstance(value.right, ast.Constant)
     calls = [each for each in ast.walk(value) if isinstance(each, ast.Call)]
@@ -181,13 +237,15 @@ def _is_positive(value: ast.expr) -> bool:
 def _is_literal(value: ast.expr) -> bool:
     """Return whether a value is written out or drawn, such as `torch.tensor([1, 2, 1])`, a window or noise."""
     text = ast.unparse(value)
-    return any(word in text for word in ("torch.tensor([", "torch.ones", "arange", "linspace", "torch.rand"))
+    return any(word in text for word in _WRITTEN_OUT)
 
 
 def _was_floored(call: Call, name: str) -> bool:
     """Return whether the tensor was clamped or added to somewhere above."""
     return any(
-        each.is_augmented or "clamp" in ast.unparse(each.value) or "eps" in ast.unparse(each.value)
+        isinstance(getattr(each.statement, "op", None), ast.Add)
+        or "clamp" in ast.unparse(each.value)
+        or "eps" in ast.unparse(each.value)
         for each in call.function.assignments.get(name, ())
         if each.line < call.line
     )

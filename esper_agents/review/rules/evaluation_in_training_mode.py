@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.definitions import owner_of
-from esper_agents.review.frameworks import provides_evaluation, runs_the_loop
-from esper_agents.review.models import (
-    belongs_to_training,
-    callers_around,
-    forward_calls,
-    is_evaluating,
-    mode_changes_something,
-)
+from esper_agents.review.evaluations import is_evaluation, parts_run_by, runs_of_models
+from esper_agents.review.frameworks import provides_evaluation, switches_modes
+from esper_agents.review.moded_layers import has_no_mode, holds_moded_layer, mode_changes_something
+from esper_agents.review.model_modes import Mode, mode_events, modes_before
+from esper_agents.review.models import belongs_to_training, forward_calls, gradients_off_around
+from esper_agents.review.renamings import means_outside
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 
 if TYPE_CHECKING:
@@ -23,15 +19,13 @@ if TYPE_CHECKING:
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Block, Call, FileTables
 
-# Models that stand beside the one that is trained.
-_KEPT_ASIDE = re.compile(r"teacher|ema|target|reference|frozen|vgg|lpips|inception")
 _BACKWARD = frozenset({"backward", "manual_backward"})
 
 
 class EvaluationInTrainingMode(Rule):
-    """An evaluation whose model nobody has switched to evaluation mode, in a project that trains it.
+    """An evaluation whose model nobody has switched to evaluation mode, though it was trained or given trained weights.
 
     ## Why it costs
     In training mode dropout goes on dropping, and batch normalisation uses the statistics of the batch and updates
@@ -69,18 +63,22 @@ class EvaluationInTrainingMode(Rule):
     good = bad.replace("    correct = 0\n", "    model.eval()\n    correct = 0\n")
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
-        """Yield the first forward call of each evaluating loop that no `.eval()` reaches."""
+        """Yield the first forward call of each evaluation that no `.eval()` reaches."""
         seen: set[Block] = set()
-        for call in forward_calls(file, index):
-            loop, function = call.block.loop, call.function
-            if loop is None or loop in seen or call.path == "self.forward":
+        for call in (*forward_calls(file, index), *parts_run_by(file, index)):
+            place = call.block.loop or call.function.block
+            if place in seen or call.path == "self.forward":
                 continue
-            if not is_evaluating(call, loop, index) or not belongs_to_training(function, index):
+            if not (_is_evaluation_of_trained(call, index) or _is_loaded(call, index)):
                 continue
-            if _is_switched(call, index) or _is_explained(call, index):
+            if modes_before(call, _model(call), index) != {Mode.TRAINING} or _is_explained(call, index):
                 continue
-            seen.add(loop)
+            seen.add(place)
             yield self._found(call, index)
+        for call in file.calls:
+            if call.block.loop is not None and call.block.loop not in seen and _runs_in_training(call, index):
+                seen.add(call.block.loop)
+                yield self._found(call, index)
 
     def _found(self, call: Call, index: ProjectIndex) -> Hit:
         trained_here = any(each.tail in _BACKWARD for each in call.function.calls)
@@ -95,41 +93,29 @@ class EvaluationInTrainingMode(Rule):
         )
 
 
-def _is_switched(call: Call, index: ProjectIndex) -> bool:
-    """Return whether the function of a call, what it calls, its callers or its class may switch its model."""
-    function = call.function
-    owner = owner_of(function)
-    methods = [method for each in index.lineage(owner).classes for method in each.methods.values()] if owner else []
-    around = (*callers_around(function, index), function.file.functions[0], *methods)
-    return any(_switches(each, call.path, index) for each in dict.fromkeys(around))
-
-
-def _switches(function: Function, path: str, index: ProjectIndex) -> bool:
-    for call in function.calls:
-        evaluates = call.tail == "eval" or (call.tail == "train" and _may_be_false(call))
-        if evaluates and call.receiver and not _is_another(call.receiver, path):
-            return True
-        if any(".eval" in index.reached(each) for each in index.possible_callees(call)):
+def _runs_in_training(call: Call, index: ProjectIndex) -> bool:
+    """Return whether an evaluation runs its model in a function of these files, and leaves it in training mode."""
+    for each in runs_of_models(call, index):
+        if not is_evaluation(call, index) or not belongs_to_training(call.function, index):
+            return False
+        path = means_outside(call, each.function, _model(each), index)
+        if not path or mode_events(each.function, _model(each), index):
+            continue
+        is_training = modes_before(call, path, index) == {Mode.TRAINING}
+        if is_training and not _is_explained(each, index) and not _is_explained(call, index):
             return True
     return False
 
 
-def _is_another(receiver: str, path: str) -> bool:
-    """Return whether two paths are surely two models: `self.teacher` and `self.student`, `teacher` and `model`."""
-    if receiver.startswith("self.") and path.startswith("self."):
-        return receiver.split(".")[1].rstrip("()[]") != path.split(".")[1].rstrip("()[]")
-    kept_aside = _KEPT_ASIDE.search(receiver)
-    return kept_aside is not None and kept_aside[0] not in path
-
-
-def _may_be_false(call: Call) -> bool:
-    mode = call.argument(0, "mode")
-    return mode is not None and not (isinstance(mode, ast.Constant) and mode.value is True)
+def _model(call: Call) -> str:
+    return call.receiver if call.tail == "forward" else call.path
 
 
 def _is_explained(call: Call, index: ProjectIndex) -> bool:
     function = call.function
-    if provides_evaluation(function, index) or runs_the_loop(function.file):
+    if provides_evaluation(function, index) or switches_modes(function.file):
+        return True
+    if has_no_mode(call.node.func, function, call.line, index):
         return True
     held = [call.node.func]
     while isinstance(held[-1], ast.Attribute):
@@ -137,4 +123,27 @@ def _is_explained(call: Call, index: ProjectIndex) -> bool:
     owners = [index.class_of(each, function, call.line) for each in held]
     return any(
         not mode_changes_something(owner, index) for owner in owners if owner is not None and index.is_module(owner)
+    )
+
+
+def _is_evaluation_of_trained(call: Call, index: ProjectIndex) -> bool:
+    return is_evaluation(call, index) and belongs_to_training(call.function, index)
+
+
+def _is_loaded(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a model whose layers care for the mode runs without gradients on weights it was given here."""
+    if not gradients_off_around(call.block, index) or belongs_to_training(call.function, index):
+        return False
+    path = _model(call).removesuffix(".module")
+    owner = index.class_of(call.node.func, call.function, call.line)
+    if owner is None or not holds_moded_layer(owner, index):
+        return False
+    places = [(call.function, path)]
+    places += [
+        (each.function, means_outside(each, call.function, path, index)) for each in index.callers(call.function)
+    ]
+    return any(
+        each.tail == "load_state_dict" and name and each.receiver.removesuffix(".module") == name
+        for function, name in places
+        for each in function.calls
     )

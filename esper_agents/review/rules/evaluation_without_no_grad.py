@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.definitions import owner_of
 from esper_agents.review.frameworks import provides_evaluation
 from esper_agents.review.index import argument_for
+from esper_agents.review.model_modes import Mode, modes_before
 from esper_agents.review.models import (
     GRADIENT_USES,
     belongs_to_training,
+    callers_around,
     forward_calls,
+    forward_calls_in,
     gradients_off_around,
     happens_in,
     is_evaluating,
+    switch_at,
     switches,
 )
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, root_of
+from esper_agents.review.renamings import means_inside
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 
 if TYPE_CHECKING:
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Block, Call, FileTables, Function
 
 _TURNS_OFF = frozenset({"set_grad_enabled", "requires_grad_"})
+_MEASURING = frozenset({"argmax", "item", "max", "topk", "eq", "accuracy", "numpy", "tolist"})
 _REMEDY = (
     "decorate the evaluating function with `@torch.inference_mode()`, or put the loop under `with torch.no_grad():`"
 )
@@ -75,14 +83,63 @@ class EvaluationWithoutNoGrad(Rule):
         seen: set[Block] = set()
         for call in forward_calls(file, index):
             loop = call.block.loop
-            if loop is None or loop in seen or gradients_off_around(call.block, index):
+            if loop is None:
+                yield from self._whole(call, index)
+                continue
+            if loop in seen or gradients_off_around(call.block, index):
                 continue
             switched = _evaluated_by(call, index)
-            named = is_evaluating(call, loop, index) and belongs_to_training(call.function, index)
-            if not (switched or named) or happens_in(loop, GRADIENT_USES, index) or _is_explained(call, index):
+            is_left_so = (
+                switched is None
+                and not _is_of_module(call, index)
+                and modes_before(call, _model(call), index) == {Mode.EVALUATION}
+            )
+            named = is_left_so or (is_evaluating(call, loop, index) and belongs_to_training(call.function, index))
+            if not (switched or named) or _is_made_in(call, loop):
+                continue
+            if happens_in(loop, GRADIENT_USES, index) or _is_explained(call, index):
                 continue
             seen.add(loop)
             yield self._found(call, switched)
+        for switch in file.calls_ending("eval", "train"):
+            yield from self._through_helpers(switch, seen, index)
+
+    def _whole(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield a single forward of an evaluation that a training loop repeats: its graph is let go soon, so advice."""
+        function = call.function
+        switched = _last_switch(call, _model(call))
+        if switched is None or switched.tail != "eval" or gradients_off_around(call.block, index):
+            return
+        repeats = any(each.block.loop is not None for each in index.callers(function))
+        measures = any(each.tail in _MEASURING and each.line >= call.line for each in function.calls)
+        if not repeats or not measures or happens_in(function.block, GRADIENT_USES, index):
+            return
+        if belongs_to_training(function, index) and not _is_explained(call, index):
+            yield self.hit(
+                call.node,
+                f"{call.path!r} is evaluated with gradients on: it builds a graph in vain",
+                remedy=_REMEDY,
+                confidence=Confidence.MODERATE,
+                basis=SEEN,
+                severity=Severity.SUGGESTION,
+            )
+
+    def _through_helpers(self, switch: Call, seen: set[Block], index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the loops after an `.eval()` that run the model in a function of these files."""
+        found = switch_at(switch, index)
+        if found is None or found.to_training is not False:
+            return
+        for call in switch.function.calls:
+            loop = call.block.loop
+            if loop is None or not isinstance(loop.node, ast.For) or loop in seen:
+                continue
+            if call.line <= switch.line or _last_switch(call, found.path) is not switch:
+                continue
+            if gradients_off_around(call.block, index) or not _runs_inside(call, found.path, index):
+                continue
+            if not (happens_in(loop, GRADIENT_USES, index) or _is_explained(call, index)):
+                seen.add(loop)
+                yield self._found(call, switch)
 
     def _found(self, call: Call, switched: Call | None) -> Hit:
         sure = switched is not None and switched.function is call.function
@@ -98,6 +155,19 @@ class EvaluationWithoutNoGrad(Rule):
             if switched
             else f"{INFERRED}: from the names and what becomes of the outputs",
         )
+
+
+def _runs_inside(call: Call, path: str, index: ProjectIndex) -> bool:
+    """Return whether a call surely reaches a function that runs a model with gradients on."""
+    return any(
+        _model(each) == means_inside(call, called, path, index) and not gradients_off_around(each.block, index)
+        for called in index.callees(call)
+        for each in forward_calls_in(called, index)
+    )
+
+
+def _model(call: Call) -> str:
+    return call.receiver if call.tail == "forward" else call.path
 
 
 def _evaluated_by(call: Call, index: ProjectIndex) -> Call | None:
@@ -133,12 +203,28 @@ def _is_explained(call: Call, index: ProjectIndex) -> bool:
         return True
     if any(each.decorators and gradients_off_around(each.block, index) for each in index.callees(call)):
         return True
-    callers = index.callers(function)
+    callers = [call for each in callers_around(function, index) for call in index.callers(each)]
     return any(gradients_off_around(each.block, index) or _gradients_handled(each.function) for each in callers)
+
+
+def _is_of_module(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a call stands in a method of a module, which may be a part of somebody's forward."""
+    owner = owner_of(call.function)
+    return owner is not None and index.is_module(owner)
+
+
+def _is_made_in(call: Call, loop: Block) -> bool:
+    """Return whether each round makes the model that it runs: then it tries a model, and evaluates none."""
+    made = call.function.assignments.get(root_of(_model(call)), ())
+    return any(each.block.within(loop) and isinstance(each.value, ast.Call) for each in made)
 
 
 def _gradients_handled(function: Function) -> bool:
     """Return whether a function, or the module it stands in, deals with gradients by itself."""
+    return function.file.once(("deals with gradients", function), lambda: _deals_with_gradients(function))
+
+
+def _deals_with_gradients(function: Function) -> bool:
     module = function.file.functions[0]
     return any(
         call.tail in _TURNS_OFF or "requires_grad" in {each.arg for each in call.node.keywords}

@@ -6,19 +6,26 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.frameworks import clears_gradients_itself
+from esper_agents.review.frameworks import clears_gradients_itself, repeats_as_training_step
+from esper_agents.review.names import dotted
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.training import (
     backward_calls,
+    backward_calls_in,
+    cleared_before,
     cleared_by_assignment,
     clears_gradients,
-    is_backward,
+    closures_of,
+    discarded_by,
+    is_cleared_now_and_then,
+    is_lbfgs,
     reaches_clearing,
     steps,
+    steps_in,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
@@ -70,14 +77,84 @@ class GradientsNotCleared(Rule):
                 if backward is None or (where, step.optimizer) in seen or _clears_anyway(step, where):
                     continue
                 seen.add((where, step.optimizer))
+                others = _others(step, taken, index)
+                yield from self._discarded(step, where, others)
                 if where is function.block:
-                    yield from self._in_step_function(backward, index)
+                    yield from self._in_step_function(backward, others, index)
                 else:
-                    others = {each.optimizer for each in taken} - {step.optimizer, ""} if step.optimizer else set()
-                    yield from self._in_loop(backward, where, others, index)
+                    yield from self._in_loop(backward, step, where, others, index)
+            yield from self._thrown_away(taken, index)
+            if not taken:
+                yield from self._apart(function, index)
+        for call in file.calls_ending("step"):
+            yield from self._in_closure(call, index)
 
-    def _in_loop(self, backward: Call, loop: Block, others: Collection[str], index: ProjectIndex) -> Iterator[Hit]:
-        if _is_cleared(loop, index, others):
+    def _discarded(self, step: Step, loop: Block, others: Collection[str]) -> Iterator[Hit]:
+        """Yield what clears in every round where the step comes every so many: it was to gather gradients."""
+        for clear in () if others else discarded_by(step, loop):
+            yield self.hit(
+                clear.node,
+                f"gradients are cleared in every round, but `{clear.receiver}` steps only every so many: "
+                "those of the rounds between are thrown away",
+                remedy="call `optimizer.zero_grad()` after `optimizer.step()`, under the same condition",
+                basis=SEEN,
+            )
+
+    def _apart(self, function: Function, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the backward of a function whose caller steps in the same loop, without clearing anywhere in it."""
+        if _is_cleared(function.block, index):
+            return
+        callers = [call for call in index.callers(function) if call.block.loop is not None]
+        if not callers or any(_is_cleared(loop, index) for call in callers for loop in call.block.loops()):
+            return
+        for call in callers:
+            if call.block.loop and function in index.callees(call) and steps_in(call.block.loop, index):
+                yield self.hit(
+                    backward_calls_in(function)[0].node,
+                    "gradients are added up over all steps, because nothing in the loop that calls this "
+                    f"({call.function.file.path}:{call.line}) and steps the optimizer clears them",
+                    remedy=_REMEDY,
+                    confidence=Confidence.MODERATE,
+                    basis=FOLLOWED,
+                )
+                return
+
+    def _in_closure(self, step: Call, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the backward of a closure that an optimizer runs again and again, and that never clears."""
+        for closure in closures_of(step, index):
+            repeats = is_lbfgs(step, index)
+            around = step.block.loop or step.function.block
+            is_once = step.block.loop is None and not repeats
+            if is_once or reaches_clearing(closure, index) or (not repeats and _is_cleared(around, index)):
+                continue
+            yield self.hit(
+                backward_calls_in(closure)[0].node,
+                f"gradients are added up over all calls of {closure.name!r}, because it does not clear them",
+                remedy="call `optimizer.zero_grad()` first thing in the closure",
+                basis=SEEN,
+            )
+
+    def _thrown_away(self, taken: Sequence[Step], index: ProjectIndex) -> Iterator[Hit]:
+        """Yield what clears the gradients after the backward that made them and before the step that wants them."""
+        for step in taken:
+            if (
+                step.call is None
+                or not step.optimizer
+                or (step.call.node.args and step.call.receiver == step.optimizer)
+            ):
+                continue
+            for clear in cleared_before(step.call, step.optimizer, index):
+                yield self.hit(
+                    clear.node,
+                    f"the gradients are thrown away between `backward()` and `{step.call.path}()`, which has none left",
+                    remedy="call `optimizer.zero_grad()` before `loss.backward()`, or after `optimizer.step()`",
+                    basis=SEEN,
+                )
+
+    def _in_loop(
+        self, backward: Call, step: Step, loop: Block, others: Collection[str], index: ProjectIndex
+    ) -> Iterator[Hit]:
+        if _is_cleared(loop, index, others) and (others or not is_cleared_now_and_then(step, loop, index)):
             return
         outside = any(_is_cleared(outer, index, others) for outer in loop.loops() if outer is not loop)
         extra = ": `zero_grad` stands only in the loop around it" if outside else ""
@@ -88,9 +165,17 @@ class GradientsNotCleared(Rule):
             basis=SEEN,
         )
 
-    def _in_step_function(self, backward: Call, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_step_function(self, backward: Call, others: Collection[str], index: ProjectIndex) -> Iterator[Hit]:
         function = backward.function
-        if _is_cleared(function.block, index):
+        if _is_cleared(function.block, index, others):
+            return
+        if repeats_as_training_step(function, index):
+            yield self.hit(
+                backward.node,
+                f"gradients are added up over all steps: {function.qualname!r} takes them itself and never clears them",
+                remedy=_REMEDY,
+                basis=SEEN,
+            )
             return
         callers = [call for call in index.callers(function) if call.block.loop is not None]
         if callers and not any(_is_cleared(loop, index) for call in callers for loop in call.block.loops()):
@@ -105,6 +190,22 @@ class GradientsNotCleared(Rule):
             )
 
 
+def _others(step: Step, taken: Sequence[Step], index: ProjectIndex) -> set[str]:
+    """Return the other optimizers that step in a function, and the models that are theirs alone."""
+    others = {each.optimizer for each in taken} - {step.optimizer, ""} if step.optimizer else set[str]()
+    mine = _model_of(step.optimizer, step, index)
+    models = {_model_of(each, step, index) for each in others} if mine else set[str]()
+    return others | {each for each in models if each and not mine.startswith(f"{each}.")} - {mine}
+
+
+def _model_of(optimizer: str, step: Step, index: ProjectIndex) -> str:
+    """Return the model whose parameters alone an optimizer was made with; empty where that cannot be said."""
+    made = index.binding(optimizer, step.block.function, step.line) if optimizer else None
+    first = made.value.args[0] if made is not None and isinstance(made.value, ast.Call) and made.value.args else None
+    path = dotted(first) if first is not None else ""
+    return path.removesuffix(".parameters()") if path.endswith(".parameters()") else ""
+
+
 def _round_of(step: Step) -> Block:
     """Return what a step repeats with: the nearest loop round it that holds a backward as well, else the function."""
     function = step.block.function
@@ -114,7 +215,7 @@ def _round_of(step: Step) -> Block:
 
 def _backward_before(step: Step, around: Block) -> Call | None:
     """Return the last backward above a step in a block, else the first in the block."""
-    found = [call for call in step.block.function.calls if is_backward(call) and call.block.within(around)]
+    found = [call for call in backward_calls_in(step.block.function) if call.block.within(around)]
     above = [call for call in found if call.line <= step.line]
     return above[-1] if above else next(iter(found), None)
 

@@ -7,11 +7,12 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.compiled import compiled_functions
+from esper_agents.review.compiled import compiled_in
 from esper_agents.review.conditions import names_in, tests_around
-from esper_agents.review.names import dotted, root_of, tail_of
-from esper_agents.review.rule import FOLLOWED, SEEN, Example, Rule
+from esper_agents.review.names import dotted, root_of, tail_of, walk
+from esper_agents.review.rule import FOLLOWED, SEEN, Example, Rule, Shown
 from esper_agents.review.tables import BlockKind
+from esper_agents.review.tensor_tests import asks_a_tensor, is_reduction, names_known, tests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,24 +23,31 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Block, Call, FileTables, Function
 
 _UNLESS = " (unless `torch._dynamo.config.capture_scalar_outputs` is set)"
+_UNLESS_COUNTED = " (unless `torch._dynamo.config.capture_dynamic_output_shape_ops` is set)"
 _REMEDY = "move it out of the compiled code; choose between values with `torch.where` rather than `if`"
+_BACKWARD = (
+    "compile the model alone, or let the compiler trace it where torch has `torch._dynamo.config.trace_autograd_ops`"
+)
 _PLAIN = frozenset({"print", "open", "input", "breakpoint"})
 _NAMED = frozenset(
-    {"torch.save", "torch.manual_seed", "warnings.warn", "pdb.set_trace", "time.time", "time.perf_counter"}
-    | {"time.sleep", "time.monotonic", "random.random", "random.choice"}
+    {"torch.save", "torch.manual_seed", "torch.autograd.grad", "warnings.warn", "pdb.set_trace", "sys.stdout.write"}
+    | {"time.time", "time.perf_counter", "time.sleep", "time.monotonic", "time.process_time", "time.strftime"}
+    | {"random.random", "random.choice", "random.shuffle", "random.seed", "gc.collect", "uuid.uuid4"}
+    | {"datetime.datetime.now", "os.getpid", "os.path.exists", "os.makedirs"}
 )
+# What returns as many elements as the values of its input say.
+_COUNTED = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "where"})
+_NUMBERS = frozenset({"float", "int", "bool"})
 _METHODS = frozenset({"item", "tolist", "backward"})
-# With `capture_scalar_outputs`, which `fullgraph=True` turns on, these stay in the graph.
+# With `capture_scalar_outputs` and `capture_dynamic_output_shape_ops`, which `fullgraph=True` turns on, these stay.
 _FETCHES = frozenset({"item", "tolist"})
-_CAPTURED = re.compile(r"capture_scalar_outputs\s*=\s*True")
+_CAPTURED = re.compile(r"capture_(?:scalar_outputs|dynamic_output_shape_ops)\s*=\s*True")
 _LOGGING = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 # Said under an `if`, or in a function that may be called under one, these are for the rare case.
 _RARE = _LOGGING | {"warn", "print"}
 _LOGGER = re.compile(r"_*(log|logger|logging)", re.IGNORECASE)
-_REDUCING = frozenset(
-    {"sum", "any", "all", "max", "min", "mean", "norm", "isnan", "isfinite", "allclose", "equal", "item"}
-)
 _GUARDED = re.compile(r"is_compiling|is_dynamo_compiling|is_scripting|is_tracing|debug|verbose|isEnabledFor")
+_COMPILING = re.compile(r"is_\w*compiling|is_exporting|is_scripting|is_tracing")
 
 
 class GraphBreak(Rule):
@@ -52,8 +60,10 @@ class GraphBreak(Rule):
     ## When it is right
     The break is rare or cheap and known. Code under `torch.compiler.is_compiling()`, under a debugging flag, in an
     `except`, or in a function marked `torch.compiler.disable` is not reported, nor are `.cpu()` and `.numpy()`, which
-    are traced. `.item()` and `.tolist()` stay in the graph where `torch._dynamo.config.capture_scalar_outputs` is on,
-    as it is under `fullgraph=True`.
+    are traced. `.item()`, `.tolist()`, `float(tensor)` and `int(tensor)` stay in the graph where
+    `torch._dynamo.config.capture_scalar_outputs` is on, and `nonzero`, `unique`, `masked_select` and their like where
+    `capture_dynamic_output_shape_ops` is, as both are under `fullgraph=True`. A `backward()` in a compiled step is a
+    suggestion, because forward and backward are compiled all the same, and so are checks that only raise.
 
     ## Sources
     PyTorch documentation of `torch.compile`, on graph breaks; each pattern was tried with torch 2.13.
@@ -61,6 +71,7 @@ class GraphBreak(Rule):
 
     code, name = "ESP501", "graph-break"
     severity, category = Severity.WARNING, Category.COMPILE
+    shown = Shown.BREAKS
     bad: ClassVar[Example] = {
         "model.py": (
             "from torch import nn\n"
@@ -100,25 +111,33 @@ class GraphBreak(Rule):
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield what breaks the graph in the compiled functions of the file."""
         is_captured = index.once("scalars are captured", lambda: _captures_scalars(index))
-        for function, by in compiled_functions(index).items():
-            if function.file is not file:
-                continue
+        for function, by in compiled_in(file, index).items():
+            broken: set[int] = set()
             for call in function.calls:
-                what = _breaking_call(call, by, is_captured=is_captured)
+                what = _breaking_call(call, by, is_captured=is_captured) or _asserts(call, function)
                 if what and not _is_guarded(call.block):
-                    yield self._found(call.node, what, function, by)
-            for test, outside in _tests(function):
-                if _asks_a_tensor(test, function) and not _is_guarded(outside):
-                    yield self._found(test, "a branch on a tensor's value", function, by)
+                    broken.add(call.line)
+                    is_minor = call.tail == "backward" and not by.is_whole
+                    yield self._found(call.node, what, function, by, is_minor=is_minor)
+            for test, outside in tests_of(function):
+                is_break = test.lineno not in broken and asks_a_tensor(test, function) and not _is_guarded(outside)
+                if is_break and not _asks_the_compiler(test, function):
+                    is_minor = _only_refuses(test, function)
+                    yield self._found(test, "a branch on a tensor's value", function, by, is_minor=is_minor)
+            for node in () if by.is_whole or is_captured else _masked(function, broken):
+                yield self._found(node, f"picking by a mask{_UNLESS_COUNTED}", function, by)
 
-    def _found(self, node: ast.AST, what: str, function: Function, by: CompiledBy) -> Hit:
+    def _found(self, node: ast.AST, what: str, function: Function, by: CompiledBy, *, is_minor: bool = False) -> Hit:
         effect = "is an error under `fullgraph=True`" if by.is_whole else "ends the compiled graph"
+        is_far = by.calls > 1
+        surely = Confidence.HIGH if by.is_direct else Confidence.MODERATE
         return self.hit(
             node,
             f"{what} {effect}: {function.qualname!r} is compiled at {by.path}:{by.line}",
-            remedy=_REMEDY,
-            confidence=Confidence.HIGH if by.is_direct else Confidence.MODERATE,
+            remedy=_BACKWARD if what.startswith("`backward") else _REMEDY,
+            confidence=Confidence.LOW if is_far else surely,
             basis=SEEN if by.is_direct and by.path == function.file.path else FOLLOWED,
+            severity=Severity.SUGGESTION if is_far or (is_minor and not by.is_whole) else None,
         )
 
 
@@ -126,80 +145,98 @@ def _captures_scalars(index: ProjectIndex) -> bool:
     return any(_CAPTURED.search(file.text) is not None for file in index.files.values())
 
 
-def _tests(function: Function) -> Iterator[tuple[ast.expr, Block]]:
-    """Yield what decides how a function goes on, each with the block it stands in."""
-    for block in function.blocks:
-        if block.kind in {BlockKind.IF, BlockKind.WHILE} and isinstance(block.node, ast.If | ast.While):
-            yield block.node.test, block.parent or block
-    for call in function.calls:
-        # Every test on a tensor holds a call; an `assert` that torch can defer breaks nothing.
-        for each in ast.walk(call.statement) if _is_simple(call.statement) else ():
-            if isinstance(each, ast.IfExp):
-                yield each.test, call.block
-
-
-def _is_simple(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Return | ast.Expr)
-
-
 def _breaking_call(call: Call, by: CompiledBy, *, is_captured: bool) -> str:
     """Return what a call does that no graph can hold, in words; empty where it does nothing of the kind."""
-    if call.tail in _FETCHES and (by.is_whole or is_captured):
+    is_fetch = call.tail in _FETCHES or (call.path in _NUMBERS and _fetches(call))
+    is_counted = call.tail in _COUNTED and _counts(call)
+    if (is_fetch or is_counted) and (by.is_whole or is_captured):
         return ""
     if call.tail in _RARE and (by.is_sometimes or any(tests_around(call.block, call.function.block))):
         return ""
     is_plain = call.path in _PLAIN or call.name in _NAMED
     is_method = call.tail in _METHODS and bool(call.receiver) and not call.node.args
     is_logging = call.tail in _LOGGING and _LOGGER.fullmatch(tail_of(call.receiver)) is not None
-    if not (is_plain or is_method or is_logging):
+    if not (is_plain or is_method or is_logging or is_fetch or is_counted):
         return ""
-    return f"`{call.tail}(...)`{_UNLESS if call.tail in _FETCHES else ''}"
+    unless = _UNLESS if is_fetch else _UNLESS_COUNTED if is_counted else ""
+    return f"`{call.tail}(...)`{unless}"
 
 
-def _asks_a_tensor(test: ast.expr, function: Function) -> bool:
-    """Return whether a test reads the value of a tensor: a reduction of something the function was given or made."""
-    known = {*function.parameters, *function.assignments} - {"self"}
-    return any(
-        _is_reduction(each, known) or (isinstance(each, ast.Name) and _holds_a_reduction(each, known, function))
-        for each in _values_asked(test)
+def _fetches(call: Call) -> bool:
+    """Return whether a `float(...)` or its like surely takes a tensor: a reduction of one, or a name bound to that."""
+    if len(call.node.args) != 1:
+        return False
+    value, known = call.node.args[0], names_known(call.function)
+    made = call.function.last_assignment(value.id, call.line) if isinstance(value, ast.Name) else None
+    if made is not None and not made.is_unpacked and not made.is_augmented:
+        value = made.value
+    return is_reduction(value, known) or _is_reduced_array(value)
+
+
+def _is_reduced_array(value: ast.expr) -> bool:
+    """Return whether numpy reduces a tensor: `np.percentile(x.cpu().numpy(), 99)`."""
+    return (
+        isinstance(value, ast.Call)
+        and dotted(value.func).startswith(("np.", "numpy."))
+        and any(".numpy()" in f"{dotted(each)}" for each in value.args)
     )
 
 
-def _values_asked(test: ast.expr) -> Iterator[ast.expr]:
-    """Yield the parts of a test whose values decide it; `x is None` and calls such as `len(x)` ask no value."""
-    if isinstance(test, ast.BoolOp):
-        for each in test.values:
-            yield from _values_asked(each)
-    elif isinstance(test, ast.UnaryOp):
-        yield from _values_asked(test.operand)
-    elif isinstance(test, ast.BinOp):
-        yield from _values_asked(test.left)
-        yield from _values_asked(test.right)
-    elif isinstance(test, ast.Compare):
-        if not isinstance(test.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
-            for each in (test.left, *test.comparators):
-                yield from _values_asked(each)
-    else:
-        yield test
+def _counts(call: Call) -> bool:
+    """Return whether a call such as `unique` is surely a tensor's."""
+    if call.tail == "where":
+        return call.name == "torch.where" and len(call.node.args) == 1 and not call.node.keywords
+    if call.receiver == "torch" or call.name.startswith("torch."):
+        return bool(call.node.args)
+    if isinstance(call.node.func, ast.Attribute) and isinstance(call.node.func.value, ast.Compare):
+        return True
+    return root_of(call.receiver) in call.function.parameters and root_of(call.receiver) != "self"
 
 
-def _holds_a_reduction(name: ast.Name, known: set[str], function: Function) -> bool:
-    last = function.last_assignment(name.id, name.lineno)
-    return last is not None and not last.is_unpacked and _is_reduction(last.value, known)
-
-
-def _is_reduction(node: ast.expr, known: set[str]) -> bool:
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _REDUCING):
-        return False
-    operand = node.args[0] if dotted(node.func.value) == "torch" and node.args else node.func.value
-    return bool(known & {root_of(path) for path in names_in(operand)}) and not _is_shape(operand)
-
-
-def _is_shape(node: ast.expr) -> bool:
-    return re.search(r"\.(shape|size|dim|ndim|numel|stride)\b", ast.unparse(node)) is not None
+def _asserts(call: Call, function: Function) -> str:
+    """Return `assert not ...` on a tensor's value in words; without the `not`, torch defers it into the graph."""
+    statement = call.statement
+    if not isinstance(statement, ast.Assert) or not isinstance(statement.test, ast.UnaryOp):
+        return ""
+    is_denied = isinstance(statement.test.op, ast.Not) and statement.test.operand is call.node
+    return "`assert not` on a tensor's value" if is_denied and is_reduction(call.node, names_known(function)) else ""
 
 
 def _is_guarded(block: Block) -> bool:
     if any(each.kind is BlockKind.EXCEPT for each in block.chain()):
         return True
     return any(_GUARDED.search(ast.unparse(test)) for test in tests_around(block, block.function.block))
+
+
+def _asks_the_compiler(test: ast.expr, function: Function) -> bool:
+    """Return whether a test asks first if the code is being compiled, itself or through a name: it stops there."""
+    first = test.values[:-1] if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else []
+    for path in {path for each in first for path in names_in(each)}:
+        made = function.last_assignment(path, test.lineno)
+        if _GUARDED.search(path) or (made is not None and _COMPILING.search(ast.unparse(made.value))):
+            return True
+    return False
+
+
+def _only_refuses(test: ast.expr, function: Function) -> bool:
+    """Return whether all that hangs on a test is an error or a warning."""
+    node = next((each.node for each in function.blocks if getattr(each.node, "test", None) is test), None)
+    if not isinstance(node, ast.If) or node.orelse:
+        return False
+    return all(isinstance(each, ast.Raise) or _warns(each) for each in node.body)
+
+
+def _warns(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Call) and tail_of(dotted(value.func)) in _RARE
+
+
+def _masked(function: Function, broken: set[int]) -> Iterator[ast.Subscript]:
+    """Yield where a tensor is read by a comparison: `x[x > 0]` holds as many elements as its values say."""
+    known = names_known(function)
+    for each in walk(function.node):
+        if not isinstance(each, ast.Subscript) or not isinstance(each.slice, ast.Compare) or each.lineno in broken:
+            continue
+        of = {root_of(path) for path in names_in(each.slice.left)}
+        if isinstance(each.ctx, ast.Load) and root_of(dotted(each.value)) in of & known:
+            yield each

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.activations import Activation, activated
+from esper_agents.review.activations import Activation
+from esper_agents.review.endings import activation_of_part
 from esper_agents.review.in_place import is_changed_in_place
 from esper_agents.review.names import dotted
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.zeros import softmax_by_hand
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator
 
+    from esper_agents.review.activations import Activated
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Call, FileTables
@@ -62,7 +65,7 @@ class LogOfProbability(Rule):
         """Yield the logarithms of probabilities."""
         for call in file.calls_ending("log", "log2", "log10"):
             value = _operand(call)
-            found = activated(value, call.function, call.line, index) if value is not None else None
+            found = _probability(value, call, index) if value is not None else None
             if value is None or found is None or found.activation not in _INSTEAD:
                 continue
             here = found.function is call.function
@@ -75,6 +78,11 @@ class LogOfProbability(Rule):
                 confidence=Confidence.HIGH if here else Confidence.MODERATE,
                 basis=SEEN if here else FOLLOWED,
             )
+
+
+def _probability(value: ast.expr, call: Call, index: ProjectIndex) -> Activated | None:
+    found = activation_of_part(value, call.function, call.line, index)
+    return found or softmax_by_hand(value, call.function, call.line, index)
 
 
 def _operand(call: Call) -> ast.expr | None:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.activations import Activation, activated
+from esper_agents.review.activations import Activation
+from esper_agents.review.endings import activation_of_part
 from esper_agents.review.in_place import is_changed_in_place
 from esper_agents.review.index import resolve
+from esper_agents.review.magnitudes import squared
 from esper_agents.review.names import dotted
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
+from esper_agents.review.zeros import Zero, zero_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import Origin, ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables
 
 _LOGARITHMS = frozenset({"torch.log", "torch.log2", "torch.log10"})
+# What gives exact zeros for ordinary inputs: draws from [0, 1), and counts.
+_COUNTING = frozenset({"rand", "rand_like", "one_hot", "bincount", "histc"})
+_THROUGH = frozenset({"float", "mean", "sum", "to", "double"})
 _RELU = frozenset({"torch.relu", "torch.relu_", "torch.nn.functional.relu", "torch.nn.ReLU()"})
 _TANH = frozenset({"torch.tanh", "torch.nn.functional.tanh", "torch.nn.Tanh()"})
 _CLAMPS = frozenset({"clamp", "clamp_min", "clip", "clamp_", "clamp_min_", "clip_"})
@@ -33,23 +38,8 @@ _COMPLEMENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Zero:
-    """Why a value can be exactly zero.
-
-    Attributes:
-        what: What it is, in words.
-        remedy: What to do instead.
-        function: The function in which that is to be seen.
-    """
-
-    what: str
-    remedy: str
-    function: Function
-
-
 class LogOfUnclamped(Rule):
-    """A logarithm of what comes out of a ReLU or a clamp at 0, or of 1 minus a probability, with nothing added.
+    """A logarithm of what is often exactly 0: a ReLU, a count, a spectrum, 1 minus a probability, with nothing added.
 
     ## Why it costs
     These values are exactly 0 for ordinary inputs: a ReLU for every negative one, `1 - sigmoid(x)` in float32 from
@@ -59,7 +49,8 @@ class LogOfUnclamped(Rule):
 
     ## When it is right
     Something is added to the value or it is clamped above 0, in place as well. What merely might be zero, such as a
-    mean or a difference of measurements, is not reported: only what the reviewed files show to be made so.
+    mean or a difference of measurements, is not reported: only what the reviewed files show to be made so. What is zero
+    for peculiar inputs only, such as a norm, a variance, `1 - exp(x)` or a draw of `torch.rand`, is a suggestion.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.logsigmoid`, `torch.log1p` and `torch.nn.BCEWithLogitsLoss`, the last
@@ -102,20 +93,21 @@ class LogOfUnclamped(Rule):
             if value is None or _is_cared_for(call):
                 continue
             for origin in index.origins(value, call.function, call.line):
-                zero = _zero(origin, index)
+                zero = _zero(origin, index) or zero_of(origin, index)
                 lifted = origin.function is call.function and is_changed_in_place(dotted(value), call, origin.line)
                 if zero is not None and not lifted:
                     yield self._found(call, origin, zero)
                     break
 
-    def _found(self, call: Call, origin: Origin, zero: _Zero) -> Hit:
+    def _found(self, call: Call, origin: Origin, zero: Zero) -> Hit:
         here = origin.function is call.function and zero.function is call.function
         return self.hit(
             call.node,
             f"the logarithm of {zero.what} (line {origin.value.lineno}) is minus infinity where that is exactly 0",
             remedy=zero.remedy,
-            confidence=Confidence.MODERATE if here else Confidence.LOW,
+            confidence=Confidence.MODERATE if here and zero.is_likely else Confidence.LOW,
             basis=f"{SEEN if here else FOLLOWED}; {INFERRED} that inputs get that far",
+            severity=Severity.WARNING if zero.is_likely else Severity.SUGGESTION,
         )
 
 
@@ -134,7 +126,7 @@ def _is_cared_for(call: Call) -> bool:
     return method in _CARING
 
 
-def _zero(origin: Origin, index: ProjectIndex) -> _Zero | None:
+def _zero(origin: Origin, index: ProjectIndex) -> Zero | None:
     """Return why a value can be exactly zero; None where nothing shows that it can."""
     value = origin.value
     if isinstance(value, ast.Call):
@@ -144,28 +136,48 @@ def _zero(origin: Origin, index: ProjectIndex) -> _Zero | None:
     return None
 
 
-def _floored_at_zero(value: ast.Call, origin: Origin, index: ProjectIndex) -> _Zero | None:
+def _floored_at_zero(value: ast.Call, origin: Origin, index: ProjectIndex) -> Zero | None:
     method = value.func.attr if isinstance(value.func, ast.Attribute) else ""
+    counted = _counted(value, origin)
+    if counted:
+        return Zero(f"a `{counted}`", _ADD, origin.function, is_likely=not counted.startswith("rand"))
     if _called(value, origin, index) in _RELU or (method in {"relu", "relu_"} and not value.args):
-        return _Zero("a `relu`", f"{_ADD}, or write `torch.log1p(x)` where log(1 + x) is meant", origin.function)
+        return Zero("a `relu`", f"{_ADD}, or write `torch.log1p(x)` where log(1 + x) is meant", origin.function)
     if method in _CLAMPS:
         is_function = resolve(dotted(value.func), origin.function).startswith("torch.")
         floors = [each.value for each in value.keywords if each.arg == "min"] or value.args[is_function:]
         if floors and _is_number(floors[0], 0):
-            return _Zero(f"a `{method}` at 0", "clamp above 0: `.clamp_min(1e-8)`", origin.function)
+            return Zero(f"a `{method}` at 0", "clamp above 0: `.clamp_min(1e-8)`", origin.function)
     return None
 
 
-def _complement(value: ast.expr, origin: Origin, index: ProjectIndex) -> _Zero | None:
+def _counted(value: ast.Call, origin: Origin) -> str:
+    """Return what draws or counts, and so gives zeros: `torch.rand(n)`, `one_hot(y, n).float().mean(0)`."""
+    node: ast.expr = value
+    while isinstance(node, ast.Call):
+        name = resolve(dotted(node.func), origin.function)
+        tail = name.rpartition(".")[2]
+        if name.startswith("torch.") and "(" not in name:
+            if tail in _COUNTING:
+                return tail
+            node = node.args[0] if tail in {"mean", "sum"} and node.args else value.func
+        elif isinstance(node.func, ast.Attribute) and tail in _THROUGH:
+            node = node.func.value
+        else:
+            return ""
+    return ""
+
+
+def _complement(value: ast.expr, origin: Origin, index: ProjectIndex) -> Zero | None:
     """Return why 1 minus a value can be zero: the value is a probability, or the square of a `tanh`."""
-    found = activated(value, origin.function, origin.line, index)
+    found = activation_of_part(value, origin.function, origin.line, index)
     if found is not None and found.activation in _COMPLEMENT:
-        return _Zero(f"1 minus a {found.activation}", _COMPLEMENT[found.activation], found.function)
-    base = _squared(value)
+        return Zero(f"1 minus a {found.activation}", _COMPLEMENT[found.activation], found.function)
+    base = squared(value, origin.function)
     for each in index.origins(base, origin.function, origin.line) if base is not None else ():
         if isinstance(each.value, ast.Call) and _is_tanh(each.value, each, index):
             remedy = "use `2 * (math.log(2) - x - F.softplus(-2 * x))`, x being what the tanh is taken of"
-            return _Zero("1 minus the square of a tanh", remedy, each.function)
+            return Zero("1 minus the square of a tanh", remedy, each.function)
     return None
 
 
@@ -175,17 +187,6 @@ def _called(value: ast.Call, origin: Origin, index: ProjectIndex) -> str:
     if held is not None and isinstance(held.value, ast.Call) and not held.is_unpacked:
         return resolve(dotted(held.value), held.block.function)
     return resolve(dotted(value.func), origin.function)
-
-
-def _squared(value: ast.expr) -> ast.expr | None:
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Pow) and _is_number(value.right, 2):
-        return value.left
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if value.func.attr == "square" and not value.args:
-            return value.func.value
-        if value.func.attr == "pow" and len(value.args) == 1 and _is_number(value.args[0], 2):
-            return value.func.value
-    return None
 
 
 def _is_tanh(value: ast.Call, origin: Origin, index: ProjectIndex) -> bool:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.frameworks import repeats_as_training_step
+from esper_agents.review.kept_losses import components, losses_in_loops, losses_of_steps, names_read, was_detached
+from esper_agents.review.meters import adds_up
 from esper_agents.review.names import dotted
-from esper_agents.review.rule import INFERRED, SEEN, Rule
-from esper_agents.review.training import innermost_training_loops, loss_of
-from esper_agents.review.values import keeps_graph, without_gradients
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
+from esper_agents.review.values import graphs_in, keeps_graph, without_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
 
+_ADDING = frozenset({"append", "extend", "add", "add_", "appendleft", "insert", "put"})
 _REMEDY = "gather `loss.detach()`, and fetch the numbers once after the loop"
 
 
@@ -61,18 +63,40 @@ class LossKeptWithGraph(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield what gathers a loss in the training loops of the file, and in steps that a framework repeats."""
-        for loop, backwards in innermost_training_loops(file).items():
+        for loop, losses in losses_in_loops(file, index).items():
             function = loop.function
-            losses = {path for path in map(loss_of, backwards) if path}
-            yield from self._gathered(function, loop, losses | _aliases(function, losses))
+            known = losses | components(function, loop, losses)
+            yield from self._gathered(function, loop, known | _aliases(function, known), losses)
+            yield from self._handed_to_meters(loop, known | _aliases(function, known), index)
+        for function, losses in losses_of_steps(file, index).items():
+            known = losses | _aliases(function, losses)
+            yield from self._gathered(function, function.block, known, losses)
+            yield from self._handed_to_meters(function.block, known, index)
         for function in file.functions:
             if repeats_as_training_step(function, index):
-                yield from self._gathered(function, function.block, _returned(function))
+                losses = _returned(function)
+                yield from self._gathered(function, function.block, losses | _aliases(function, losses), losses)
 
-    def _gathered(self, function: Function, around: Block, losses: Collection[str]) -> Iterator[Hit]:
-        used = _flowing_into(function, losses)
+    def _handed_to_meters(self, loop: Block, losses: Collection[str], index: ProjectIndex) -> Iterator[Hit]:
+        for call in loop.function.calls:
+            if not call.receiver or not call.block.within(loop) or without_gradients(call.block):
+                continue
+            for value in (*call.node.args, *(each.value for each in call.node.keywords)):
+                if _still_keeps(call.function, value, call.line, losses) and adds_up(call, value, index):
+                    yield self.hit(
+                        call.node,
+                        f"{call.receiver!r} adds up the loss of every step together with its autograd graph",
+                        remedy="hand over `loss.detach()`, or let the meter detach what it is given",
+                        confidence=Confidence.HIGH,
+                        basis=FOLLOWED,
+                    )
+
+    def _gathered(
+        self, function: Function, around: Block, losses: Collection[str], sent: Collection[str]
+    ) -> Iterator[Hit]:
+        used = _flowing_into(function, sent) - set(losses)
         for call in function.calls:
-            if call.tail in {"append", "extend", "add"} and call.block.within(around) and call.node.args:
+            if call.tail in _ADDING and call.block.within(around) and call.node.args:
                 yield from self._appended(call, around, losses, used)
         for target, assignments in function.assignments.items():
             if target in losses or target in used or _is_fresh(function, target, around):
@@ -82,8 +106,10 @@ class LossKeptWithGraph(Rule):
                     yield self._kept(each.statement, each.value, target)
 
     def _appended(self, call: Call, around: Block, losses: Collection[str], used: Collection[str]) -> Iterator[Hit]:
-        store, value = call.receiver, call.node.args[0]
-        if not store or store in used or _is_fresh(call.function, store, around):
+        store, value = call.receiver, call.node.args[-1]
+        if not store or store in used or store in losses or _is_fresh(call.function, store, around):
+            return
+        if store in call.function.file.imports or (call.tail == "add_" and without_gradients(call.block)):
             return
         if _still_keeps(call.function, value, call.line, losses):
             yield self._kept(call.node, value, store)
@@ -108,8 +134,14 @@ def _gathers(found: Assignment, losses: Collection[str]) -> bool:
         return True
     if isinstance(found.node, ast.Subscript):
         return not _is_constant_key(found.node)
-    value = found.value
-    return isinstance(value, ast.BinOp) and found.target in {dotted(value.left), dotted(value.right)}
+    return _joins(found.value, found.target, losses)
+
+
+def _joins(value: ast.expr, target: str, losses: Collection[str]) -> bool:
+    """Return whether a value carries the graphs of a loss and of what its target held: both arms of a choice do not."""
+    if isinstance(value, ast.IfExp):
+        return _joins(value.body, target, losses) or _joins(value.orelse, target, losses)
+    return isinstance(value, ast.BinOp | ast.Call) and target in graphs_in(value) and keeps_graph(value, losses)
 
 
 def _is_constant_key(node: ast.Subscript) -> bool:
@@ -118,26 +150,8 @@ def _is_constant_key(node: ast.Subscript) -> bool:
 
 def _still_keeps(function: Function, value: ast.expr, line: int, losses: Collection[str]) -> bool:
     """Return whether a value carries a loss's graph, unless the loss was detached on the way."""
-    live = {name for name in losses if not _was_detached(function, name, line, losses)}
+    live = {name for name in losses if not was_detached(function, name, line, losses)}
     return keeps_graph(value, live)
-
-
-def _was_detached(function: Function, name: str, line: int, losses: Collection[str]) -> bool:
-    last = function.last_assignment(name, line)
-    if last is None or last.is_augmented:
-        return False
-    value = last.value
-    if isinstance(value, ast.Call) and dotted(value.func) in {"float", "int"}:
-        return True
-    letting_go = isinstance(value, ast.Call | ast.Attribute) and dotted(value).rstrip("()").rsplit(".", 1)[-1] in {
-        "detach",
-        "item",
-        "data",
-        "numpy",
-        "tolist",
-        "detach_",
-    }
-    return letting_go and not keeps_graph(value, losses)
 
 
 def _aliases(function: Function, losses: Collection[str]) -> set[str]:
@@ -147,7 +161,7 @@ def _aliases(function: Function, losses: Collection[str]) -> set[str]:
         for target, assignments in function.assignments.items()
         if target.isidentifier()
         and any(
-            not each.is_augmented and isinstance(each.value, ast.Name) and each.value.id in losses
+            not each.is_augmented and keeps_graph(each.value, losses) and target not in graphs_in(each.value)
             for each in assignments
         )
     }
@@ -155,30 +169,28 @@ def _aliases(function: Function, losses: Collection[str]) -> set[str]:
 
 def _flowing_into(function: Function, losses: Collection[str]) -> set[str]:
     """Return the paths that go into what is sent backward: gathering into them is the point."""
+    reads = function.file.once(("read by assignments", function), lambda: _reads(function))
     found = set(losses)
-    while True:
-        new = {
-            name
-            for target in found
-            for each in function.assignments.get(target, ())
-            for name in _read(each.value)
-            if name not in found
-        }
-        if not new:
-            return found - set(losses)
-        found |= new
+    edge = list(losses)
+    while edge:
+        fresh = reads.get(edge.pop(), frozenset()) - found
+        found |= fresh
+        edge += fresh
+    return found - set(losses)
 
 
-def _read(node: ast.expr) -> Iterator[str]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name | ast.Attribute):
-            yield dotted(each)
+def _reads(function: Function) -> dict[str, frozenset[str]]:
+    """Return what each path of a function is made of, by what is read where it is assigned."""
+    return {
+        target: frozenset(name for each in assignments for name in names_read(each.value))
+        for target, assignments in function.assignments.items()
+    }
 
 
 def _is_fresh(function: Function, store: str, around: Block) -> bool:
     """Return whether a store is made anew in every round of a loop."""
     return any(
-        each.block is around and not each.is_augmented and store not in set(_read(each.value))
+        each.block is around and not each.is_augmented and store not in set(names_read(each.value))
         for each in function.assignments.get(store, ())
     ) and not store.endswith("[]")
 

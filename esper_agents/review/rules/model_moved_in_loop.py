@@ -6,11 +6,15 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.conditions import is_now_and_then
+from esper_agents.review.attributes import holds_layer
+from esper_agents.review.conditions import is_now_and_then, tests_around
 from esper_agents.review.definitions import owner_of
+from esper_agents.review.fetches import bound_to
+from esper_agents.review.hot import hot_around
 from esper_agents.review.models import is_model
+from esper_agents.review.moves import moves_to_device
 from esper_agents.review.names import dotted, root_of
-from esper_agents.review.rule import INFERRED, Rule
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.training import backward_calls
 
 if TYPE_CHECKING:
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Block, Call, FileTables
+
+_REMEDY = "move it once, before the loop and before the optimizer is made"
 
 
 class ModelMovedInLoop(Rule):
@@ -43,7 +49,7 @@ class ModelMovedInLoop(Rule):
         "    for x, y in loader:\n"
         "        model.to(device)\n"
         "        optimizer.zero_grad()\n"
-        "        criterion(model(x.to(device)), y).backward()\n"
+        "        criterion(model(x.to(device)), y.to(device)).backward()\n"
         "        optimizer.step()\n"
     )
     good = (
@@ -51,37 +57,58 @@ class ModelMovedInLoop(Rule):
         "    model.to(device)\n"
         "    for x, y in loader:\n"
         "        optimizer.zero_grad()\n"
-        "        criterion(model(x.to(device)), y).backward()\n"
+        "        criterion(model(x.to(device)), y.to(device)).backward()\n"
         "        optimizer.step()\n"
     )
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the moves of a model in loops that run it as well."""
         for call in file.calls_ending("to", "cuda"):
-            loop = call.block.loop
-            if loop is None or not call.receiver or not _is_move(call) or not is_model(call.receiver, call, index):
+            if not call.receiver or not moves_to_device(call):
                 continue
-            if _runs(loop, call.receiver) and not _is_excused(call, loop):
-                trains = any(each.block.within(loop) for each in backward_calls(file))
-                yield self.hit(
-                    call.node,
-                    f"{call.receiver!r} is moved to its device in every round of the loop",
-                    remedy="move it once, before the loop and before the optimizer is made",
-                    confidence=Confidence.HIGH if trains else Confidence.MODERATE,
-                    basis="seen in one function" if trains else f"{INFERRED}: the loop runs over batches",
-                )
+            if call.block.loop is not None and is_model(call.receiver, call, index):
+                yield from self._in_loop(call, call.block.loop, file)
+            elif call.block.loop is None:
+                yield from self._in_step(call, index)
 
+    def _in_loop(self, call: Call, loop: Block, file: FileTables) -> Iterator[Hit]:
+        bound = bound_to(call)
+        runs = _runs(loop, call.receiver) or (bool(bound) and _runs(loop, bound))
+        if runs and not _is_excused(call, loop):
+            trains = any(each.block.within(loop) for each in backward_calls(file))
+            yield self.hit(
+                call.node,
+                f"{call.receiver!r} is moved to its device in every round of the loop",
+                remedy=_REMEDY,
+                confidence=Confidence.HIGH if trains else Confidence.MODERATE,
+                basis=SEEN if trains else f"{INFERRED}: the loop runs over batches",
+            )
 
-def _is_move(call: Call) -> bool:
-    """Return whether a `.to` names a device rather than a type."""
-    if call.tail == "cuda":
-        return True
-    text = " ".join(ast.unparse(each) for each in (*call.node.args, *(each.value for each in call.node.keywords)))
-    return "device" in text or "cuda" in text or "rank" in text
+    def _in_step(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield a move in a function that every step calls, and in a model's own `forward`."""
+        function, hot = call.function, hot_around(call.block, index)
+        is_forward = function.name == "forward" and holds_layer(call.receiver, function, call.line, index)
+        if any(tests_around(call.block, function.block)) or not any(
+            each.path == call.receiver for each in function.calls
+        ):
+            return
+        if is_forward or (
+            hot is not None and is_model(call.receiver, call, index) and not _is_excused(call, hot.around)
+        ):
+            yield self.hit(
+                call.node,
+                f"{call.receiver!r} is moved to its device in every {'forward' if is_forward else 'training step'}",
+                remedy=_REMEDY,
+                confidence=Confidence.MODERATE,
+                basis=SEEN if is_forward else FOLLOWED,
+            )
 
 
 def _runs(loop: Block, path: str) -> bool:
-    return any(call.path == path and call.block.loop is loop for call in loop.function.calls)
+    return any(
+        (call.path == path or (call.receiver == path and call.tail == "forward")) and call.block.loop is loop
+        for call in loop.function.calls
+    )
 
 
 def _is_excused(call: Call, loop: Block) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Call, FileTables
 
+# How many steps from caller to caller are followed.
+_HOPS = 3
 _NAMES = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
 
 
@@ -69,11 +71,26 @@ class SamplerWithoutEpoch(Rule):
 
 def _shuffles(call: Call) -> bool:
     shuffle = call.argument(3, "shuffle")
-    return not call.has_splat() and (shuffle is None or (isinstance(shuffle, ast.Constant) and bool(shuffle.value)))
+    return not call.has_splat() and (not isinstance(shuffle, ast.Constant) or bool(shuffle.value))
 
 
 def _is_told(index: ProjectIndex) -> bool:
-    return next(index.calls_ending("set_epoch"), None) is not None
+    """Return whether something may tell a sampler the epoch, unless it surely tells another that does not shuffle."""
+    told = list(index.calls_ending("set_epoch"))
+    return any(not _is_still(each, index) for each in told)
+
+
+def _is_still(told: Call, index: ProjectIndex) -> bool:
+    """Return whether what is told the epoch was made without a shuffle, where nothing else has its name."""
+    if not isinstance(told.node.func, ast.Attribute):
+        return False
+    made = [each.value for each in index.origins(told.node.func.value, told.function, told.line)]
+    given = [each.keywords if isinstance(each, ast.Call) else [] for each in made]
+    return bool(given) and all(any(_is_no_shuffle(each) for each in keywords) for keywords in given)
+
+
+def _is_no_shuffle(keyword: ast.keyword) -> bool:
+    return keyword.arg == "shuffle" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
 
 
 def _trains_in_epochs(index: ProjectIndex) -> bool:
@@ -85,5 +102,11 @@ def _trains_in_epochs(index: ProjectIndex) -> bool:
 
 
 def _is_nested(call: Call, index: ProjectIndex) -> bool:
-    depth = sum(1 for _ in call.block.loops())
-    return depth > 1 or (depth == 1 and any(caller.block.loop for caller in index.callers(call.function)))
+    return _depth(call, index, _HOPS) > 1
+
+
+def _depth(call: Call, index: ProjectIndex, hops: int) -> int:
+    """Return in how many loops a call stands, those of its callers counted."""
+    here = sum(1 for _ in call.block.loops())
+    callers = index.callers(call.function) if hops else ()
+    return here + max((_depth(each, index, hops - 1) for each in callers), default=0)

@@ -1,41 +1,65 @@
-"""ESP202: a softmax whose axis is missing, or is that of the batch."""
+"""ESP202: a softmax whose axis is missing, or is not the one that is to sum to one."""
 
 from __future__ import annotations
 
 import ast
+import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.index import Origin
 from esper_agents.review.names import dotted
 from esper_agents.review.rule import INFERRED, SEEN, Rule
+from esper_agents.review.shapes import shapes_of
+from esper_agents.review.shapes.facts import UNKNOWN, Layer, Tensor
+from esper_agents.review.shapes.layers import size
+from esper_agents.review.shapes.sizes import Symbol
+from esper_agents.review.softmaxes import (
+    FUNCTIONS,
+    MODULES,
+    Softmax,
+    axes_of_divergence,
+    contracted_axis,
+    is_product_of_keys,
+    is_turned_into_row,
+    read_along,
+    softmaxes,
+    weighs_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
+    from esper_agents.review.shapes.facts import Value
+    from esper_agents.review.shapes.interpreter import Interpreter
     from esper_agents.review.tables import Call, FileTables
 
-_FUNCTIONS = ("torch.nn.functional.softmax", "torch.nn.functional.log_softmax")
-_MODULES = ("torch.nn.Softmax", "torch.nn.LogSoftmax")
-_WITH_AXIS = ("torch.softmax", "torch.log_softmax")
+_IMAGE = 4
+_STEPS = 3
+_BATCHES = re.compile(r"loader|batch|\.split\(|\.chunk\(", re.IGNORECASE)
 
 
 class SoftmaxAxis(Rule):
-    """A softmax that names no axis, or that a model's `forward` takes over axis 0 of its last linear layer.
+    """A softmax that names no axis, or one along which its result is not read.
 
     ## Why it costs
-    Without `dim` torch guesses: axis 0 for 0, 1 or 3 dimensions, axis 1 otherwise, and the guess is deprecated. Axis
-    0 of a batch makes the examples compete with each other: every column sums to one, no row does, and results change
-    with the size of the batch. Shapes fit either way, so nothing fails.
+    Without `dim` torch guesses: axis 0 for 0, 1 or 3 dimensions, axis 1 otherwise, and the guess is deprecated. Over
+    axis 0 of a batch the examples compete with each other, over the axis of the queries the weights of a query no
+    longer sum to one, over the width of an image its columns compete and not the classes. Shapes fit either way, so
+    nothing fails.
 
     ## When it is right
-    Axis 0 is the right one for a vector of weights, or over a stack of terms. It is reported only on what a
-    `torch.nn.Linear` of the same model has just made, where axis 0 is the batch.
+    Axis 0 is the right one for a vector of weights, or over a stack of terms, and the axis of the queries where slots
+    compete for inputs and are normalised afterwards. An axis is reported only where the reviewed files show what the
+    scores are: the output of a layer, a product of queries and keys that then weighs values, or scores whose best class
+    is taken along another axis.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.softmax`: the parameter `dim`, and the deprecation of leaving it
-    out.
+    out; and of `torch.nn.functional.scaled_dot_product_attention`, on the axis of the weights.
     """
 
     code, name = "ESP202", "softmax-axis"
@@ -44,17 +68,22 @@ class SoftmaxAxis(Rule):
     good = bad.replace("F.softmax(scores)", "F.softmax(scores, dim=-1)")
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
-        """Yield softmaxes without an axis, and those over the batch."""
-        for call in file.calls_to(*_FUNCTIONS):
-            if _names_axis(call, 1):
-                yield from self._over_batch(call, index)
-            else:
+        """Yield softmaxes without an axis, and those along the wrong one."""
+        for call in file.calls_to(*FUNCTIONS):
+            if call.argument(1, "dim") is None and not call.has_splat():
                 yield self._guessed(call)
-        for call in file.calls_to(*_MODULES):
-            if not _names_axis(call, 0):
+        for call in file.calls_to(*MODULES):
+            if call.argument(0, "dim") is None and not call.has_splat():
                 yield self._guessed(call)
-        for call in file.calls_to(*_WITH_AXIS):
-            yield from self._over_batch(call, index)
+        for found in softmaxes(file, index):
+            yield from self._along(found, index)
+        for call in file.calls_to("torch.nn.functional.kl_div"):
+            axes = axes_of_divergence(call, index)
+            if axes is not None and _differ(*axes, UNKNOWN):
+                what = f"compares a softmax along axis {axes[0]} with one along axis {axes[1]}"
+                yield self._wrong(call.node, "kl_div", what, "take both along the same axis")
+        for call in file.calls_to("torch.nn.Sequential"):
+            yield from self._in_sequence(call, shapes_of(index))
 
     def _guessed(self, call: Call) -> Hit:
         return self.hit(
@@ -64,33 +93,122 @@ class SoftmaxAxis(Rule):
             basis=SEEN,
         )
 
-    def _over_batch(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
-        axis, scores = call.argument(1, "dim"), call.argument(0, "input")
-        is_first = isinstance(axis, ast.Constant) and axis.value == 0
-        if (
-            is_first
-            and scores is not None
-            and call.function.name == "forward"
-            and _is_linear_output(call, scores, index)
-        ):
-            yield self.hit(
-                call.node,
-                f"`{call.tail}` over axis 0 of a linear layer's output makes the examples of a batch compete",
-                remedy="write `dim=-1`",
-                confidence=Confidence.MODERATE,
-                basis=f"{INFERRED}: the layer's input has the batch first",
+    def _along(self, found: Softmax, index: ProjectIndex) -> Iterator[Hit]:
+        value = shapes_of(index).ask(found.scores, found.call)
+        scores = value if isinstance(value, Tensor) else UNKNOWN
+        if found.axis == 0 and _has_batch_first(found, scores, index):
+            yield self._wrong(
+                found.call.node, found.call.tail, "over axis 0 of a batch makes its examples compete", "write `dim=-1`"
             )
+        elif found.axis == 0 and is_turned_into_row(found):
+            what = "over axis 0 of a batch makes its examples compete"
+            yield self._wrong(found.call.node, found.call.tail, what, "write `dim=-1`")
+        elif (
+            _is_over_queries(found, scores)
+            and is_product_of_keys(found.scores, found.call, index)
+            and weighs_values(found)
+        ):
+            yield self._wrong(
+                found.call.node,
+                found.call.tail,
+                "over the axis of the queries leaves weights that do not sum to 1",
+                "write `dim=-1`",
+            )
+        elif (summed := contracted_axis(found)) is not None and found.axis % summed[1] != summed[0]:
+            what = f"along axis {found.axis}, while `einsum` sums its result up along axis {summed[0]}"
+            yield self._wrong(found.call.node, found.call.tail, what, f"write `dim={summed[0]}`")
+        elif _is_over_pixels(found, scores, index):
+            yield self._wrong(
+                found.call.node,
+                found.call.tail,
+                "over a spatial axis makes the pixels of a row compete",
+                "write `dim=1`",
+            )
+        elif (read := read_along(found)) is not None and _differ(found.axis, read[1], scores):
+            what = f"along axis {found.axis}, while line {read[0].line} takes the best along axis {read[1]}"
+            yield self._wrong(found.call.node, found.call.tail, what, f"write `dim={read[1]}`")
+
+    def _wrong(self, node: ast.expr, name: str, what: str, remedy: str) -> Hit:
+        return self.hit(
+            node,
+            f"`{name}` {what}",
+            remedy=remedy,
+            confidence=Confidence.MODERATE,
+            basis=f"{INFERRED}: from how the scores are made and read",
+        )
+
+    def _in_sequence(self, call: Call, shapes: Interpreter) -> Iterator[Hit]:
+        """Yield a softmax over axis 0 that follows a linear layer in a `Sequential`."""
+        for before, node in pairwise(call.node.args):
+            one, two = shapes.ask(before, call), shapes.ask(node, call)
+            is_scores = isinstance(one, Layer) and one.name == "Linear" and size(one, "out_features") != 1
+            if is_scores and isinstance(two, Layer) and "oftm" in two.name and size(two, "dim") == 0:
+                yield self._wrong(node, two.name, "over axis 0 of a batch makes its examples compete", "write `dim=-1`")
 
 
-def _names_axis(call: Call, position: int) -> bool:
-    return call.argument(position, "dim") is not None or call.has_splat()
+def _has_batch_first(found: Softmax, scores: Tensor, index: ProjectIndex) -> bool:
+    """Return whether axis 0 is surely that of the examples, and another one that of the classes."""
+    if scores.last == 1 or (scores.rank is not None and scores.rank < 2):  # noqa: PLR2004 - examples and classes
+        return False
+    first = scores.dims[0] if not scores.is_open and scores.dims else None
+    if isinstance(first, Symbol) and any(".batch@" in f".{each}" for each in first.names):
+        return True
+    if found.call.function.name == "forward":
+        return _made_by(found, index, "Linear")
+    return isinstance(scores.last, int) and _is_of_batch(found, index)
 
 
-def _is_linear_output(call: Call, scores: ast.expr, index: ProjectIndex) -> bool:
-    """Return whether a value was just made by a linear layer of the same model."""
-    for origin in index.origins(scores, call.function, call.line):
-        if isinstance(origin.value, ast.Call):
-            layer = index.binding(dotted(origin.value.func), origin.function, origin.line)
-            if layer is not None and isinstance(layer.value, ast.Call):
-                return dotted(layer.value.func).endswith("Linear")
+def _is_of_batch(found: Softmax, index: ProjectIndex) -> bool:
+    """Return whether the scores are what a network makes of a batch, by the loop that hands it out."""
+    function = found.call.function
+    for origin in index.origins(found.scores, function, found.call.line):
+        value = origin.value
+        if not (isinstance(value, ast.Call) and value.args and origin.function is function):
+            continue
+        made = index.binding(dotted(value.args[0]), function, origin.line)
+        source = ast.unparse(made.value) if made is not None and isinstance(made.statement, ast.For) else ""
+        if _BATCHES.search(source):
+            return True
     return False
+
+
+def _is_over_queries(found: Softmax, scores: Tensor) -> bool:
+    if scores.rank is not None and scores.rank > 2:  # noqa: PLR2004 - queries and keys, and a batch
+        return found.axis not in {-1, scores.rank - 1}
+    return found.axis == -2  # noqa: PLR2004 - the last but one
+
+
+def _is_over_pixels(found: Softmax, scores: Tensor, index: ProjectIndex) -> bool:
+    return scores.rank == _IMAGE and found.axis in {-1, -2, 2, 3} and _made_by(found, index, "Conv2d")
+
+
+def _made_by(found: Softmax, index: ProjectIndex, name: str) -> bool:
+    """Return whether the scores are what a layer of one kind has just made, alone or at the end of a `Sequential`."""
+    nodes = [Origin(found.scores, found.call.function, found.call.line)]
+    for _ in range(_STEPS):
+        # Divided by a temperature, or scaled otherwise, they are still the scores.
+        nodes = [origin for each in nodes for origin in index.origins(_unscaled(each.value), each.function, each.line)]
+    return any(isinstance(each.value, ast.Call) and _is_layer(each, index, name) for each in nodes)
+
+
+def _unscaled(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Mult):
+        node = node.left
+    return node
+
+
+def _is_layer(origin: Origin, index: ProjectIndex, name: str) -> bool:
+    called = origin.value.func if isinstance(origin.value, ast.Call) else origin.value
+    last: Value = shapes_of(index).module_at(called, origin.function, origin.line)
+    while isinstance(last, Layer) and last.name == "Sequential" and last.parts:
+        last = last.parts[-1]
+    return isinstance(last, Layer) and last.name == name
+
+
+def _differ(one: int, two: int, scores: Tensor) -> bool:
+    """Return whether two axes are surely not the same."""
+    if (one < 0) == (two < 0):
+        return one != two
+    if scores.is_open and {one, two} == {0, -1}:
+        return len(scores.dims) > 1
+    return scores.rank is not None and one % scores.rank != two % scores.rank

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.activations import Activated, Activation, activated, first_argument
+from esper_agents.review.activations import Activated, Activation, first_argument
+from esper_agents.review.endings import activation_of
 from esper_agents.review.index import resolve
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
@@ -85,7 +86,7 @@ class SoftmaxBeforeLoss(Rule):
         for call in _loss_calls(file, index):
             scores = first_argument(call)
             loss = _loss_called(call, index)
-            found = activated(scores, call.function, call.line, index) if scores is not None and loss else None
+            found = activation_of(scores, call.function, call.line, index) if scores is not None and loss else None
             if found is not None and (severity := _WRONG.get((loss, found.activation))) is not None:
                 yield self._found(call, loss, found, severity)
 

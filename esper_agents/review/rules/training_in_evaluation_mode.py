@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.index import argument_for
-from esper_agents.review.models import forward_calls, switches
-from esper_agents.review.names import dotted
+from esper_agents.review.conditions import names_in
+from esper_agents.review.definitions import owner_of
+from esper_agents.review.evaluations import is_switched
+from esper_agents.review.model_modes import Mode, mode_events
+from esper_agents.review.models import forward_calls_in, gradients_off_around, switch_at
+from esper_agents.review.names import root_of
+from esper_agents.review.renamings import means_outside
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.tables import BlockKind
-from esper_agents.review.training import innermost_training_loops
+from esper_agents.review.training import innermost_training_loops, is_backward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,15 +29,6 @@ if TYPE_CHECKING:
 _STEPS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """A call that leaves a model in evaluation mode: the call, the model, and how that is known."""
-
-    call: Call
-    path: str
-    basis: str
-
-
 class TrainingInEvaluationMode(Rule):
     """A loop that trains and evaluates a model in turn, and never switches it back to training mode.
 
@@ -43,7 +38,8 @@ class TrainingInEvaluationMode(Rule):
 
     ## When it is right
     Normalisation and dropout are frozen on purpose: then `.eval()` stands before the loop and not in it. A `.train()`
-    anywhere in the loop, also in a function that it calls, is enough, as is `model.train(was_training)`.
+    on some way from the evaluation to the next training, also in a function called there, is enough, as is
+    `model.train(was_training)`.
 
     ## Sources
     PyTorch documentation of `torch.nn.Module.train` and `torch.nn.Module.eval`.
@@ -68,22 +64,22 @@ class TrainingInEvaluationMode(Rule):
         """Yield what switches a model to evaluation in a loop that goes on training it."""
         seen: set[Call] = set()
         for loop in _training_loops(file, index):
-            calls = _calls_in(loop)
-            if any(_switches_back(call, index) for call in calls):
-                continue
-            trained = _trained_in(loop, index)
-            for left in _left_in_evaluation(loop, trained, index):
-                if left.call not in seen:
-                    seen.add(left.call)
-                    yield self._found(left)
+            for path in sorted(_trained_in(loop, index)):
+                if _is_made_in(loop, path):
+                    continue
+                for call in _left_in_evaluation(loop, path, index):
+                    if call not in seen:
+                        seen.add(call)
+                        yield self._found(call, path, index)
 
-    def _found(self, left: _Left) -> Hit:
+    def _found(self, call: Call, path: str, index: ProjectIndex) -> Hit:
+        is_here = switch_at(call, index) is not None
         return self.hit(
-            left.call.node,
-            f"{left.path!r} stays in evaluation mode after this, while the loop goes on training it",
-            remedy=f"call `{left.path}.train()` at the start of every round",
-            confidence=Confidence.HIGH if left.basis == SEEN else Confidence.MODERATE,
-            basis=left.basis,
+            call.node,
+            f"{path!r} stays in evaluation mode after this, while the loop goes on training it",
+            remedy=f"call `{path}.train()` at the start of every round, or right after the evaluation",
+            confidence=Confidence.HIGH if is_here else Confidence.MODERATE,
+            basis=SEEN if is_here else FOLLOWED,
         )
 
 
@@ -112,52 +108,67 @@ def _names_that_train(index: ProjectIndex) -> frozenset[str]:
 
 def _trained_in(loop: Block, index: ProjectIndex) -> set[str]:
     """Return the models that a loop trains, as the loop calls them."""
-    direct = {
-        call.path
-        for inner in innermost_training_loops(loop.function.file)
-        if inner.within(loop)
-        for call in _calls_in(inner)
-        if call in forward_calls(loop.function.file, index)
-    }
-    handed = {
-        _means(call, function, forward.path)
-        for call in _calls_in(loop)
-        if _trains(call, index)
-        for function in index.callees(call)
-        for each in index.closure(function)
-        for forward in forward_calls(each.file, index)
-        if forward.function is each and (each is function or forward.path.startswith("self."))
-    }
-    return (direct | handed) - {""}
-
-
-def _left_in_evaluation(loop: Block, trained: set[str], index: ProjectIndex) -> Iterator[_Left]:
-    """Yield the calls that leave a trained model in evaluation mode."""
-    for switch in switches(loop.function):
-        if switch.to_training is False and switch.path in trained and switch.call.block.within(loop):
-            yield _Left(switch.call, switch.path, SEEN)
+    forwards = forward_calls_in(loop.function, index)
+    found: set[str] = set()
     for call in _calls_in(loop):
-        for function in index.callees(call) if not _trains(call, index) else ():
-            for switch in switches(function):
-                path = _means(call, function, switch.path)
-                if switch.to_training is False and path in trained:
-                    yield _Left(call, path, FOLLOWED)
+        if gradients_off_around(call.block, index) and not is_switched(call.block):
+            continue
+        if call in forwards:
+            found.add(call.path)
+            continue
+        for function in index.callees(call):
+            for each in index.closure(function):
+                if each is not function and not _share_self(each, function, index):
+                    continue
+                paths = [
+                    one.path for one in forward_calls_in(each, index) if not gradients_off_around(one.block, index)
+                ]
+                found |= {
+                    means_outside(call, function, path, index)
+                    for path in paths
+                    if each is function or path.startswith("self.")
+                }
+    return {path.removesuffix(".forward") for path in found} - {""}
+
+
+def _share_self(one: Function, other: Function, index: ProjectIndex) -> bool:
+    """Return whether two methods have one `self`: one class inherits from the other, or is it."""
+    first, second = owner_of(one), owner_of(other)
+    if first is None or second is None:
+        return False
+    return second in index.lineage(first).classes or first in index.lineage(second).classes
+
+
+def _is_made_in(loop: Block, path: str) -> bool:
+    """Return whether each round of a loop makes a model anew: then it ends with the round."""
+    names = {path, root_of(path)} - {"self"}
+    return any(
+        each.block.within(loop)
+        and isinstance(each.value, ast.Call)
+        and not any(one == name or one.startswith(f"{name}.") for one in names_in(each.value))
+        for name in names
+        for each in loop.function.assignments.get(name, ())
+    )
+
+
+def _left_in_evaluation(loop: Block, path: str, index: ProjectIndex) -> Iterator[Call]:
+    """Yield the calls in a loop that leave a model in evaluation mode until the loop trains it again."""
+    function = loop.function
+    events = mode_events(function, path, index)
+    leaving = [call for call, modes in events.items() if _leaves_evaluation(modes) and call.block.within(loop)]
+    if not leaving:
+        return
+    trainings = [call for call in _calls_in(loop) if (is_backward(call) or _trains(call, index)) and call not in events]
+    switching = [call for call, modes in events.items() if modes & {Mode.TRAINING, Mode.UNKNOWN}]
+    for call in leaving:
+        nearest = index.flow(function).first_after(call, [*trainings, *switching]).events
+        if nearest and not any(each in switching for each in nearest):
+            yield call
 
 
 def _calls_in(block: Block) -> list[Call]:
     return [call for call in block.function.calls if call.block.within(block)]
 
 
-def _switches_back(call: Call, index: ProjectIndex) -> bool:
-    """Return whether a call may switch a model to training, itself or through functions of these files."""
-    if call.tail == "train" and call.receiver and not index.callees(call):
-        return True
-    return any(".train" in index.reached(each) for each in index.possible_callees(call))
-
-
-def _means(call: Call, function: Function, path: str) -> str:
-    """Return what a path inside a function is called where the function is called; empty where that cannot be said."""
-    if path.startswith("self.") and call.receiver == "self":
-        return path
-    handed = argument_for(call, function, path)
-    return dotted(handed) if handed is not None else ""
+def _leaves_evaluation(modes: frozenset[Mode]) -> bool:
+    return Mode.EVALUATION in modes and not modes & {Mode.TRAINING, Mode.UNKNOWN}

@@ -17,20 +17,22 @@ if TYPE_CHECKING:
 
 # What a reference names that moves with every push; none at all means the default branch.
 _BRANCHES = frozenset({"", "main", "master"})
+_TRUSTING = ("from_pretrained", "load_dataset", "pipeline", "from_config")
 
 
 class UnpinnedHub(FileRule):
-    """A `torch.hub.load` of a repository without a tag or commit.
+    """A `torch.hub.load` of a repository without a tag or commit, or `trust_remote_code=True` without a revision.
 
     ## Why it costs
-    It downloads the default branch and runs its `hubconf.py`: what runs is decided by whoever can push there, today and
-    in every later run, and results cannot be repeated.
+    It downloads the default branch and runs its code (`hubconf.py`, or the module beside the weights): what runs is
+    decided by whoever can push there, today and in every later run, and results cannot be repeated.
 
     ## When it is right
     `source="local"`, or a repository of one's own. A tag can be moved, too: a full commit cannot.
 
     ## Sources
-    PyTorch documentation of `torch.hub.load`: `repo_owner/repo_name[:ref]`, and `trust_repo`.
+    PyTorch documentation of `torch.hub.load`: `repo_owner/repo_name[:ref]`, and `trust_repo`. Transformers
+    documentation, on custom models: `trust_remote_code` with a `revision`.
     """
 
     code, name = "ESP902", "unpinned-hub"
@@ -40,6 +42,7 @@ class UnpinnedHub(FileRule):
 
     def look(self, file: FileTables) -> Iterator[Hit]:
         """Yield the loads of an unpinned repository."""
+        yield from self._trusted(file)
         for call in file.calls_to("torch.hub.load", "torch.hub.help", "torch.hub.list"):
             repository = call.argument(0, "repo_or_dir") or call.argument(0, "github")
             name = _text(repository, call)
@@ -49,6 +52,28 @@ class UnpinnedHub(FileRule):
                     f"the code of {name!r} is fetched from a branch that may change",
                     remedy=f"name a tag or commit: `{name.partition(':')[0]}:<ref>`",
                 )
+
+    def _trusted(self, file: FileTables) -> Iterator[Hit]:
+        for call in file.calls_ending(*_TRUSTING):
+            said = {each.arg: each.value for each in call.node.keywords}
+            trusts = said.get("trust_remote_code")
+            if (
+                isinstance(trusts, ast.Constant)
+                and trusts.value is True
+                and not said.keys() & {"revision", None, "code_revision"}
+            ):
+                first = call.argument(0)
+                is_remote = (
+                    isinstance(first, ast.Constant) and isinstance(first.value, str) and first.value.count("/") == 1
+                )
+                if is_remote and not str(first.value if isinstance(first, ast.Constant) else "").startswith(
+                    (".", "/", "~")
+                ):
+                    yield self.hit(
+                        call.node,
+                        "`trust_remote_code=True` runs the code of a branch that may change",
+                        remedy='name a commit: `revision="<commit>"`',
+                    )
 
 
 def _text(repository: ast.expr | None, call: Call) -> object:

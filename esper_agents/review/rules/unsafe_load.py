@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.rule import INFERRED, FileRule
+from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.pickles import PICKLES, reads_a_model
+from esper_agents.review.rule import INFERRED, SEEN, Rewrite, Rule
+from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.domain.finding import Claim
+    from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.versions import TorchRange
 
 _FROM_URL = ("torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url")
-_PICKLES = ("pickle.load", "pickle.Unpickler", "cPickle.load", "dill.load", "cloudpickle.load", "joblib.load")
-_MODEL_FILE = re.compile(r"model|checkpoint|ckpt|weights|state_?dict|\.pth?\b", re.IGNORECASE)
 
 
-class UnsafeLoad(FileRule):
+class UnsafeLoad(Rule):
     """A checkpoint that is unpickled: by `weights_only=False`, by `pickle.load`, or as the installed torch chooses.
 
     ## Why it costs
@@ -29,7 +32,8 @@ class UnsafeLoad(FileRule):
 
     ## When it is right
     The file was written by the same program on the same machine, or its digest is checked first. With torch 2.6 or
-    later a plain `torch.load(path)` is safe, and the suggestion can be ignored.
+    later a plain `torch.load(path)` is safe: where the project's settings require that, it is not reported; where they
+    allow no newer one it is a warning, and otherwise a suggestion.
 
     ## Sources
     PyTorch documentation of `torch.load`, its warning; PyTorch 2.6 release notes on the default of `weights_only`.
@@ -40,32 +44,45 @@ class UnsafeLoad(FileRule):
     bad = 'import torch\n\nstate = torch.load("model.pt", weights_only=False)\n'
     good = 'import torch\n\nstate = torch.load("model.pt", weights_only=True)\n'
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the loads that may run code."""
         yield from self._fetched(file)
         yield from self._unpickled(file)
-        for call in file.calls_to("torch.load"):
-            asked = next((each.value for each in call.node.keywords if each.arg == "weights_only"), None)
-            if isinstance(asked, ast.Constant) and asked.value is False:
+        loads = [
+            each
+            for each in file.calls_to("torch.load", "torch.serialization.load")
+            if not _is_for_old_versions(each) and not _reads_own_bytes(each)
+        ]
+        asked = index.torch_asked_by(file) if loads else None
+        for call in loads:
+            said = next((each.value for each in call.node.keywords if each.arg == "weights_only"), None)
+            if isinstance(said, ast.Constant) and said.value is False:
                 yield self.hit(
                     call.node,
                     "this load runs whatever code the file holds",
                     remedy="write `weights_only=True`, and allow what else is needed by `add_safe_globals`",
                 )
-            elif asked is None and not call.has_splat():
-                yield self.hit(
-                    call.node,
-                    "with torch before 2.6 this load runs whatever code the file holds; since 2.6 the default is safe",
-                    remedy="write `weights_only=True`, or require torch 2.6",
-                    severity=Severity.SUGGESTION,
-                    confidence=Confidence.LOW,
-                    basis=f"{INFERRED}: the installed version decides",
-                )
+            elif (said is None or (isinstance(said, ast.Constant) and said.value is None)) and not call.has_splat():
+                yield from self._left_open(call, asked)
+
+    def _left_open(self, call: Call, asked: TorchRange | None) -> Iterator[Hit]:
+        """Yield a load that leaves it to the installed torch, where that may be one before 2.6."""
+        if asked is not None and asked.starts_at("2.6"):
+            return
+        is_old = asked is not None and not asked.reaches("2.6")
+        yield self.hit(
+            call.node,
+            "with torch before 2.6 this load runs whatever code the file holds; since 2.6 the default is safe",
+            remedy="write `weights_only=True` (torch 1.13 and later), or require torch 2.6",
+            severity=None if is_old else Severity.SUGGESTION,
+            confidence=Confidence.HIGH if is_old else Confidence.LOW,
+            basis=SEEN if is_old else f"{INFERRED}: the installed version decides",
+        )
 
     def _fetched(self, file: FileTables) -> Iterator[Hit]:
         for call in file.calls_to(*_FROM_URL):
             said = {each.arg for each in call.node.keywords}
-            if call.node.args and not said & {"weights_only", None}:
+            if call.node.args and not said & {"weights_only", None} and not _is_second_try(call):
                 yield self.hit(
                     call.node,
                     "this runs whatever code the downloaded file holds: here `weights_only` is off by default",
@@ -73,8 +90,8 @@ class UnsafeLoad(FileRule):
                 )
 
     def _unpickled(self, file: FileTables) -> Iterator[Hit]:
-        for call in file.calls_to(*_PICKLES) if file.imports_torch else ():
-            if _MODEL_FILE.search(_opened(call)) is not None:
+        for call in file.calls_to(*PICKLES) if file.imports_torch else ():
+            if reads_a_model(call):
                 yield self.hit(
                     call.node,
                     "this runs whatever code the model file holds",
@@ -83,13 +100,55 @@ class UnsafeLoad(FileRule):
                     basis=f"{INFERRED}: that it is a model is said by the name of the file",
                 )
 
+    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - whatever it says
+        """Return the load with `weights_only=True`, unless somebody asked for more than a state can hold."""
+        asked = next((each.value for each in call.node.keywords if each.arg == "weights_only"), None)
+        if call.name not in {"torch.load", *_FROM_URL} or call.has_splat() or not call.node.args:
+            return None
+        if asked is None and _is_chosen(call):
+            return None
+        # Whoever wrote False may need it, except for what goes straight into a model: weights are all it can be.
+        return Rewrite(arguments={"weights_only": "True"}) if asked is None or _is_state(call) else None
 
-def _opened(call: Call) -> str:
-    """Return what a pickle is read from, as written: a path, or what was opened under that name."""
-    source = call.argument(0, "file")
-    if isinstance(source, ast.Name):
-        made = call.function.last_assignment(source.id, call.line + 1)
-        source = made.value if made is not None else source
-    if isinstance(source, ast.Call):
-        return " ".join(ast.unparse(each) for each in source.args[:1])
-    return ast.unparse(source) if source is not None else ""
+
+def _is_second_try(call: Call) -> bool:
+    """Return whether a load comes after one with `weights_only` that the installed torch refused."""
+    return any(each.kind is BlockKind.EXCEPT for each in call.block.chain()) and any(
+        each.tail == call.tail and any(keyword.arg == "weights_only" for keyword in each.node.keywords)
+        for each in call.function.calls
+    )
+
+
+def _is_for_old_versions(call: Call) -> bool:
+    """Return whether a load stands where a torch without the argument `weights_only` refused the safe one."""
+    caught = [each.node for each in call.block.chain() if isinstance(each.node, ast.ExceptHandler)]
+    is_refused = any(each.type is not None and dotted(each.type) == "TypeError" for each in caught)
+    return is_refused and _is_second_try(call)
+
+
+def _reads_own_bytes(call: Call) -> bool:
+    """Return whether a load takes bytes in memory that a method of the same class made by `torch.save`."""
+    source, owner = call.argument(0, "f"), call.function.owner
+    if owner is None or source is None or not _is_buffer(source, call):
+        return False
+    written = [each for method in owner.methods.values() for each in method.calls if each.name == "torch.save"]
+    targets = [(each.argument(1, "f"), each) for each in written]
+    return any(target is not None and _is_buffer(target, each) for target, each in targets)
+
+
+def _is_buffer(value: ast.expr, call: Call) -> bool:
+    made = call.function.last_assignment(value.id, call.line) if isinstance(value, ast.Name) else None
+    value = made.value if made is not None else value
+    return isinstance(value, ast.Call) and tail_of(dotted(value.func)) == "BytesIO"
+
+
+def _is_chosen(call: Call) -> bool:
+    """Return whether the function says `weights_only` in another load, so that this one is what is left on purpose."""
+    others = [each for each in call.function.calls if each.name == call.name and each is not call]
+    return any(each.has_splat() or any(one.arg == "weights_only" for one in each.node.keywords) for each in others)
+
+
+def _is_state(call: Call) -> bool:
+    return isinstance(call.parent, ast.Call) and (
+        isinstance(call.parent.func, ast.Attribute) and call.parent.func.attr == "load_state_dict"
+    )

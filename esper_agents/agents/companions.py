@@ -1,0 +1,100 @@
+"""Companion changes that skills declare in their front matter: a change here demands a change there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.decoding import MAX_BYTES, decode
+from esper_agents.agents.front_matter import read_document
+from esper_agents.agents.notes import Notes
+from esper_agents.errors import DefinitionError, UsageError
+from esper_agents.paths import data_folder
+from esper_agents.review.companion import Companion
+from esper_agents.review.source import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from esper_agents.agents.strict_yaml import FieldContent
+
+SKILL_FOLDERS = (".esper/skills", ".claude/skills")
+_KEY = "companions"
+_MOST_SKILLS = 500
+_LOOKS = "write `companions:` as a list of `when:`, `then:` and `why:`, globs in quotes"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the skills of a project declare.
+
+    Attributes:
+        companions: The demands, by file and in order.
+        unreadable: The skills whose demands cannot be understood, each with why.
+    """
+
+    companions: tuple[Companion, ...]
+    unreadable: tuple[Unreadable, ...]
+
+
+def declared_companions(root: Path) -> Declared:
+    """Return the companion changes that the skills of a project declare, and those that come with the program.
+
+    Args:
+        root: The project; `SKILL.md` is read in each folder of `.esper/skills` and `.claude/skills`.
+    """
+    found: list[Companion] = []
+    unreadable: list[Unreadable] = []
+    for file, name in _skills(root):
+        try:
+            found += _companions(file, name)
+        except DefinitionError as error:
+            problem = error.problem.removeprefix(f"{name}: ")
+            unreadable.append(Unreadable(name, problem, error.remedy, error.line))
+        except OSError as error:
+            unreadable.append(Unreadable(name, f"cannot be opened: {error.strerror}", f"run `ls -l {name}`", None))
+    return Declared(tuple(found), tuple(unreadable))
+
+
+def _skills(root: Path) -> Iterator[tuple[Path, str]]:
+    ours = data_folder("prompts") / "skills"
+    for folder, shown in ((ours, "esper-agents/skills"), *((root / each, each) for each in SKILL_FOLDERS)):
+        within = folder.resolve() if folder is ours else root.resolve()
+        for file in sorted(folder.glob("*/SKILL.md"))[:_MOST_SKILLS]:
+            if file.is_file() and file.resolve().is_relative_to(within):
+                yield file, f"{shown}/{file.parent.name}/SKILL.md"
+
+
+def _companions(file: Path, name: str) -> list[Companion]:
+    with file.open("rb") as stream:
+        raw = stream.read(MAX_BYTES + 1)
+    if _KEY.encode() not in raw:
+        return []
+    notes = Notes(name)
+    declared = read_document(decode(raw, notes), notes).fields.get(_KEY)
+    if declared is None:
+        return []
+    if not isinstance(declared.content, list):
+        raise notes.refusal("its companions are no list", remedy=_LOOKS, line=declared.line)
+    return [_companion(each, notes, declared.line) for each in declared.content]
+
+
+def _companion(held: FieldContent, notes: Notes, line: int) -> Companion:
+    if not isinstance(held, dict) or not held.keys() <= {"when", "then", "why"}:
+        raise notes.refusal("one of its companions is no `when`, `then` and `why`", remedy=_LOOKS, line=line)
+    why = held.get("why", "")
+    if not isinstance(why, str):
+        raise notes.refusal("the `why` of a companion is no text", remedy=_LOOKS, line=line)
+    try:
+        return Companion(_globs(held.get("when")), _globs(held.get("then")), why, notes.path)
+    except UsageError as error:
+        raise notes.refusal(error.problem, remedy=error.remedy, line=line) from error
+
+
+def _globs(held: FieldContent | None) -> tuple[str, ...]:
+    if isinstance(held, str):
+        return (held,) if held else ()
+    if isinstance(held, list):
+        return tuple(each for each in held if isinstance(each, str))
+    return ()

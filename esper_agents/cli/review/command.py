@@ -1,0 +1,161 @@
+"""The command itself: its options, and the way from them to what is printed and to the exit code."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.quick import QuickCommand
+from esper_agents.cli.terminal import clean, echo
+from esper_agents.domain.finding import Category, Severity
+from esper_agents.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from esper_agents.review.outcome import Outcome
+
+
+class Format(StrEnum):
+    """How a review is written down."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+class FailOn(StrEnum):
+    """From which severity on a finding makes the command fail."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    SUGGESTION = "suggestion"
+    NEVER = "never"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(cls=QuickCommand)(review)
+
+
+def review(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files and folders that belong together.")] = None,
+    category: Annotated[list[Category] | None, typer.Option(help="Only rules of this category.")] = None,
+    rule: Annotated[list[str] | None, typer.Option(help="Only this rule, by code or name.")] = None,
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Exit with 3 when something at least this severe is found.")
+    ] = FailOn.CRITICAL,
+    diff: Annotated[str, typer.Option(metavar="REV", help="Only what changed since REV brought; also A..B.")] = "",
+    staged: Annotated[bool, typer.Option("--staged", help="Only what is staged for the next commit brings.")] = False,
+    baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Leave out what this file lists.")] = None,
+    write_baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what is found to a baseline file.")
+    ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely, and report the rest.")] = False,
+    diff_only: Annotated[
+        bool, typer.Option("--diff-only", help="Print what --fix would change; write nothing.")
+    ] = False,
+    style: Annotated[Format, typer.Option("--format", help="How to write the findings down.")] = Format.TEXT,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write there and not on the screen.")] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Review anew, and keep nothing for the next run.")
+    ] = False,
+    explain: Annotated[str, typer.Option(metavar="CODE", help="Print the page of a rule, or of 'all'.")] = "",
+    list_rules: Annotated[bool, typer.Option("--list-rules", help="Print the rules there are.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Review Python files for what goes wrong in PyTorch code, without running them.
+
+    It forms no judgement and issues no certificate: for those, submit a task. Name all files that belong together:
+    callers and callees are looked at across them. Exits with 3 when something at the level of --fail-on is found, and
+    with 4 when not one of the files could be read.
+
+    Examples:
+      esper review train.py model.py
+      esper review src --category memory --fail-on warning
+      esper review --diff main
+      esper review src --fix
+      esper review src --format sarif --output review.sarif
+      esper review --explain ESP101
+    """
+    from esper_agents.cli.review.work import Asked, mended, outcome_of, patch_text, write_down_baseline
+
+    if explain or list_rules:
+        _tell(explain)
+        return
+    style = Format.JSON if as_json else style
+    asked = Asked(tuple(paths or ()), category, rule, diff, baseline, is_staged=staged, may_cache=not no_cache)
+    if write_baseline is not None:
+        echo(write_down_baseline(asked, write_baseline))
+        return
+    if diff_only:
+        outcome = outcome_of(asked)
+        _write(patch_text(asked, outcome), output, is_raw=True)
+    else:
+        outcome = mended(asked) if fix else outcome_of(asked)
+        _write(_written(outcome, style), output)
+    _finish(outcome, fail_on)
+
+
+def _tell(code: str) -> None:
+    from esper_agents.cli.review.screens import rules
+    from esper_agents.review.pages import explain as page_of
+
+    if code:
+        echo(page_of(code).removesuffix("\n"))
+    else:
+        rules()
+
+
+def _written(outcome: Outcome, style: Format) -> str:
+    from esper_agents.cli.review.screens import as_json, as_text
+
+    match style:
+        case Format.TEXT:
+            return as_text(outcome)
+        case Format.JSON:
+            return as_json(outcome)
+        case Format.SARIF:
+            import json
+
+            from esper_agents.review.catalogue import catalogue
+            from esper_agents.review.sarif import as_sarif
+
+            return json.dumps(as_sarif(outcome, catalogue()), indent=1, sort_keys=True) + "\n"
+        case Format.GITHUB:
+            from esper_agents.review.annotations import as_annotations
+
+            return as_annotations(outcome)
+
+
+def _write(text: str, output: Path | None, *, is_raw: bool = False) -> None:
+    """Write to a file, or to standard output; what a terminal shows is made safe first."""
+    import sys
+
+    if output is not None:
+        try:
+            output.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+        except OSError as error:
+            raise UsageError(
+                f"{str(output)!r} cannot be written: {error.strerror}", remedy="name a file in a folder that is there"
+            ) from error
+    elif is_raw and not sys.stdout.isatty():
+        # A patch must come out as it is, line ends and all, or it will not apply.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.flush()
+    else:
+        echo(clean(text).removesuffix("\n"))
+
+
+def _finish(outcome: Outcome, fail_on: FailOn) -> None:
+    report = outcome.report
+    if fail_on is not FailOn.NEVER:
+        ranks = list(Severity)
+        limit = ranks.index(Severity(fail_on))
+        if any(ranks.index(claim.severity) <= limit for claim in report.claims):
+            raise typer.Exit(ExitCode.AGAINST)
+    if not report.examined and (outcome.earlier is None or report.unreadable):
+        raise typer.Exit(ExitCode.UNDECIDED)

@@ -1,0 +1,63 @@
+"""How far a long review is, on a line that is overwritten; on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from esper_agents.cli.terminal import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from esper_agents.review.report import Progress
+
+# Short reviews are over before anybody asks, and a line that flickers tells nothing.
+_QUIET_S = 0.7
+_BETWEEN_S = 0.1
+_ERASE = "\r\x1b[2K"
+
+
+@contextmanager
+def told(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[Progress], None] | None]:
+    """Yield what a review tells its progress to, or None where nobody watches standard error."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    line = _Line(clock)
+    try:
+        yield line.tell
+    finally:
+        line.erase()
+
+
+class _Line:
+    """The line, and when it was last written."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.next = clock() + _QUIET_S
+        self.is_shown = False
+
+    def tell(self, progress: Progress) -> None:
+        now = self.clock()
+        if now < self.next:
+            return
+        self.next = now + _BETWEEN_S
+        self.is_shown = True
+        said = f"{progress.doing} {progress.done} of {progress.total} files: {progress.path}"
+        sys.stderr.write(_ERASE + one_line(said)[: _columns()])
+        sys.stderr.flush()
+
+    def erase(self) -> None:
+        if self.is_shown:
+            sys.stderr.write(_ERASE)
+            sys.stderr.flush()
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size
+
+    return max(get_terminal_size().columns - 1, 20)

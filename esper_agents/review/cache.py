@@ -1,0 +1,232 @@
+"""Reports of earlier reviews, kept by the digest of all that they follow from.
+
+A report follows from the code of the review, the Python that runs it, the choice of rules, the bytes of every file,
+and the settings files beside them. Reports live in a folder that nobody else may enter; one that others may write
+to is not used. An entry that is damaged is taken for none, and replaced.
+
+Whole reports are kept, and no tables: to read those of a file back takes three quarters of what making them takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.evidence import SourceFile
+from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity
+from esper_agents.review.report import Report, Silenced
+from esper_agents.review.source import LARGEST_NOTEBOOK_BYTES, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from esper_agents.review.discover import Candidate
+
+MOST_BYTES = 64 * 1024 * 1024
+_SUFFIX = ".json"
+_DIGEST_LENGTH = 64
+
+
+class Cache:
+    """Kept reports.
+
+    Attributes:
+        folder: Where they are kept; made when the first one is.
+        most_bytes: How much of them is kept; those asked for longest ago go first.
+    """
+
+    def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
+        self.folder = folder
+        self.most_bytes = most_bytes
+
+    def entry(
+        self,
+        root: Path,
+        candidates: Sequence[Candidate],
+        *,
+        categories: Collection[Category] | None,
+        rules: Collection[str] | None,
+    ) -> Entry | None:
+        """Return where the report of a review is kept, or would be; None where it cannot be.
+
+        Args:
+            root: The project's folder.
+            candidates: The files to review.
+            categories: The rules of these; None means all.
+            rules: The rules that are named; None means all.
+        """
+        from esper_agents.review.catalogue import has_foreign_rules
+
+        if has_foreign_rules():
+            return None
+        digests = {each.path: _digest_of(each.file) for each in candidates}
+        choice = {
+            "program": _program(),
+            "categories": None if categories is None else sorted(set(categories)),
+            "rules": None if rules is None else sorted(set(rules)),
+            "files": [(each.path, each.is_explicit, digests[each.path]) for each in candidates],
+            "settings": _settings(root, candidates),
+        }
+        key = sha256(json.dumps(choice, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+        return Entry(self, key, digests)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The place of one report.
+
+    Attributes:
+        cache: Where it is kept.
+        key: What it follows from, as 64 hex digits.
+        digests: The digests of the files when the key was made, by path.
+    """
+
+    cache: Cache
+    key: str
+    digests: dict[str, str]
+
+    def read(self) -> Report | None:
+        """Return the report, or None where none is kept that is whole."""
+        with _opened(self.cache.folder) as folder:
+            content = b"" if folder is None else _content(folder, self.key + _SUFFIX)
+        body = content[_DIGEST_LENGTH + 1 :]
+        if not body or content[:_DIGEST_LENGTH] != sha256(body).hexdigest().encode():
+            return None
+        try:
+            return _restored(json.loads(body))
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def write(self, report: Report) -> None:
+        """Keep a report, unless a file has changed since the key was made; where it cannot be written, nothing is."""
+        if any(self.digests.get(each.path) != each.sha256 for each in report.examined):
+            return
+        body = json.dumps(asdict(report), separators=(",", ":")).encode("utf-8", "surrogatepass")
+        content = sha256(body).hexdigest().encode() + b"\n" + body
+        if len(content) > self.cache.most_bytes:
+            return
+        with suppress(OSError):
+            self.cache.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(OSError), _opened(self.cache.folder) as folder:
+            if folder is not None:
+                _put(folder, self.key + _SUFFIX, content)
+                _shrink(folder, self.cache.most_bytes)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    """Yield the open folder, or None where it is missing, not ours, or somebody else may enter it."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield folder if _is_private(os.fstat(folder)) else None
+    finally:
+        os.close(folder)
+
+
+def _is_private(facts: os.stat_result) -> bool:
+    return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def _content(folder: int, name: str) -> bytes:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as stream:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or not _is_private(facts):
+            return b""
+        # What was asked for last is the last to go.
+        os.utime(descriptor)
+        return stream.read()
+
+
+def _put(folder: int, name: str, content: bytes) -> None:
+    draft = f"{name}.{os.getpid()}"
+    descriptor = os.open(
+        draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
+    )
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.unlink(draft, dir_fd=folder)
+        raise
+
+
+def _shrink(folder: int, most_bytes: int) -> None:
+    """Remove what was asked for longest ago until the rest fits."""
+    kept: list[tuple[float, str, int]] = []
+    for name in os.listdir(folder):
+        with suppress(FileNotFoundError):
+            facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            kept.append((facts.st_mtime, name, facts.st_size))
+    total = sum(size for _, _, size in kept)
+    for _, name, size in sorted(kept):
+        if total <= most_bytes:
+            return
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        total -= size
+
+
+def _program() -> str:
+    """Return a digest of the code that a report follows from, and of the Python that runs it."""
+    package = Path(__file__).parent
+    files = [each for folder in (package, package.parent / "domain") for each in folder.rglob("*") if each.is_file()]
+    digest = sha256(sys.version.encode())
+    for file in sorted(each for each in files if each.suffix != ".pyc"):
+        digest.update(file.relative_to(package.parent).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _settings(root: Path, candidates: Iterable[Candidate]) -> list[tuple[str, str]]:
+    """Return the settings files that a review may look at, with their digests."""
+    from esper_agents.review.versions import settings_files
+
+    folders = {parent for each in candidates for parent in Path(each.path).parents}
+    return [(str(file), _digest_of(file)) for folder in sorted(folders) for file in settings_files(root / folder)]
+
+
+def _digest_of(file: Path) -> str:
+    """Return the digest of a file's bytes, or why it has none."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return f"cannot be opened: {error.strerror}"
+    with os.fdopen(descriptor, "rb") as stream:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > LARGEST_NOTEBOOK_BYTES:
+            return f"not read: {stat.S_IFMT(facts.st_mode)} {facts.st_size}"
+        return sha256(stream.read()).hexdigest()
+
+
+def _restored(kept: dict[str, Any]) -> Report:
+    parts: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in kept.items()}
+    parts["claims"] = tuple(_claim(each) for each in kept["claims"])
+    parts["examined"] = tuple(SourceFile(**each) for each in kept["examined"])
+    parts["unreadable"] = tuple(Unreadable(**each) for each in kept["unreadable"])
+    parts["silenced"] = tuple(Silenced(_claim(each["claim"]), each["reason"]) for each in kept["silenced"])
+    return Report(**parts)
+
+
+def _claim(kept: dict[str, Any]) -> Claim:
+    typed = {
+        "severity": Severity(kept["severity"]),
+        "category": Category(kept["category"]),
+        "confidence": Confidence(kept["confidence"]),
+        "location": Location(**kept["location"]),
+    }
+    return Claim(**{**kept, **typed})

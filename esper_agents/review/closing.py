@@ -1,0 +1,33 @@
+"""Rules that look at what the review itself did in a file, when all other rules have spoken."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from esper_agents.review.rule import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.suppress import Silence
+    from esper_agents.review.tables import FileTables
+
+
+class ClosingRule(Rule):
+    """A rule that is asked last, and told what the comments of the file silenced."""
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:  # noqa: ARG002 - it speaks in `close`
+        """Yield nothing: it speaks when the others have."""
+        return iter(())
+
+    @abstractmethod
+    def close(self, file: FileTables, silence: Silence) -> Iterator[Hit]:
+        """Yield where the pattern stands in a file.
+
+        Args:
+            file: The tables of the file.
+            silence: What its comments silenced.
+        """

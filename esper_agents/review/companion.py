@@ -1,0 +1,110 @@
+"""Companion changes: a change here that demands a change there, declared by globs and held against what differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
+from esper_agents.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+CODE = "ESP701"
+NAME = "companion-change-missing"
+_LONGEST = 200
+_MOST_PARTS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A change that demands another.
+
+    Attributes:
+        when: Globs of paths; a change of one of them makes the demand. `*` stays within a folder, `**` does not.
+        then: Globs of paths; a change of one of them meets it.
+        why: What breaks otherwise, for people.
+        declared: Where it is declared, such as a path.
+    """
+
+    when: tuple[str, ...]
+    then: tuple[str, ...]
+    why: str
+    declared: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no glob within a project.
+
+        Raises:
+            UsageError: A side is empty, or a glob is empty, absolute, too long, or leaves the project.
+        """
+        if not self.when or not self.then:
+            raise UsageError(
+                f"a companion change lacks {'then' if self.when else 'when'!r}", remedy="name globs on both sides"
+            )
+        for glob in (*self.when, *self.then):
+            parts = glob.split("/")
+            if not glob or len(glob) > _LONGEST or len(parts) > _MOST_PARTS or parts[0] == "" or ".." in parts:
+                raise UsageError(
+                    f"{glob[:_LONGEST]!r} can be no glob of a companion change",
+                    remedy="write a path in the project with `*`, `?` or `**` in it",
+                )
+
+
+def neglected(
+    companions: Iterable[Companion], paths: Collection[str], texts: Mapping[str, str] | None = None
+) -> tuple[Claim, ...]:
+    """Return a claim for each demand that a change makes and does not meet.
+
+    Args:
+        companions: The demands.
+        paths: Every path that differs: added, changed or gone.
+        texts: Sources by path, for the line that a claim shows.
+    """
+    found = []
+    for each in companions:
+        changed = sorted(path for path in paths if matches(path, each.when))
+        if changed and not any(matches(path, each.then) for path in paths):
+            found.append(_claim(each, changed, texts or {}))
+    return tuple(found)
+
+
+def _claim(companion: Companion, changed: list[str], texts: Mapping[str, str]) -> Claim:
+    # A file that was read, if there is one: what it says can be shown.
+    path = next((each for each in changed if each in texts), changed[0])
+    others = f" and {len(changed) - 1} more like it" if len(changed) > 1 else ""
+    wanted = " or ".join(f"`{each}`" for each in companion.then)
+    why = " ".join(companion.why.split())
+    return Claim(
+        rule=CODE,
+        name=NAME,
+        severity=Severity.WARNING,
+        category=Category.COMPANION,
+        location=Location(path, 1, 1, 1),
+        message=f"`{path}`{others} changed, and nothing that matches {wanted} did",
+        remedy=f"change {wanted} as well" + (f": {why}" if why else ""),
+        confidence=Confidence.HIGH,
+        basis=f"declared in {companion.declared}" if companion.declared else "declared by a skill",
+        excerpt=texts.get(path, "").partition("\n")[0],
+        fingerprint=fingerprint(CODE, path, "\n".join((*companion.when, "", *companion.then)), 0),
+    )
+
+
+def matches(path: str, globs: Iterable[str]) -> bool:
+    """Return whether one of some globs is for a path. Case counts, as in git."""
+    return any(_matches(tuple(path.split("/")), tuple(glob.split("/"))) for glob in globs)
+
+
+@lru_cache(maxsize=4096)
+def _matches(parts: tuple[str, ...], globs: tuple[str, ...]) -> bool:
+    """Return whether folders and name fit; places are gone through once, so that no glob takes long."""
+    reached = {0}
+    for glob in globs:
+        if glob == "**":
+            reached = set(range(min(reached, default=len(parts)), len(parts) + 1)) if reached else set()
+        else:
+            reached = {place + 1 for place in reached if place < len(parts) and fnmatchcase(parts[place], glob)}
+    return len(parts) in reached or (globs[-1] == "**" and bool(reached))

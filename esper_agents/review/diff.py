@@ -1,0 +1,243 @@
+"""What a change brought: the claims of the new tree that did not stand in the old one, wherever lines have moved."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from esper_agents.domain.finding import Claim
+
+# Lines alike to this degree are one line that was edited, files alike to that degree one file that was renamed.
+_SAME_LINE = 0.6
+_SAME_FILE = 0.5
+# Beyond these, only what is equal counts as alike: comparing everything with everything takes too long.
+_MOST_PAIRS = 40_000
+_MOST_CELLS = 9_000_000
+_NEIGHBOURS = 2
+_RANK = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A tree before or after a change.
+
+    Attributes:
+        texts: The source of each file that was reviewed, by path.
+        claims: What was found in them.
+    """
+
+    texts: Mapping[str, str]
+    claims: Sequence[Claim]
+
+
+def brought(before: Side, after: Side) -> tuple[Claim, ...]:
+    """Return the claims that a change brought, in the order in which they stand in the new tree.
+
+    A claim is an old one if its rule claimed the same of the same line, and lines are the same if difflib carries one
+    to the other, white space aside; if one was edited a little and the claim is no worse; or if they say the same
+    among the same neighbours and were moved. Renamed files are followed. All else is new, also on a line that nobody
+    touched: then its cause lies in another line or file that changed.
+    """
+    was_called = renamed(before.texts, after.texts)
+    old, new = _by_path(before.claims), _by_path(after.claims)
+    is_called = {was: path for path, was in was_called.items()}
+    left_old: list[_Place] = []
+    left_new: list[_Place] = []
+    for path in sorted(new.keys() | {is_called.get(was, was) for was in old}):
+        was = was_called.get(path, path)
+        before_it = _File(before.texts.get(was, ""), old.pop(was, []))
+        matched = _match(before_it, _File(after.texts.get(path, ""), new.get(path, [])))
+        left_old += matched.left_old
+        left_new += matched.left_new
+    made = {id(place.claim) for place in _not_moved(left_old, left_new)}
+    return tuple(each for each in after.claims if id(each) in made)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    text: str
+    claims: list[Claim]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A claim that has no counterpart yet, with the lines of its file."""
+
+    claim: Claim
+    lines: list[str]
+
+    @property
+    def line(self) -> str:
+        """The line it points at."""
+        return self.lines[self.claim.location.line - 1] if self.claim.location.line <= len(self.lines) else ""
+
+    def surroundings(self) -> tuple[list[str], list[str]]:
+        """Return the nearest lines above and below that hold something."""
+        place = self.claim.location.line - 1
+        above = [each for each in reversed(self.lines[max(0, place - 8) : place]) if each]
+        below = [each for each in self.lines[place + 1 : place + 9] if each]
+        return above[:_NEIGHBOURS], below[:_NEIGHBOURS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    left_old: list[_Place]
+    left_new: list[_Place]
+
+
+def _match(old: _File, new: _File) -> _Matched:
+    """Pair the claims of one file before and after, and return those that are left."""
+    old_lines, new_lines = _normalised(old.text), _normalised(new.text)
+    steps = _steps(old_lines, new_lines)
+    waiting = list(old.claims)
+    left = [each for each in new.claims if not _take(waiting, each, _carried(steps, each.location.line))]
+    left = [each for each in left if not _take_edited(waiting, each, steps)]
+    # A claim whose line is still there, and that no longer stands, was mended: it moved nowhere.
+    gone = [each for each in waiting if not _is_still_there(steps, each.location.line)]
+    return _Matched([_Place(each, old_lines) for each in gone], [_Place(each, new_lines) for each in left])
+
+
+def _take(waiting: list[Claim], claim: Claim, line: int | None) -> bool:
+    for each in waiting:
+        if each.rule == claim.rule and each.location.line == line and _is_no_worse(claim, each):
+            waiting.remove(each)
+            return True
+    return False
+
+
+def _take_edited(waiting: list[Claim], claim: Claim, steps: Sequence[_Step]) -> bool:
+    """Take the old claim on the line that was edited to become this one."""
+    block = next((each for each in steps if each.new_start < claim.location.line <= each.new_end), None)
+    if block is None or block.is_equal:
+        return False
+    for each in waiting:
+        is_there = each.rule == claim.rule and block.old_start < each.location.line <= block.old_end
+        if is_there and _is_no_worse(claim, each) and _alike(each.excerpt, claim.excerpt) >= _SAME_LINE:
+            waiting.remove(each)
+            return True
+    return False
+
+
+def _is_no_worse(claim: Claim, old: Claim) -> bool:
+    return _RANK[claim.severity] >= _RANK[old.severity]
+
+
+def _not_moved(old: list[_Place], new: list[_Place]) -> list[_Place]:
+    """Return the new places that no old one was moved to, within a file or to another."""
+    waiting: dict[tuple[str, str], list[_Place]] = defaultdict(list)
+    for each in old:
+        waiting[each.claim.rule, each.line].append(each)
+    left = []
+    for place in new:
+        candidates = waiting.get((place.claim.rule, place.line), [])
+        moved = next((each for each in candidates if _was_moved(each, place)), None)
+        if moved is None:
+            left.append(place)
+        else:
+            candidates.remove(moved)
+    return left
+
+
+def _was_moved(old: _Place, new: _Place) -> bool:
+    above, below = old.surroundings()
+    now_above, now_below = new.surroundings()
+    return (
+        _is_no_worse(new.claim, old.claim)
+        and (above[:1] == now_above[:1] or below[:1] == now_below[:1])
+        and (_alike(" ".join(above + below), " ".join(now_above + now_below)) >= _SAME_LINE)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A run of lines that stayed, or that was put in the place of another; lines from 0, ends not counted in."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+    is_equal: bool
+
+
+def _steps(old: list[str], new: list[str]) -> list[_Step]:
+    start = _equal_length(old, new)
+    end = _equal_length(old[start:][::-1], new[start:][::-1])
+    old_rest, new_rest = old[start : len(old) - end], new[start : len(new) - end]
+    # The heuristic for long files takes frequent lines for noise, and most lines of code are frequent.
+    is_small = len(old_rest) * len(new_rest) <= _MOST_CELLS
+    matcher = SequenceMatcher(None, old_rest, new_rest, autojunk=not is_small)
+    middle = [
+        _Step(start + old_from, start + old_to, start + new_from, start + new_to, tag == "equal")
+        for tag, old_from, old_to, new_from, new_to in matcher.get_opcodes()
+    ]
+    last = _Step(len(old) - end, len(old), len(new) - end, len(new), is_equal=True)
+    return [_Step(0, start, 0, start, is_equal=True), *middle, last]
+
+
+def _equal_length(old: list[str], new: list[str]) -> int:
+    return next((place for place, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+
+
+def _carried(steps: Sequence[_Step], line: int) -> int | None:
+    """Return the line of the old file that became a line of the new one; None where none did."""
+    for each in steps:
+        if each.is_equal and each.new_start < line <= each.new_end:
+            return line - each.new_start + each.old_start
+    return None
+
+
+def _is_still_there(steps: Sequence[_Step], line: int) -> bool:
+    return any(each.is_equal and each.old_start < line <= each.old_end for each in steps)
+
+
+def _by_path(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
+    found: dict[str, list[Claim]] = defaultdict(list)
+    for each in claims:
+        found[each.location.path].append(each)
+    return dict(found)
+
+
+def _normalised(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.split("\n")]
+
+
+def _alike(one: str, other: str) -> float:
+    return SequenceMatcher(None, " ".join(one.split()), " ".join(other.split()), autojunk=False).ratio()
+
+
+def renamed(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    """Return the old names of files that were renamed, by their new ones."""
+    gone = sorted(before.keys() - after.keys())
+    come = sorted(after.keys() - before.keys())
+    found: dict[str, str] = {}
+    for path in come:
+        same = next((each for each in gone if before[each] == after[path]), None)
+        if same is not None:
+            found[path] = same
+            gone.remove(same)
+    come = [each for each in come if each not in found]
+    if len(gone) * len(come) <= _MOST_PAIRS:
+        found |= _alike_files({each: before[each] for each in gone}, {each: after[each] for each in come})
+    return found
+
+
+def _alike_files(gone: Mapping[str, str], come: Mapping[str, str]) -> dict[str, str]:
+    old = {path: Counter(filter(None, _normalised(text))) for path, text in gone.items()}
+    new = {path: Counter(filter(None, _normalised(text))) for path, text in come.items()}
+    pairs = sorted(
+        (-2 * (mine & theirs).total() / max(1, mine.total() + theirs.total()), path, was)
+        for path, mine in new.items()
+        for was, theirs in old.items()
+    )
+    found: dict[str, str] = {}
+    for alike, path, was in pairs:
+        if -alike >= _SAME_FILE and path not in found and was not in found.values():
+            found[path] = was
+    return found

@@ -1,0 +1,211 @@
+"""Loops that compute a tensor one element or one row at a time."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.review.conditions import names_in
+from esper_agents.review.gone_over import ELEMENTWISE, Gone, makes_tensor
+from esper_agents.review.index import resolve
+from esper_agents.review.names import dotted, root_of, tail_of, walk
+from esper_agents.review.sample_loops import bound_in, indices, picks
+from esper_agents.review.tables import BlockKind
+
+if TYPE_CHECKING:
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import Block, Function
+
+_PLAIN = frozenset({"abs", "min", "max", "float", "int", "pow", "round", "bool", "len", "divmod"})
+_JOINING = frozenset({"stack", "tensor", "cat", "sum"})
+# What changes no number: a list of tensors that is only brought into shape is no computation.
+_SHAPING = frozenset(
+    {"unsqueeze", "squeeze", "reshape", "view", "flatten", "t", "to", "detach", "float", "long", "bool", "tensor"}
+)
+
+
+class Work:
+    """What one innermost loop does with the tensors that it and the loops round it go over.
+
+    Attributes:
+        over: What the loops go over.
+        is_summed: Whether the results are added up to one value.
+        depth: How many loops count through tensors, inner ones included.
+        goes_over_rows: Whether one of the loops goes over a first axis; others are mostly short.
+    """
+
+    def __init__(self, block: Block, index: ProjectIndex) -> None:
+        self.over = Gone(block, index)
+        self.is_summed = False
+        self.depth = self.over.depth
+        self.goes_over_rows = any(each.axis == 0 or not each.path for each in self.over.all)
+        # Whether the statement at hand runs for elements that a test picked.
+        self._is_chosen = False
+        self._block = block
+        self._function: Function = block.function
+
+    def computes_elements(self) -> bool:
+        """Return whether every statement of the loop computes elements, and none needs the round before."""
+        if not self.over.inner or not self._picks_what_it_counts():
+            return False
+        if self._block.kind is BlockKind.COMPREHENSION:
+            return self._in_comprehension()
+        body: list[ast.stmt] = self._block.node.body  # type: ignore[attr-defined]
+        results = [self._statement(each) for each in body]
+        return all(each is not None for each in results) and any(results)
+
+    def _picks_what_it_counts(self) -> bool:
+        """Return whether the loop picks along the axis that it counts, goes over elements, or fills a tensor."""
+        if self.over.elements:
+            return True
+        counted = [each for each in self.over.all if each.counter]
+        subscripts = [each for each in walk(self._block.node) if isinstance(each, ast.Subscript)]
+        return any(
+            (_base(each) == over.path and picks(each, over.counter, over.axis))
+            or (isinstance(each.ctx, ast.Store) and picks(each, over.counter))
+            for each in subscripts
+            for over in counted
+        )
+
+    def _statement(self, node: ast.stmt) -> bool | None:
+        """Return whether a statement computes an element; None where it does anything else."""
+        computes: bool | None = None
+        match node:
+            case ast.Assign(targets=[ast.Subscript() as target], value=value):
+                computes = self._stored(target, value)
+            case ast.AugAssign(target=ast.Subscript() as target, value=value):
+                computes = self._stored(target, value, is_augmented=True)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                computes = self._named(name, value, node)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                computes = self._added(name, value)
+            case ast.If():
+                computes = self._branch(node)
+            case ast.For(target=ast.Name(id=counter), iter=ast.Call(func=ast.Name(id="range"))):
+                computes = self._inner(counter, node)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[value])):
+                computes = (self._is_arithmetic(value) and self._reads(value, is_computed=True)) or None
+            case _:
+                pass
+        return computes
+
+    def _inner(self, counter: str, node: ast.For) -> bool | None:
+        self.depth += 1
+        self.over.counters.add(counter)
+        parts = [self._statement(each) for each in node.body]
+        return None if any(each is None for each in parts) else any(parts)
+
+    def _branch(self, node: ast.If) -> bool | None:
+        if not self._is_arithmetic(node.test):
+            return None
+        outside, self._is_chosen = self._is_chosen, self._is_chosen or self._reads(node.test)
+        parts = [self._statement(each) for each in (*node.body, *node.orelse)]
+        self._is_chosen = outside
+        return None if any(each is None for each in parts) else any(parts)
+
+    def _named(self, name: str, value: ast.expr, node: ast.stmt) -> bool | None:
+        match value:
+            case ast.BinOp(left=ast.Name(id=old), op=ast.Add(), right=right) if old == name:
+                return self._added(name, right)
+            case _:
+                is_own = name not in names_in(value) and not self._is_read_before(name, node)
+                return False if is_own and self._is_arithmetic(value) else None
+
+    def _added(self, name: str, value: ast.expr) -> bool | None:
+        if name in self.over.elements or name in names_in(value):
+            return None
+        if not self._is_arithmetic(value) or not (self._reads(value) or self._is_chosen):
+            return None
+        self.is_summed = True
+        return True
+
+    def _stored(self, target: ast.Subscript, value: ast.expr, *, is_augmented: bool = False) -> bool | None:
+        store = _base(target)
+        by_counter = any(isinstance(each, ast.Name) and each.id in self.over.counters for each in indices(target))
+        is_whole = self._is_arithmetic(value) and not any(_is_cut(each) for each in walk(target))
+        if not by_counter or not is_whole or not makes_tensor(store, self._function, target.lineno):
+            return None
+        if store in names_in(value):
+            return None
+        picked = [
+            each for each in indices(target) if not (isinstance(each, ast.Name) and each.id in self.over.counters)
+        ]
+        is_scattered = any(self._reads(each) for each in picked)
+        return True if self._reads(value) or is_augmented or is_scattered or self._is_chosen else None
+
+    def _is_read_before(self, name: str, node: ast.stmt) -> bool:
+        """Return whether the loop reads a name before it binds it, so that it carries the round before."""
+        body: list[ast.stmt] = self._block.node.body  # type: ignore[attr-defined]
+        return any(name in names_in(each) for each in body if each.lineno < node.lineno)
+
+    def _reads(self, value: ast.expr, *, is_computed: bool = False) -> bool:
+        """Return whether a value reads elements by the counters, or the element of the round."""
+        if is_computed and not any(_computes(each) for each in walk(value)):
+            return False
+        for each in walk(value):
+            if isinstance(each, ast.Subscript) and any(
+                isinstance(part, ast.Name) and part.id in self.over.counters for part in indices(each)
+            ):
+                return True
+            if isinstance(each, ast.Name) and (each.id in self.over.elements or self._reads_through(each)):
+                return True
+        return False
+
+    def _reads_through(self, name: ast.Name) -> bool:
+        found = bound_in(name.id, self._function, self._block, name.lineno)
+        return found is not None and name.id not in names_in(found.value) and self._reads(found.value)
+
+    def _is_arithmetic(self, value: ast.expr) -> bool:
+        """Return whether an expression is made of arithmetic and of functions that work on whole tensors as well."""
+        for each in walk(value):
+            is_other = isinstance(each, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.JoinedStr)
+            is_other |= isinstance(each, ast.BinOp) and isinstance(each.left, ast.List | ast.Tuple)
+            is_other |= isinstance(each, ast.BinOp) and isinstance(each.right, ast.List | ast.Tuple)
+            if is_other or _is_cut(each) or (isinstance(each, ast.Call) and not self._is_plain(each)):
+                return False
+            if isinstance(each, ast.Subscript) and any(isinstance(part, ast.Call) for part in indices(each)):
+                return False
+        return True
+
+    def _is_plain(self, call: ast.Call) -> bool:
+        path = dotted(call.func)
+        name, tail = resolve(path, self._function), tail_of(path)
+        if name.startswith(("torch.", "math.")):
+            return tail in ELEMENTWISE
+        if isinstance(call.func, ast.Attribute):
+            return tail in ELEMENTWISE and root_of(path) not in {"self", "cls"}
+        return path in _PLAIN
+
+    def _in_comprehension(self) -> bool:
+        node = self._block.node
+        if not isinstance(node, ast.ListComp | ast.GeneratorExp) or len(node.generators) != 1:
+            return False
+        call = next((each for each in self._function.calls if node in each.node.args), None)
+        if call is None or node.generators[0].ifs or call.tail not in _JOINING:
+            return False
+        # Rows lose an axis when they are picked, so what is joined by `cat` is a list of tensors that have it.
+        if call.tail == "cat" and self.over.elements:
+            return False
+        self.is_summed = True
+        return self._is_arithmetic(node.elt) and self._reads(node.elt, is_computed=True)
+
+
+def _computes(node: ast.AST) -> bool:
+    """Return whether a part of the tree makes new numbers."""
+    if isinstance(node, ast.Call):
+        return tail_of(dotted(node.func)) not in _SHAPING
+    return isinstance(node, ast.BinOp | ast.UnaryOp)
+
+
+def _base(node: ast.Subscript) -> str:
+    """Return what a subscript picks from, all its indices left out: `x` of `x[i][j]`."""
+    value: ast.expr = node
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    return dotted(value)
+
+
+def _is_cut(node: ast.AST) -> bool:
+    """Return whether a part of the tree is a slice whose ends are computed: rounds may then differ in size."""
+    ends = (node.lower, node.upper, node.step) if isinstance(node, ast.Slice) else ()
+    return any(part is not None and not isinstance(part, ast.Constant) for part in ends)

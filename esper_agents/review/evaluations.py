@@ -1,0 +1,171 @@
+"""Where a model is evaluated: its outputs are measured, kept or shown, and nothing is trained on them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from esper_agents.review.conditions import is_now_and_then, names_in, tests_around
+from esper_agents.review.models import forward_calls, forward_calls_in, gradients_off_around, is_evaluating
+from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.tables import BlockKind, Purpose
+from esper_agents.review.training import backward_calls_in, innermost_training_loops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import Block, Call, FileTables, Function
+
+# What runs a model without gradients and measures nothing: it gathers experience or statistics, or what training needs.
+_FOR_TRAINING = re.compile(
+    r"rollout|explor|experience|trajector|bn_|_bn|calibrat|warm_?up|teacher|target|dropout|monte|mc_|uncertain|pseudo"
+    r"|\bstep\b|train|feature|embed|act\b|action|ema\b|label|distill|precise|profile|bench|trace|replay"
+)
+# Models that stand beside the one that is trained.
+_ASIDE = re.compile(r"teacher|target|ema(?![a-z])|momentum")
+# What a function is called that shows what a model can do.
+_SHOWING = re.compile(
+    r"(?:^|_)(?:predict\w*|infer|inference|generate\w*|sample\w*|translate\w*|decode|test|score\w*|accuracy|eval|evaluate"
+    r"|evaluation|val|validate|validation|visuali[sz]e|plot|show|demo|reconstruct\w*|classify|caption|transcribe|answer"
+    r"|complete|recogni[sz]e|denoise|estimate|check|measure|report|metrics?|perplexity)(?:_|$)"
+)
+# Models whose single outputs in training mode are usual: generators of images, and what acts in an environment.
+_ACTING = re.compile(
+    r"(?:net)?_?G(?:_\w+)?$|gen(?:erator)?$|policy|actor|critic|agent|^pi$|^q_?\w*|value|target|teacher|ema"
+)
+_HELD_OUT = re.compile(r"(?<![a-z])(?:val|valid|validation|test|te|dev|holdout|heldout|eval)(?![a-z])", re.IGNORECASE)
+_MEASURING = frozenset(
+    {
+        "argmax",
+        "item",
+        "topk",
+        "tolist",
+        "accuracy",
+        "f1_score",
+        "accuracy_score",
+        "roc_auc_score",
+        "eq",
+        "max",
+        "numpy",
+    }
+)
+_KEEPING = frozenset({"append", "extend", "update", "add_batch"})
+
+
+def is_evaluation(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a call runs a model to measure it, to keep what it says of data, or to show it."""
+    loop = call.block.loop
+    if loop is not None and (_repeats_itself(call, loop) or _is_step(call, loop)):
+        return False
+    if loop is not None and is_evaluating(call, loop, index) and not _ACTING.search(tail_of(_model(call))):
+        return True
+    if not gradients_off_around(call.block, index) or call.function.file.purpose is Purpose.TEST:
+        return False
+    if _FOR_TRAINING.search(f"{call.function.qualname} {_data(loop)}") or _ASIDE.search(call.path):
+        return False
+    return _goes_over_data(call, loop) or _is_shown(call, index)
+
+
+def _model(call: Call) -> str:
+    return call.receiver if call.tail == "forward" else call.path
+
+
+def _data(loop: Block | None) -> str:
+    """Return what a loop goes over, as text."""
+    return ast.unparse(loop.node.iter) if loop is not None and isinstance(loop.node, ast.For) else ""
+
+
+def _goes_over_data(call: Call, loop: Block | None) -> bool:
+    """Return whether a loop over data makes numbers, classes or scores of a model's outputs, or gathers them."""
+    if loop is None or not isinstance(loop.node, ast.For) or "range(" in _data(loop):
+        return False
+    return any(each.tail in _MEASURING | _KEEPING and each.block.within(loop) for each in call.function.calls)
+
+
+def _is_shown(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a single output is one of held-out data, or of a function that shows what a model can do."""
+    function = call.function
+    if _ACTING.search(tail_of(_model(call))):
+        return False
+    given = {name for each in (*call.node.args, *call.node.keywords) for name in names_in(each)}
+    if any(_HELD_OUT.search(each) for each in given):
+        return True
+    if _SHOWING.search(function.name):
+        return not any(_is_step(each, each.block.loop) for each in index.callers(function) if each.block.loop)
+    comes_after = bool(backward_calls_in(function)) and not any(
+        _is_trained_in(each, function) for each in call.block.loops()
+    )
+    return comes_after and any(
+        each.tail in _MEASURING and each.block.within(_unbranched(call.block)) and each.line >= call.line
+        for each in function.calls
+    )
+
+
+def _unbranched(block: Block) -> Block:
+    """Return the `with` that a block is; else itself."""
+    return next((each for each in block.chain() if each.kind is BlockKind.WITH), block)
+
+
+def _is_trained_in(loop: Block, function: Function) -> bool:
+    return any(each.block.within(loop) for each in backward_calls_in(function))
+
+
+def _is_step(call: Call, loop: Block) -> bool:
+    """Return whether a call is a part of every step of a loop that sends a loss backward, on the data of that step."""
+    backwards = innermost_training_loops(call.function.file).get(loop, ())
+    if not backwards or is_now_and_then(call.block, loop):
+        return False
+    if is_switched(call.block) and all(any(tests_around(each.block, loop)) for each in backwards):
+        return False
+    given = {name for each in (*call.node.args, *call.node.keywords) for name in names_in(each)}
+    return not any(_HELD_OUT.search(each) for each in given)
+
+
+def is_switched(block: Block) -> bool:
+    """Return whether a variable decides if gradients are on in a block: it may train, and may evaluate."""
+    items = [item.context_expr for each in block.chain() if isinstance(each.node, ast.With) for item in each.node.items]
+    return any(
+        isinstance(each, ast.Call)
+        and tail_of(dotted(each.func)) == "set_grad_enabled"
+        and not any(isinstance(value, ast.Constant) for value in (*each.args, *(one.value for one in each.keywords)))
+        for each in items
+    )
+
+
+def _repeats_itself(call: Call, loop: Block) -> bool:
+    """Return whether a loop gives a model the same again and again: what differs is the noise, and that is wanted."""
+    given = [*call.node.args, *(each.value for each in call.node.keywords)]
+    if _is_trained_in(loop, call.function) or any(
+        isinstance(each, ast.Call) for value in given for each in ast.walk(value)
+    ):
+        return False
+    bound = {root_of(each) for each in loop.targets} | {
+        root_of(path)
+        for path, assignments in call.function.assignments.items()
+        if any(each.block.within(loop) for each in assignments)
+    }
+    return not any(root_of(name) in bound for value in given for name in names_in(value))
+
+
+def parts_run_by(file: FileTables, index: ProjectIndex) -> Iterator[Call]:
+    """Yield the calls of a model's parts in those of its methods that show what it can do: `self.decoder(z)`."""
+    for function in file.functions:
+        if function.owner is None or not _SHOWING.search(function.name) or not index.is_module(function.owner):
+            continue
+        for call in function.calls:
+            is_part = call.path.startswith("self.") and not call.path.endswith(")") and call.path.count(".") == 1
+            if is_part and any(each.name == "forward" for each in index.callees(call)):
+                yield call
+
+
+def runs_of_models(call: Call, index: ProjectIndex) -> Iterator[Call]:
+    """Yield the calls of models, with gradients as the caller has them, in the functions that a call surely reaches."""
+    if call.tail in index.once("names that run models", lambda: _names_that_run(index)):
+        for called in index.callees(call):
+            yield from (each for each in forward_calls_in(called, index) if each.block.loop is None)
+
+
+def _names_that_run(index: ProjectIndex) -> frozenset[str]:
+    return frozenset(call.function.name for file in index.files.values() for call in forward_calls(file, index))

@@ -1,0 +1,243 @@
+"""Mends what can be mended safely: works out new sources, reviews those, and writes them if nothing else changed."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tempfile
+import tokenize
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.review.catalogue import catalogue
+from esper_agents.review.diff import Side, brought
+from esper_agents.review.engine import review_read
+from esper_agents.review.fixable import Wanted, wanted_in
+from esper_agents.review.outcome import NotMended
+from esper_agents.review.rewriting import Span, rewrite
+from esper_agents.review.source import Source, from_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import ModuleType
+
+    from esper_agents.domain.finding import Claim
+    from esper_agents.review.report import Report
+    from esper_agents.review.rule import Rule
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A file before and after.
+
+    Attributes:
+        path: Relative to the root.
+        before: Its bytes as they were reviewed.
+        after: Its bytes as they are to be.
+        claims: What is mended by it.
+    """
+
+    path: str
+    before: bytes
+    after: bytes
+    claims: tuple[Claim, ...]
+
+
+@dataclass(slots=True)
+class Mending:
+    """What can be mended.
+
+    Attributes:
+        patches: The files that change, by path.
+        left: What is left as it is, although its rule knows a fix.
+    """
+
+    patches: list[Patch] = field(default_factory=list)
+    left: list[NotMended] = field(default_factory=list)
+
+
+def mend(root: Path, report: Report, *, extra: Sequence[ModuleType] = ()) -> Mending:
+    """Work out how the claims of a report are mended; writes nothing.
+
+    A new source is kept only if it parses, if the review no longer finds what was mended, and if it finds everything
+    else that it found before, and nothing besides.
+
+    Args:
+        root: The project's folder.
+        report: A review of files in it.
+        extra: The modules with further rules that the review was given.
+    """
+    rules = {each.code: each for each in catalogue(extra)}
+    mending = Mending()
+    held = _held(root, report)
+    by_path: dict[str, list[Claim]] = defaultdict(list)
+    for claim in report.claims:
+        if claim.rule in rules and rules[claim.rule].is_fixable:
+            by_path[claim.location.path].append(claim)
+    proposed = [
+        patch
+        for path, claims in sorted(by_path.items())
+        if (patch := _proposed(path, claims, held, rules, mending)) is not None
+    ]
+    _keep_sound(proposed, _Check(root, held, extra), mending)
+    return mending
+
+
+def _held(root: Path, report: Report) -> dict[str, bytes]:
+    """Return the bytes of the files that were reviewed, without those that have changed meanwhile."""
+    found: dict[str, bytes] = {}
+    for record in report.examined:
+        try:
+            content = (root / record.path).read_bytes()
+        except OSError:
+            continue
+        source = from_bytes(content, record.path)
+        if isinstance(source, Source) and source.record.sha256 == record.sha256:
+            found[record.path] = content
+    return found
+
+
+def _proposed(
+    path: str, claims: list[Claim], held: Mapping[str, bytes], rules: Mapping[str, Rule], mending: Mending
+) -> Patch | None:
+    problem = "notebooks are not written to" if path.endswith(".ipynb") else ""
+    problem = problem or ("" if path in held else "the file has changed since it was reviewed")
+    if not problem:
+        try:
+            return _patch(path, claims, held, rules, mending)
+        except ValueError as error:
+            problem = str(error)
+    mending.left += [NotMended(each, problem) for each in claims]
+    return None
+
+
+def _patch(
+    path: str, claims: list[Claim], held: Mapping[str, bytes], rules: Mapping[str, Rule], mending: Mending
+) -> Patch | None:
+    text, encoding, has_mark = _decoded(held[path])
+    source = from_bytes(held[path], path)
+    wanted = wanted_in(source, claims, rules) if isinstance(source, Source) else {}
+    kept = _imported_elsewhere(path, wanted, held)
+    rewritten = rewrite(text, {span: each.order for span, each in wanted.items()}, kept_imports=kept)
+    done = [each.claim for span, each in wanted.items() if span in rewritten.done]
+    mending.left += [NotMended(each, "it takes a person here") for each in claims if each not in done]
+    if not done or rewritten.text == text:
+        return None
+    after = (_BOM if has_mark else b"") + rewritten.text.encode(encoding)
+    return Patch(path, held[path], after, tuple(done))
+
+
+def _decoded(content: bytes) -> tuple[str, str, bool]:
+    """Return the text of a source with its own line ends, its encoding, and whether a byte-order mark stands first."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    has_mark = content.startswith(_BOM)
+    plain = "utf-8" if encoding == "utf-8-sig" else encoding
+    return content.removeprefix(_BOM).decode(plain), plain, has_mark
+
+
+def _imported_elsewhere(path: str, wanted: Mapping[Span, Wanted], held: Mapping[str, bytes]) -> set[str]:
+    """Return the names that were called and that another file takes from this one, as far as its text tells."""
+    names = {each.old_name for each in wanted.values() if each.old_name}
+    stem = Path(path).stem
+    if not names or stem == "__init__":
+        return names
+    others = [content.decode(errors="replace") for other, content in held.items() if other != path]
+    return {name for name in names if any(_takes(each, stem, name) for each in others if stem in each)}
+
+
+def _takes(text: str, stem: str, name: str) -> bool:
+    module, word = re.escape(stem), re.escape(name)
+    taken = rf"\bfrom\s+[.\w]*\b{module}\s+import\s*(\([^)]*\b{word}\b|[^(\n]*(\b{word}\b|\*))|\b{module}\.{word}\b"
+    return re.search(taken, text) is not None
+
+
+def _keep_sound(proposed: list[Patch], check: _Check, mending: Mending) -> None:
+    """Keep the patches after which nothing has changed but what was mended: all at once, else one by one."""
+    if check.is_sound(proposed):
+        mending.patches = proposed
+        return
+    for patch in proposed:
+        if len(proposed) > 1 and check.is_sound([*mending.patches, patch]):
+            mending.patches.append(patch)
+        else:
+            why = "the review finds something else in what would come of it"
+            mending.left += [NotMended(each, why) for each in patch.claims]
+
+
+class _Check:
+    """Reviews files as they would be, and compares with how they are."""
+
+    def __init__(self, root: Path, held: Mapping[str, bytes], extra: Sequence[ModuleType]) -> None:
+        self._root = root
+        self._held = held
+        self._extra = extra
+
+    @cached_property
+    def _before(self) -> _Reviewed:
+        return self._reviewed({})
+
+    def is_sound(self, patches: Sequence[Patch]) -> bool:
+        """Return whether the review finds the same after some patches as before, without what they mend."""
+        if not patches:
+            return True
+        before, after = self._before, self._reviewed({each.path: each.after for each in patches})
+        if not after.problems <= before.problems:
+            return False
+        meant = {each.fingerprint for patch in patches for each in patch.claims}
+        places = {(each.location.path, each.location.line) for patch in patches for each in patch.claims}
+        gone = brought(after.side, before.side)
+        # What another rule says of the very line may go along: an old name is found by two.
+        beyond = [each for each in gone if (each.location.path, each.location.line) not in places]
+        return not brought(before.side, after.side) and meant <= {each.fingerprint for each in gone} and not beyond
+
+    def _reviewed(self, changed: Mapping[str, bytes]) -> _Reviewed:
+        sources = [from_bytes(changed.get(path, content), path) for path, content in self._held.items()]
+        report = review_read(sources, root=self._root, extra=self._extra)
+        texts = {each.record.path: each.text for each in sources if isinstance(each, Source)}
+        problems = frozenset((each.path, each.problem) for each in report.unreadable)
+        return _Reviewed(Side(texts, report.claims), problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reviewed:
+    """What a review found, and what it could not read."""
+
+    side: Side
+    problems: frozenset[tuple[str, str]]
+
+
+def write(root: Path, patches: Iterable[Patch]) -> list[NotMended]:
+    """Write patches, each file in one step, and return what was left: a file had changed, or cannot be written."""
+    left: list[NotMended] = []
+    for patch in patches:
+        try:
+            problem = _write(root / patch.path, patch)
+        except OSError as error:
+            problem = f"the file cannot be written: {error.strerror}"
+        if problem:
+            left += [NotMended(each, problem) for each in patch.claims]
+    return left
+
+
+def _write(file: Path, patch: Patch) -> str:
+    """Put new bytes in the place of a file's old ones, with its mode; links go on to lead there."""
+    target = file.resolve()
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(patch.after)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.fchmod(stream.fileno(), target.stat().st_mode & 0o7777)
+        if target.read_bytes() != patch.before:
+            return "the file has changed since it was reviewed"
+        Path(name).replace(target)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return ""

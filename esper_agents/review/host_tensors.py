@@ -1,0 +1,204 @@
+"""Which names of a function may hold a tensor on the host: what is worth a closer look at its place."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from esper_agents.review.devices import moves, moves_itself
+from esper_agents.review.frameworks import places_batches
+from esper_agents.review.host_batches import is_drawn_on_host
+from esper_agents.review.making import making_calls
+from esper_agents.review.placement import places_of
+from esper_agents.review.places import Where
+from esper_agents.review.tables import BlockKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import Class, FileTables, Function
+
+_MIXING = (ast.BinOp, ast.Compare, ast.AugAssign, ast.Call, ast.Subscript, ast.Assign, ast.Return)
+
+
+def functions_with_host_tensors(file: FileTables, index: ProjectIndex) -> dict[Function, frozenset[object]]:
+    """Return the functions of a file that may hold tensors on the host, each with what its own code got them from.
+
+    That is a call that makes one, an attribute that keeps one, or the name under which a loop draws a batch.
+    """
+    found: dict[Function, set[object]] = {}
+    for function, calls in making_calls(file).items():
+        found.setdefault(function, set()).update(call.node for call in calls)
+    for function, handed in _helper_calls(file, index).items():
+        found.setdefault(function, set()).update(handed)
+    for owner in file.classes:
+        kept = attributes_on_host(owner, index)
+        for method in owner.methods.values() if kept else ():
+            if method.name != "__init__":
+                found.setdefault(method, set()).update(kept)
+    for function, names in _drawing(file, index):
+        found.setdefault(function, set()).update(names)
+    return {function: frozenset(seeds) for function, seeds in found.items()}
+
+
+def _helpers(index: ProjectIndex) -> frozenset[Function]:
+    """Return the functions that hand back a tensor they may have made on the host."""
+    return index.once(
+        "makers of tensors on the host",
+        lambda: frozenset(
+            each for file in index.files.values() for each in making_calls(file) if each.returns and not each.is_module
+        ),
+    )
+
+
+def _helper_calls(file: FileTables, index: ProjectIndex) -> dict[Function, list[ast.Call]]:
+    """Return the calls of a file that may hand back a tensor on the host, by the function they stand in."""
+    return index.once(("calls of makers", file.path), lambda: _find_helper_calls(file, index))
+
+
+def _find_helper_calls(file: FileTables, index: ProjectIndex) -> dict[Function, list[ast.Call]]:
+    helpers = _helpers(index)
+    found: dict[Function, list[ast.Call]] = {}
+    for tail in sorted({each.name for each in helpers} & file.by_tail.keys()):
+        for call in file.calls_ending(tail):
+            if any(each in helpers for each in index.callees(call)):
+                found.setdefault(call.function, []).append(call.node)
+    return found
+
+
+def attributes_on_host(owner: Class, index: ProjectIndex) -> frozenset[str]:
+    """Return the attributes that keep a tensor on the host, of a class or what it inherits from."""
+    return index.once(("attributes on the host", owner), lambda: frozenset(_attributes_on_host(owner, index)))
+
+
+def _attributes_on_host(owner: Class, index: ProjectIndex) -> Iterator[str]:
+    if moves_itself(owner, index):
+        return
+    for base in index.lineage(owner).classes:
+        makers, helped = making_calls(base.file), _helper_calls(base.file, index)
+        for method in base.methods.values():
+            seeds = [call.node for call in makers.get(method, ())] + helped.get(method, [])
+            if not seeds:
+                continue
+            names = holding(method, frozenset(seeds))
+            places = places_of(method, index)
+            for path in names:
+                plain = [each for each in base.attributes.get(path, ()) if each.block.function is method]
+                if any(places.of(each.value, each.line).where is Where.HOST for each in plain):
+                    yield path
+
+
+def _drawing(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Function, set[str]]]:
+    """Yield the functions whose loops draw batches that stay on the host, with the names they are drawn under."""
+    if places_batches(file):
+        return
+    for function in dict.fromkeys(call.function for call in file.calls_ending("to", "cuda", "backward")):
+        if not any(block.kind is BlockKind.FOR for block in function.blocks):
+            continue
+        if not moves(function, index) and not any(call.tail == "backward" for call in function.calls):
+            continue
+        names = {
+            path
+            for path, assignments in function.assignments.items()
+            for each in assignments
+            if isinstance(each.statement, ast.For | ast.AsyncFor) and is_drawn_on_host(each, function, index)
+        }
+        if names:
+            yield function, names
+
+
+def holding(function: Function, seeds: frozenset[object]) -> frozenset[str]:
+    """Return the paths that may hold what comes from some calls and names."""
+    read = [
+        (path, frozenset(_read(each.value)))
+        for path, assignments in function.assignments.items()
+        for each in assignments
+        if not path.endswith("[]")
+    ]
+    read += [
+        (call.receiver, frozenset(part for each in call.node.args for part in _read(each)))
+        for call in function.calls
+        if call.tail == "append"
+    ]
+    names = {each for each in seeds if isinstance(each, str)}
+    size = -1
+    while size != len(names):
+        size = len(names)
+        known = names | seeds
+        names |= {path for path, parts in read if not known.isdisjoint(parts)}
+    return frozenset(names)
+
+
+def _read(node: ast.AST) -> Iterator[object]:
+    """Yield the calls and the paths of an expression."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            yield each
+        elif isinstance(each, ast.Name):
+            yield each.id
+        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+            yield f"{each.value.id}.{each.attr}"
+
+
+def mixing_nodes(function: Function, seeds: frozenset[object]) -> list[ast.AST]:
+    """Return the parts of a function's code that may bring a tensor on the host together with others, in order."""
+    names = holding(function, seeds) | seeds
+    lines = _lines_that_read(function, names)
+    found: list[ast.AST] = []
+    for statement in _statements_on(function.node.body, lines):
+        _collect(statement, names, found)
+    return sorted(found, key=lambda each: (getattr(each, "lineno", 0), getattr(each, "col_offset", 0)))
+
+
+def _lines_that_read(function: Function, names: Iterable[object]) -> list[int]:
+    """Return the lines of a function on which one of the names, or of the calls, may stand."""
+    words = "|".join(re.escape(each) for each in sorted(str(each) for each in names if isinstance(each, str)) if each)
+    found = {each.lineno for each in names if isinstance(each, ast.Call)}
+    if words:
+        node = function.node
+        first, last = (1, len(function.file.lines)) if isinstance(node, ast.Module) else (node.lineno, node.end_lineno)
+        pattern = re.compile(rf"\b(?:{words})\b")
+        text = function.file.lines[first - 1 : last]
+        found |= {first + place for place, line in enumerate(text) if pattern.search(line)}
+    return sorted(found)
+
+
+def _statements_on(body: Iterable[ast.stmt], lines: list[int]) -> Iterator[ast.stmt]:
+    """Yield the statements that stand on one of the lines, functions and classes left out."""
+    for each in body:
+        place = bisect_left(lines, each.lineno)
+        is_on = place < len(lines) and lines[place] <= (each.end_lineno or each.lineno)
+        if not is_on or isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        inner = [part for name in ("body", "orelse", "finalbody") for part in getattr(each, name, ())]
+        inner += [part for handler in getattr(each, "handlers", ()) for part in handler.body]
+        if inner:
+            yield from _statements_on(inner, lines)
+            yield from _heads(each)
+        else:
+            yield each
+
+
+def _heads(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """Yield what a compound statement reads itself, as a statement of its own."""
+    for each in ast.iter_child_nodes(statement):
+        if isinstance(each, ast.expr):
+            yield ast.copy_location(ast.Expr(each), each)
+
+
+def _collect(node: ast.AST, names: Collection[object], found: list[ast.AST]) -> bool:
+    """Return whether a part of the code reads one of the names, and keep those of its parts that may mix it."""
+    if isinstance(node, ast.Lambda):
+        return False
+    is_read = isinstance(node, ast.Name) and node.id in names
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        is_read = f"{node.value.id}.{node.attr}" in names
+    for each in ast.iter_child_nodes(node):
+        is_read |= _collect(each, names, found)
+    is_read |= isinstance(node, ast.Call) and node in names
+    if is_read and isinstance(node, _MIXING):
+        found.append(node)
+    return is_read

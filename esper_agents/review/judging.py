@@ -1,0 +1,181 @@
+"""Runs the rules over the tables of files that belong together, and makes claims of what they find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Claim, Location, fingerprint
+from esper_agents.review.closing import ClosingRule
+from esper_agents.review.index import ProjectIndex
+from esper_agents.review.leniency import applies, severity_in
+from esper_agents.review.report import Silenced
+from esper_agents.review.source import Unreadable
+from esper_agents.review.suppress import Silence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from esper_agents.review.notebook import Notebook
+    from esper_agents.review.rule import Hit, Rule
+    from esper_agents.review.suppress import Suppression
+    from esper_agents.review.tables import FileTables
+    from esper_agents.review.versions import TorchSettings
+
+
+@dataclass(slots=True)
+class Judged:
+    """What the rules said of files.
+
+    Attributes:
+        claims: What they found, by path, line, column and rule.
+        failures: Which of them could not be asked about which file, and why.
+        suppressed: How many claims were silenced.
+        silenced: Those claims, each with why.
+    """
+
+    claims: list[Claim] = field(default_factory=list)
+    failures: list[Unreadable] = field(default_factory=list)
+    suppressed: int = 0
+    silenced: list[Silenced] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """A file to judge.
+
+    Attributes:
+        tables: Its tables.
+        notebook: Where its lines stand, if it is a notebook.
+    """
+
+    tables: FileTables
+    notebook: Notebook | None = None
+
+
+def judge(
+    files: Sequence[Reviewed],
+    rules: Sequence[Rule],
+    *,
+    known: Collection[str],
+    settings: TorchSettings | None,
+    on_file: Callable[[str], None],
+) -> Judged:
+    """Return what rules find in files that belong together.
+
+    Args:
+        files: The files, by path.
+        rules: The rules, by code.
+        known: The codes of all rules there are, these or others.
+        settings: The project's settings, where there is a project.
+        on_file: Called with each path before its file is judged.
+    """
+    index = ProjectIndex([each.tables for each in files], settings)
+    judged = Judged()
+    for file in files:
+        on_file(file.tables.path)
+        _FileJudge(file, index, judged).judge(rules, frozenset(known))
+    # What it has worked out refers back to it; emptied, it goes at once and not when the collector finds it.
+    vars(index).clear()
+    return judged
+
+
+class _FileJudge:
+    """Where the rules stand in one file: what they found, what was silenced, who has run."""
+
+    def __init__(self, file: Reviewed, index: ProjectIndex, judged: Judged) -> None:
+        self.file = file.tables
+        self.notebook = file.notebook
+        self.index = index
+        self.judged = judged
+        self.used: set[tuple[Suppression, str]] = set()
+        self.ran: set[str] = set()
+        self.silenced: list[tuple[Rule, Hit, str]] = []
+
+    def judge(self, rules: Sequence[Rule], known: frozenset[str]) -> None:
+        found = [(rule, hit) for rule in rules for hit in self._hits(rule)]
+        kept = [each for each in found if not self._is_silenced(*each)]
+        for rule in rules:
+            if isinstance(rule, ClosingRule) and self.file.suppressions:
+                silence = Silence(frozenset(self.used), frozenset(self.ran), known)
+                closing = [(rule, hit) for hit in _one_each(rule.close(self.file, silence))]
+                kept += [each for each in closing if not self._is_silenced(*each)]
+        seen: dict[tuple[str, str], int] = {}
+        for rule, hit in sorted(kept, key=lambda each: (each[1].line, each[1].column, each[0].code)):
+            self.judged.claims.append(self._claim(rule, hit, seen))
+        for rule, hit, reason in sorted(self.silenced, key=lambda each: (each[1].line, each[1].column, each[0].code)):
+            self.judged.silenced.append(Silenced(self._claim(rule, hit, seen), reason))
+
+    def _hits(self, rule: Rule) -> Iterable[Hit]:
+        """Return what a rule finds in the file, each place once; what it cannot follow is noted."""
+        if not applies(rule.category, self.file.purpose):
+            return ()
+        hits: list[Hit] = []
+        try:
+            hits.extend(rule.check(self.file, self.index))
+            self.ran.add(rule.code)
+        except RecursionError:
+            problem = f"nests too deeply for {rule.code}"
+            self.judged.failures.append(Unreadable(self.file.path, problem, "split the expression", None))
+        except Exception as error:  # noqa: BLE001 - one rule's mistake must not cost what all others found
+            problem = f"{rule.code} broke off: {type(error).__name__}: {error}"
+            self.judged.failures.append(Unreadable(self.file.path, problem, "report it as a bug", None))
+        return _one_each(hits) if hits else ()
+
+    def _is_silenced(self, rule: Rule, hit: Hit) -> bool:
+        by = [
+            each
+            for each in self.file.suppressions
+            if each.counts and rule.code in each.codes and each.covers(hit.line, hit.end_line)
+        ]
+        self.used.update((each, rule.code) for each in by)
+        self.judged.suppressed += bool(by)
+        self.silenced += [(rule, hit, by[0].reason)] if by else []
+        return bool(by)
+
+    def _claim(self, rule: Rule, hit: Hit, seen: dict[tuple[str, str], int]) -> Claim:
+        file, notebook = self.file, self.notebook
+        code = file.lines[hit.line - 1] if hit.line <= len(file.lines) else ""
+        key = (rule.code, " ".join(code.split()))
+        occurrence = seen[key] = seen.get(key, -1) + 1
+        location = Location(file.path, hit.line, _characters(code, hit.column), hit.end_line)
+        message, excerpt = hit.message, code
+        if notebook is not None:
+            location = _in_notebook(notebook, location, code)
+            message, excerpt = _with_cell(notebook, hit), notebook.excerpt(hit.line)
+        return Claim(
+            rule=rule.code,
+            name=rule.name,
+            severity=severity_in(file.purpose, hit.severity or rule.severity),
+            category=rule.category,
+            location=location,
+            message=message,
+            remedy=hit.remedy,
+            confidence=hit.confidence,
+            basis=hit.basis,
+            excerpt=excerpt,
+            fingerprint=fingerprint(rule.code, file.path, code, occurrence),
+        )
+
+
+def _one_each(hits: Iterable[Hit]) -> Iterator[Hit]:
+    """Yield the first hit at each place."""
+    places: dict[tuple[int, int], Hit] = {}
+    for hit in hits:
+        places.setdefault((hit.line, hit.column), hit)
+    yield from places.values()
+
+
+def _in_notebook(notebook: Notebook, location: Location, code: str) -> Location:
+    column = notebook.column(location.line, code[: location.column - 1])
+    return Location(location.path, notebook.line(location.line), column, notebook.line(location.end_line))
+
+
+def _with_cell(notebook: Notebook, hit: Hit) -> str:
+    where = notebook.where(hit.line)
+    return f"{hit.message} ({where})" if where else hit.message
+
+
+def _characters(line: str, column: int) -> int:
+    """Return a column in characters; the syntax tree counts bytes of UTF-8."""
+    return column if line.isascii() else len(line.encode()[: column - 1].decode(errors="replace")) + 1

@@ -1,0 +1,112 @@
+"""Data loaders of torch: where they are made, and the loops that go over them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.review.index import Origin
+from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.tables import BlockKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import Block, Call, Function
+
+LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_WORKERS = 5
+# How many of `enumerate(...)`, `tqdm(...)` and their like are looked through.
+WRAPPINGS = 3
+_BACKWARD = frozenset({"backward", "manual_backward"})
+
+
+def has_no_workers(call: Call) -> bool:
+    """Return whether a `DataLoader` call surely asks for no worker processes."""
+    workers = call.argument(_WORKERS, "num_workers")
+    if workers is None:
+        return not call.has_splat()
+    return isinstance(workers, ast.Constant) and workers.value == 0
+
+
+def loops_over_loaders(index: ProjectIndex) -> dict[ast.Call, tuple[Block, ...]]:
+    """Return the loops that go over each loader of the reviewed files, by the call that makes it."""
+    return index.once("loops over loaders", lambda: _find(index))
+
+
+def _find(index: ProjectIndex) -> dict[ast.Call, tuple[Block, ...]]:
+    found: dict[ast.Call, tuple[Block, ...]] = {}
+    if not any(index.calls_ending("DataLoader")):
+        return found
+    for file in index.files.values():
+        for function in file.functions:
+            for block in function.blocks:
+                for made in _gone_over(block, index) if block.kind is BlockKind.FOR else ():
+                    found[made] = (*found.get(made, ()), block)
+    return found
+
+
+def _gone_over(loop: Block, index: ProjectIndex) -> Iterator[ast.Call]:
+    """Yield the `DataLoader` calls that a loop goes over."""
+    if isinstance(loop.node, ast.For | ast.AsyncFor):
+        yield from dict.fromkeys(_loaders(Origin(loop.node.iter, loop.function, loop.node.lineno), index, WRAPPINGS))
+
+
+def _loaders(source: Origin, index: ProjectIndex, wrappings: int) -> Iterator[ast.Call]:
+    """Yield the `DataLoader` calls behind a value; `enumerate(...)`, `tqdm(...)` and helpers are looked through."""
+    for origin in index.origins(source.value, source.function, source.line):
+        value = origin.value
+        if isinstance(value, ast.Name | ast.Attribute) and wrappings:
+            yield from _unpacked(origin, index, wrappings)
+        if not isinstance(value, ast.Call):
+            continue
+        if tail_of(dotted(value.func)) == "DataLoader":
+            yield value
+        elif wrappings:
+            inner = [Origin(value.args[0], origin.function, origin.line)] if value.args else []
+            inner += [Origin(end, called, end.lineno + 1) for called, end in _returned(value, origin.function, index)]
+            for each in inner:
+                yield from _loaders(each, index, wrappings - 1)
+
+
+def _unpacked(origin: Origin, index: ProjectIndex, wrappings: int) -> Iterator[ast.Call]:
+    """Yield the loaders behind a name that was unpacked from what a helper returns: `train, test = loaders(...)`."""
+    path = dotted(origin.value)
+    found = index.binding(path, origin.function, origin.line) if "(" not in path and "[" not in path else None
+    statement = found.statement if found is not None else None
+    if found is None or not isinstance(statement, ast.Assign) or not isinstance(found.value, ast.Call):
+        return
+    target = statement.targets[0]
+    names = [dotted(each) for each in target.elts] if isinstance(target, ast.Tuple) else []
+    for called, end in _returned(found.value, found.block.function, index):
+        if path in names and isinstance(end, ast.Tuple) and len(end.elts) == len(names):
+            yield from _loaders(Origin(end.elts[names.index(path)], called, end.lineno + 1), index, wrappings - 1)
+
+
+def _returned(value: ast.Call, function: Function, index: ProjectIndex) -> Iterator[tuple[Function, ast.expr]]:
+    """Yield what the functions that a call surely reaches return."""
+    call = next((each for each in function.calls if each.node is value), None)
+    for called in index.callees(call) if call is not None else ():
+        for statement, _ in called.returns:
+            if statement.value is not None:
+                yield called, statement.value
+
+
+def trains(loop: Block, index: ProjectIndex) -> bool:
+    """Return whether a loop sends losses backward, itself or through what it calls."""
+    return any(
+        call.tail in _BACKWARD or any(_BACKWARD & index.reached(each) for each in index.callees(call))
+        for call in loop.function.calls
+        if call.block.within(loop)
+    )
+
+
+def feeding_a_training(index: ProjectIndex) -> frozenset[ast.Call]:
+    """Return the calls that make the loaders over which some loop trains."""
+    return index.once(
+        "loaders that feed a training",
+        lambda: frozenset(
+            made for made, loops in loops_over_loaders(index).items() if any(trains(loop, index) for loop in loops)
+        ),
+    )

@@ -1,0 +1,277 @@
+"""Notebooks: the code cells of an `.ipynb` file as one module's source, each line with its place in the file.
+
+Cells are read in order, as if run from top to bottom. What is IPython and not Python is blanked: magics (`%`, `!`),
+questions (`name?`), and whole cells in another language (`%%bash`). Cells count from 1, those of text included.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.review.located_json import Text, read_located
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+# Cell magics whose cell is still Python.
+_PYTHON_CELLS = frozenset({"capture", "debug", "prun", "time", "timeit"})
+_CELL_MAGIC = re.compile(r"%%(\w*)")
+_MAGIC = re.compile(r"(?P<indent>\s*)(?:[%!?]|[\w.]+\?{1,2}\s*$|(?P<kept>[\w., \t\[\]]+=)\s*[%!])")
+_MOST_MAGICS = 500
+_LONGEST_EXCERPT = 1000
+
+
+class NotANotebookError(ValueError):
+    """The file holds no notebook that can be read; its text says why.
+
+    Attributes:
+        line: The line it is about, where it is about one.
+    """
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line of source stands.
+
+    Attributes:
+        line: The line of the file that holds it, from 1.
+        cell: Its cell, from 1.
+        of_cell: Which line of the cell it is, from 1.
+    """
+
+    line: int
+    cell: int
+    of_cell: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenCell:
+    """A code cell that was left out.
+
+    Attributes:
+        place: Where it goes wrong.
+        error: What is wrong with it.
+        source: Its source.
+    """
+
+    place: Place
+    error: Exception
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """The source of a notebook.
+
+    Attributes:
+        text: Its code as one module. Where the file holds each line of source on a line of its own, as Jupyter writes
+            it, the numbers of its lines are those of the file.
+        places: Where the lines of the text come from, by their number.
+        raw: The lines of the file.
+        broken: The cells that do not parse.
+    """
+
+    text: str
+    places: dict[int, Place]
+    raw: Sequence[str]
+    broken: tuple[BrokenCell, ...]
+
+    def line(self, number: int) -> int:
+        """Return the line of the file that holds a line of the text."""
+        return self.places[number].line if number in self.places else min(number, len(self.raw))
+
+    def excerpt(self, number: int) -> str:
+        """Return the line of the file that holds a line of the text; empty where that holds far more."""
+        raw = self.raw[self.line(number) - 1]
+        return raw if len(raw) <= _LONGEST_EXCERPT else ""
+
+    def column(self, number: int, before: str) -> int:
+        """Return the column in the line of the file of what stands behind `before` in a line of the text."""
+        raw = self.excerpt(number)
+        for written in (json.dumps(before)[1:-1], json.dumps(before, ensure_ascii=False)[1:-1]):
+            start = raw.find(f'"{written}')
+            if start >= 0:
+                return start + len(written) + 2
+        return 1
+
+    def where(self, number: int) -> str:
+        """Return the cell and line of a line of the text, in words; empty where it belongs to none."""
+        place = self.places.get(number)
+        return "" if place is None else f"cell {place.cell}, line {place.of_cell}"
+
+
+def read_notebook(content: str) -> Notebook:
+    r"""Return the source of a notebook in format 3 or 4.
+
+    Args:
+        content: The text of the file, with `\n` at the end of every line.
+
+    Raises:
+        NotANotebookError: It is no JSON, no notebook, or one in another language.
+    """
+    try:
+        found = read_located(content)
+    except json.JSONDecodeError as error:
+        raise NotANotebookError(f"broken JSON: {error.msg.lower()}", error.lineno) from error
+    except RecursionError:
+        raise NotANotebookError("its JSON nests too deeply") from None
+    raw = content.split("\n")
+    ends = [place for place, letter in enumerate(content) if letter == "\n"]
+    return _joined([_Cell.read(number, cell, ends) for number, cell in _code_cells(found)], raw)
+
+
+def _code_cells(notebook: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the code cells of a notebook, each with its number."""
+    if not isinstance(notebook, dict):
+        raise NotANotebookError("no notebook: its JSON is no object")
+    sheets = [notebook, *_dicts(notebook.get("worksheets"))]
+    if not any(isinstance(sheet.get("cells"), list) for sheet in sheets):
+        raise NotANotebookError("no notebook: it has no cells")
+    if (language := _language(notebook.get("metadata"))) and "python" not in language.lower():
+        raise NotANotebookError(f"a notebook in {language}, not Python")
+    cells = (cell for sheet in sheets for cell in _listed(sheet.get("cells")))
+    for number, cell in enumerate(cells, 1):
+        if isinstance(cell, dict) and _said(cell.get("cell_type")) == "code" and _is_python(cell):
+            yield number, cell
+
+
+def _is_python(cell: dict[str, Any]) -> bool:
+    editor = _dict(_dict(cell.get("metadata")).get("vscode"))
+    language = _said(cell.get("language")) or _said(editor.get("languageId"))
+    return not language or "python" in language.lower()
+
+
+def _language(metadata: Any) -> str:
+    about = _dict(metadata)
+    return _said(_dict(about.get("kernelspec")).get("language")) or _said(_dict(about.get("language_info")).get("name"))
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in _listed(value) if isinstance(each, dict)]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _said(value: Any) -> str:
+    return value.text if isinstance(value, Text) else ""
+
+
+@dataclass(slots=True)
+class _Cell:
+    """A code cell: its lines, and the lines of the file that hold them."""
+
+    number: int
+    lines: list[str]
+    places: list[int]
+
+    @staticmethod
+    def read(number: int, cell: dict[str, Any], ends: Sequence[int]) -> _Cell:
+        source = cell.get("source", cell.get("input"))
+        parts = [each for each in (source if isinstance(source, list) else [source]) if isinstance(each, Text)]
+        lines, places = [""], [0]
+        for part in parts:
+            here = bisect_left(ends, part.start) + 1
+            first, *further = part.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+            lines[-1] += first
+            places[-1] = places[-1] or here
+            lines += further
+            places += [here] * len(further)
+            if further and not further[-1]:
+                # The line goes on with the next string, if there is one.
+                places[-1] = 0
+        if len(lines) > 1 and not lines[-1]:
+            lines, places = lines[:-1], places[:-1]
+        return _Cell(number, lines, places)
+
+
+def _joined(cells: Iterable[_Cell], raw: Sequence[str]) -> Notebook:
+    text: list[str] = []
+    places: dict[int, Place] = {}
+    broken: list[BrokenCell] = []
+    for cell in cells:
+        lines, error = _as_python(cell.lines)
+        last = max(cell.places)
+        where = [Place(at or last or 1, cell.number, of_cell) for of_cell, at in enumerate(cell.places, 1)]
+        if error is not None:
+            row = min(max(getattr(error, "lineno", None) or 1, 1), len(where)) - 1
+            broken.append(BrokenCell(where[row], error, "\n".join(cell.lines)))
+        for place, line in zip(where, lines, strict=True):
+            text.extend("" for _ in range(place.line - 1 - len(text)))
+            text.append(line)
+            places[len(text)] = place
+    return Notebook("\n".join([*text, ""]), places, raw, tuple(broken))
+
+
+def _as_python(lines: Sequence[str]) -> tuple[list[str], Exception | None]:
+    """Return as many lines of Python, blank where they are none, and what is wrong where the cell is left out."""
+    kept = list(lines)
+    for row, line in enumerate(kept):
+        if not line.strip():
+            continue
+        if (magic := _CELL_MAGIC.match(line)) is None:
+            break
+        if magic[1] not in _PYTHON_CELLS:
+            return [""] * len(kept), None
+        kept[row] = ""
+    error = _without_magics(kept)
+    if error is None:
+        return kept, None
+    first = next((line for line in lines if line.strip()), "")
+    # Behind `%sql` or `%md` some hosts take the whole cell for another language.
+    return [""] * len(kept), None if first.startswith("%") else error
+
+
+def _without_magics(lines: list[str]) -> Exception | None:
+    """Blank the magics of a cell, and return what is wrong with the rest."""
+    # Where the parser stops tells a magic from a line that goes on with `% x`.
+    for _ in range(_MOST_MAGICS):
+        error = _error(lines)
+        row = min((getattr(error, "lineno", None) or 1), len(lines)) - 1
+        if error is None:
+            return None
+        if not _blank(lines, row):
+            break
+    for row, line in enumerate(lines):
+        if line[:1] in {"%", "!"}:
+            _blank(lines, row)
+    return _error(lines)
+
+
+def _error(lines: Sequence[str]) -> Exception | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse("\n".join([*lines, ""]))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return error
+    return None
+
+
+def _blank(lines: list[str], row: int) -> bool:
+    """Replace a magic and the lines it goes on to; return whether there was one."""
+    found = _MAGIC.match(lines[row])
+    if found is None:
+        return False
+    goes_on = lines[row].endswith("\\")
+    lines[row] = found["indent"] + (f"{found['kept']} ..." if found["kept"] else "pass")
+    while goes_on and row + 1 < len(lines):
+        row += 1
+        goes_on = lines[row].endswith("\\")
+        lines[row] = ""
+    return True

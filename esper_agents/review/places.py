@@ -1,0 +1,93 @@
+"""The places where a value may live, how they add up, and what it means when values from two places meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterable
+
+    from esper_agents.review.tables import Function
+
+
+class Where(Enum):
+    """Where a value lives."""
+
+    HOST = auto()
+    DEVICE = auto()
+    NUMBER = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value lives, and what put it there.
+
+    Attributes:
+        where: Where it lives.
+        source: For a tensor on the host, the expression that made it.
+        function: The function that expression stands in.
+    """
+
+    where: Where
+    source: ast.expr | None = None
+    function: Function | None = None
+
+
+NUMBER, DEVICE, UNKNOWN = Place(Where.NUMBER), Place(Where.DEVICE), Place(Where.UNKNOWN)
+
+
+def joined(places: Iterable[Place]) -> Place:
+    """Return where the result of an operation on several values lives, taking for granted that it succeeds."""
+    by_where = {each.where: each for each in reversed(list(places))}
+    for where in (Where.DEVICE, Where.HOST, Where.UNKNOWN):
+        if where in by_where:
+            return by_where[where]
+    return NUMBER
+
+
+def agreed(places: list[Place]) -> Place:
+    """Return where a value lives that comes from one of several; unknown unless all agree."""
+    return places[0] if places and len({each.where for each in places}) == 1 else UNKNOWN
+
+
+def of_all(places: Iterable[Place]) -> Place:
+    """Return the first of several places where all are the host."""
+    found = list(places)
+    return found[0] if found and all(each.where is Where.HOST for each in found) else UNKNOWN
+
+
+class Effect(Enum):
+    """What comes of a meeting: the run breaks, values are left on the host, or an index is copied every time."""
+
+    BREAKS = auto()
+    LEAVES = auto()
+    RETURNS = auto()
+    COPIES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A tensor on the host that meets one on the device.
+
+    Attributes:
+        host: Where the one lives.
+        device: Where the other lives.
+        effect: What comes of it.
+    """
+
+    host: Place
+    device: Place
+    effect: Effect = Effect.BREAKS
+
+
+def mixed(places: list[Place]) -> Meeting | None:
+    """Return the meeting of the one on the host with the one on the device, if both are there."""
+    devices = [each for each in places if each.where is Where.DEVICE]
+    host = next((each for each in places if each.where is Where.HOST), None)
+    if host is None or not devices:
+        return None
+    return Meeting(host, next((each for each in devices if each.source is not None), devices[0]))

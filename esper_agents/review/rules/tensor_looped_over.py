@@ -1,0 +1,102 @@
+"""ESP409: Python computes a tensor element by element."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.elementwise import Work
+from esper_agents.review.hot import hot_around
+from esper_agents.review.rule import INFERRED, SEEN, Rule, Shown
+from esper_agents.review.sample_loops import overs, sample_loops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.tables import Block, FileTables
+
+# What runs once, or is written as a loop on purpose.
+_ONCE = re.compile(
+    r"__init__|__post_init__|_?init_?\w*|reset_parameters|\w*_loop(?:ed)?(?:_\w+)?|\w*_step_by_step|__repr__|__str__"
+    r"|_?(?:build|make|create|get|precompute|compute|set|prepare|register)_\w*"
+    r"(?:mask|bias|index|indices|grid|table|encoding|embedding|kernel|filter|window|anchors?|matrix|weights?)\w*"
+    r"|(?:\w+_)?(?:plot|draw|print|show|save|visuali[sz]e|export|convert|test|debug|reference|naive|slow)(?:_\w+)?"
+)
+_COMPUTING = re.compile(
+    r"_?forward\w*|__call__|\w*loss\w*|training_step|compute_\w+|\w*distance\w*|\w*similarity\w*|\w*attention\w*"
+)
+
+
+class TensorLoopedOver(Rule):
+    """A Python loop that computes a tensor one element or one row at a time.
+
+    ## Why it costs
+    Each round makes small tensors, starts a kernel for each of them and comes back to Python, some ten microseconds for
+    work of a nanosecond. In training autograd also records every round as a node of its own. One operation on whole
+    tensors does the same in one kernel.
+
+    ## When it is right
+    A round needs the result of the round before, rounds have different sizes, the loop runs once at the start, or the
+    sizes are small and fixed. Recurrences, loops over layers or lists, and loops that call other code are not reported.
+
+    ## Sources
+    PyTorch notes, "Broadcasting semantics"; PyTorch performance tuning guide, on the cost of small kernels.
+    """
+
+    code, name = "ESP409", "tensor-looped-over"
+    severity, category = Severity.WARNING, Category.PERFORMANCE
+    shown = Shown.REPEATS
+    bad = (
+        "import torch\n"
+        "\n"
+        "\n"
+        "def pairwise_distance_loss(a, b):\n"
+        "    distances = torch.zeros(a.size(0), b.size(0), device=a.device)\n"
+        "    for i in range(a.size(0)):\n"
+        "        for j in range(b.size(0)):\n"
+        "            distances[i, j] = ((a[i] - b[j]) ** 2).sum()\n"
+        "    return distances.mean()\n"
+    )
+    good = "import torch\n\n\ndef pairwise_distance_loss(a, b):\n    return torch.cdist(a, b).square().mean()\n"
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the outermost loop of each such computation."""
+        done: set[Block] = set()
+        for block in sample_loops(file, index) if file.imports_torch else ():
+            outermost = _outermost(block)
+            if outermost in done or block.function.is_module or _ONCE.fullmatch(block.function.name):
+                continue
+            work = Work(block, index)
+            if work.computes_elements():
+                done.add(outermost)
+                yield self._found(outermost, work, is_hot=_is_hot(block, index))
+
+    def _found(self, loop: Block, work: Work, *, is_hot: bool) -> Hit:
+        is_sure = work.over.is_sure
+        return self.hit(
+            loop.node,
+            "a tensor is computed in Python, one element or row in each round",
+            remedy="write it as one operation on whole tensors, by broadcasting, `torch.where` or `torch.einsum`",
+            confidence=Confidence.HIGH if is_sure else Confidence.MODERATE,
+            basis=SEEN if is_sure else f"{INFERRED}: that it is a tensor, from how it is used",
+            severity=None
+            if is_hot and work.goes_over_rows and (work.depth > 1 or work.is_summed)
+            else Severity.SUGGESTION,
+        )
+
+
+def _is_hot(block: Block, index: ProjectIndex) -> bool:
+    """Return whether a loop runs in every training step, or in a function that computes with tensors by its name."""
+    return _COMPUTING.fullmatch(block.function.name) is not None or hot_around(block, index) is not None
+
+
+def _outermost(block: Block) -> Block:
+    """Return the outermost loop round a block that counts through a tensor as well."""
+    found = block
+    for each in block.loops():
+        if each is not block and any(over.counter and over.path for over in overs(each)):
+            found = each
+    return found

@@ -1,0 +1,143 @@
+"""ESP209: `view` or `reshape` where the dimensions were meant to change places."""
+
+from __future__ import annotations
+
+import ast
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.names import dotted
+from esper_agents.review.rule import SEEN, Rule
+from esper_agents.review.shapes import shapes_of
+from esper_agents.review.shapes.facts import GIVEN, Number, Tensor, shown
+from esper_agents.review.shapes.sizes import Symbol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.rule import Hit
+    from esper_agents.review.shapes.facts import Value
+    from esper_agents.review.shapes.sizes import Dim
+    from esper_agents.review.tables import Call, FileTables, Function
+
+
+class ViewAsPermute(Rule):
+    """A `view` or `reshape` that names the sizes of a tensor in another order than the tensor has them.
+
+    ## Why it costs
+    `view` and `reshape` read memory in its order and cut it anew: asked for `(batch, width, channels)` of a tensor
+    `(batch, channels, width)` they mix the numbers of different channels, without an error, because the count is right.
+    The model trains on scrambled input.
+
+    ## When it is right
+    Two of the sizes are always the same, or one of them is 1. Sizes are compared only where the code itself names them,
+    as in `B, C, W = x.shape`; splitting and merging neighbours is not reported.
+
+    ## Sources
+    PyTorch documentation of `torch.Tensor.view` and `torch.permute`.
+    """
+
+    code, name = "ESP209", "view-as-permute"
+    severity, category = Severity.WARNING, Category.SILENT_CORRECTNESS
+    bad = (
+        "import torch\n"
+        "\n"
+        "\n"
+        "def channels_last(images):\n"
+        "    B, C, H, W = images.shape\n"
+        "    return images.reshape(B, H, W, C)\n"
+    )
+    good = bad.replace("images.reshape(B, H, W, C)", "images.permute(0, 2, 3, 1)")
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the views whose sizes stand in another order than those of the tensor."""
+        shapes = shapes_of(index)
+        for call in file.calls_ending("view", "reshape") if file.imports_torch else ():
+            asked = [each for each in call.node.args if not isinstance(each, ast.Constant | ast.UnaryOp)]
+            has_two = len(asked) > 1 or any(isinstance(each, ast.Tuple | ast.List) for each in asked)
+            if not has_two or not _reads_sizes(call.function):
+                continue
+            is_function = call.name == "torch.reshape"
+            given = shapes.given(call)
+            sizes = (given.rest() if is_function else given).sizes(0, "shape")
+            names = [each for each in sizes or () if isinstance(each, Symbol)]
+            node = call.argument(0, "input") if is_function else getattr(call.node.func, "value", None)
+            if len(names) > 1 and isinstance(node, ast.expr):
+                base = shapes.ask(node, call)
+                base = base if isinstance(base, Tensor) else GIVEN
+                is_turned = _is_turned(base.dims, sizes or ())
+                is_turned = is_turned or _is_in_other_order(shapes.sizes_named(node, call), names)
+                if is_turned and not _is_shifted(call):
+                    yield self._found(call, base)
+
+    def _found(self, call: Call, base: Tensor) -> Hit:
+        return self.hit(
+            call.node,
+            f"`{call.tail}` cuts a tensor{_shape(base)} anew and does not move its dimensions: values are mixed",
+            remedy="use `permute` or `transpose` to change the order, and `reshape` only to merge or split neighbours",
+            confidence=Confidence.HIGH if base.is_fresh else Confidence.MODERATE,
+            basis=SEEN,
+        )
+
+
+def _shape(base: Tensor) -> str:
+    return "" if base.is_open else f" of shape {shown(base)}"
+
+
+def _reads_sizes(function: Function) -> bool:
+    """Return whether a function asks for sizes by name or number at all."""
+    return any(call.tail == "size" for call in function.calls) or any(
+        ".shape" in dotted(each.value) for assignments in function.assignments.values() for each in assignments
+    )
+
+
+def _is_in_other_order(own: list[Value], names: list[Symbol]) -> bool:
+    """Return whether sizes that were read from the tensor one by one are asked for in another order."""
+    found = [own.index(Number(each)) for each in names if Number(each) in own]
+    return len(set(found)) == len(found) and found != sorted(found)
+
+
+def _is_turned(dims: tuple[Dim, ...], sizes: tuple[Dim, ...]) -> bool:
+    """Return whether two sizes of a tensor are asked for in the other order, alone or as factors of others."""
+    own = [each.names[0] for each in dims if isinstance(each, Symbol) and each.factor == 1 and len(each.names) == 1]
+    if len(set(own)) != len(own):
+        return False
+    order: list[int] = []
+    for each in sizes:
+        if isinstance(each, Symbol) and each.factor == 1 and all(name in own for name in each.names):
+            order += sorted(own.index(name) for name in each.names)
+    if len(set(order)) == len(order) > 1 and order != sorted(order):
+        return True
+    return any(_leaves_out(dims, sizes, *pair) for pair in pairwise(_meetings(dims, sizes)))
+
+
+def _is_shifted(call: Call) -> bool:
+    """Return whether the result is sliced and reshaped again: the shift of relative positions, done so on purpose."""
+    names = {dotted(each) for each in getattr(call.statement, "targets", ())} - {""}
+    later = [
+        each for each in call.function.calls if each.line > call.line and each.tail in {"view", "reshape", "view_as"}
+    ]
+    again = {each.receiver.removesuffix("[]") for each in later}
+    cut = {
+        dotted(each.value.value)
+        for assignments in call.function.assignments.values()
+        for each in assignments
+        if isinstance(each.value, ast.Subscript) and each.line > call.line
+    }
+    return bool(names & again) and bool(
+        names & (cut | {each.receiver[:-2] for each in later if each.receiver[-2:] == "[]"})
+    )
+
+
+def _meetings(dims: tuple[Dim, ...], sizes: tuple[Dim, ...]) -> list[tuple[int, int]]:
+    """Return where the named sizes of a tensor stand in it and in what is asked for."""
+    return [(dims.index(each), place) for place, each in enumerate(sizes) if isinstance(each, Symbol) and each in dims]
+
+
+def _leaves_out(dims: tuple[Dim, ...], sizes: tuple[Dim, ...], one: tuple[int, int], two: tuple[int, int]) -> bool:
+    """Return whether a dimension between two others is asked for behind both: `(b, n, c)` as `(b, c, h, w)`."""
+    has_gap = two[0] - one[0] > 1 and two[1] - one[1] == 1
+    behind = len(sizes) - two[1] > len(dims) - two[0]
+    return has_gap and behind and not {1, None} & set(dims[one[0] + 1 : two[0]])

@@ -1,0 +1,159 @@
+"""A review as SARIF 2.1.0, the format that code hosts and editors read."""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
+
+from esper_agents.domain.finding import Category, Severity
+from esper_agents.review.pages import page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from esper_agents.domain.finding import Claim
+    from esper_agents.review.engine import Unreadable
+    from esper_agents.review.outcome import Outcome
+    from esper_agents.review.rule import Rule
+
+Json: TypeAlias = dict[str, Any]
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_ROOT = "%SRCROOT%"
+# The name is ours: GitHub counts `primaryLocationLineHash` itself and complains of another's.
+_FINGERPRINT = "esperFingerprint/v1"
+_LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.SUGGESTION: "note"}
+# What GitHub sorts security alerts by, from 0 to 10.
+_DANGER = {Severity.CRITICAL: "9.0", Severity.WARNING: "7.0", Severity.SUGGESTION: "4.0"}
+
+
+def as_sarif(outcome: Outcome, rules: Sequence[Rule]) -> Json:
+    """Return a review as a SARIF log with one run, the same for the same review.
+
+    Args:
+        outcome: The review.
+        rules: All rules there are.
+    """
+    ran = [each for each in rules if each.code in set(outcome.report.rules)]
+    places = {each.code: place for place, each in enumerate(ran)}
+    claims = [_result(each, places) for each in outcome.report.claims]
+    accepted = [_result(each, places) | {"suppressions": [_ACCEPTED]} for each in outcome.known]
+    accepted += [
+        _result(each.claim, places)
+        | {"suppressions": [{"kind": "inSource", "status": "accepted", "justification": _text(each.reason)}]}
+        for each in outcome.report.silenced
+    ]
+    run = {
+        "tool": {"driver": _driver(ran)},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder of the project that was reviewed."}}},
+        "invocations": [_invocation(outcome.report.unreadable)],
+        "results": sorted([*claims, *accepted], key=_place),
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+_ACCEPTED: Json = {
+    "kind": "external",
+    "status": "accepted",
+    "justification": "It stands in the baseline of the project.",
+}
+
+
+def _driver(rules: Sequence[Rule]) -> Json:
+    try:
+        ours = version("esper-agents")
+    except PackageNotFoundError:
+        ours = "0"
+    return {"name": "esper-agents", "version": ours, "rules": [_descriptor(each) for each in rules]}
+
+
+def _descriptor(rule: Rule) -> Json:
+    first = inspect.cleandoc(type(rule).__doc__ or rule.name).split("\n\n", maxsplit=1)[0].replace("\n", " ")
+    properties: Json = {
+        "tags": ["pytorch", str(rule.category)],
+        "category": str(rule.category),
+        "precision": "high",
+        "problem.severity": "recommendation" if rule.severity is Severity.SUGGESTION else _LEVELS[rule.severity],
+    }
+    if rule.category is Category.SECURITY:
+        properties["security-severity"] = _DANGER[rule.severity]
+    return {
+        "id": rule.code,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.name.replace("-", " ").capitalize()},
+        "fullDescription": {"text": first},
+        "help": {"text": first, "markdown": page(rule)},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": properties,
+    }
+
+
+def _result(claim: Claim, places: Mapping[str, int]) -> Json:
+    place = claim.location
+    region: Json = {"startLine": place.line, "startColumn": place.column, "snippet": {"text": _text(claim.excerpt)}}
+    if place.end_line > place.line:
+        region["endLine"] = place.end_line
+    location = {
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(place.path), "uriBaseId": _ROOT},
+            "region": region,
+        }
+    }
+    return {
+        "ruleId": claim.rule,
+        **({"ruleIndex": places[claim.rule]} if claim.rule in places else {}),
+        "level": _LEVELS[claim.severity],
+        "message": {"text": _message(f"{claim.message}. Remedy: {claim.remedy}.")},
+        "locations": [location],
+        "partialFingerprints": {_FINGERPRINT: claim.fingerprint},
+        "properties": {
+            "category": str(claim.category),
+            "severity": str(claim.severity),
+            "confidence": str(claim.confidence),
+            "basis": claim.basis,
+            "remedy": _text(claim.remedy),
+        },
+    }
+
+
+def _uri(path: str) -> str:
+    return quote(path.encode("utf-8", "surrogatepass"))
+
+
+def _text(text: str) -> str:
+    """Return text that UTF-8 can carry."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _message(text: str) -> str:
+    """Return text in which SARIF finds no link, as it would in `[shown](target)`."""
+    whole = _text(text)
+    return whole.replace("[", "\\[").replace("]", "\\]") if "](" in whole else whole
+
+
+def _invocation(unreadable: Sequence[Unreadable]) -> Json:
+    notes = [
+        {
+            "level": "warning",
+            "message": {"text": _message(f"{each.problem}; {each.remedy}")},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": _uri(each.path), "uriBaseId": _ROOT},
+                        **({"region": {"startLine": each.line}} if each.line else {}),
+                    }
+                }
+            ],
+        }
+        for each in unreadable
+    ]
+    return {"executionSuccessful": True, "toolExecutionNotifications": notes}
+
+
+def _place(result: Json) -> tuple[str, int, int, str]:
+    place = result["locations"][0]["physicalLocation"]
+    region = place["region"]
+    return place["artifactLocation"]["uri"], region["startLine"], region["startColumn"], result["ruleId"]

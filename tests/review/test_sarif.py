@@ -1,0 +1,149 @@
+"""A review as SARIF is valid, stable, and carries nothing that a reader could take for more than text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from esper_agents.review.catalogue import catalogue
+from esper_agents.review.engine import review_sources
+from esper_agents.review.outcome import Outcome
+from esper_agents.review.sarif import as_sarif
+from esper_agents.review.source import Unreadable
+
+# As it comes with the npm package @microsoft/sarif-multitool-linux 5.7.0, white space aside.
+SCHEMA = json.loads(Path(__file__).with_name("sarif-2.1.0.schema.json").read_text(encoding="utf-8"))
+SOURCE = """\
+import torch
+
+state = torch.load(
+    "a.pt",
+    weights_only=False,
+)
+for x in loader:
+    model(x).backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def check():
+    validator = jsonschema.validators.validator_for(SCHEMA)
+    validator.check_schema(SCHEMA)
+    return validator(SCHEMA, format_checker=validator.FORMAT_CHECKER).validate
+
+
+def sarif_of(sources, **more):
+    report = review_sources({"train.py": sources} if isinstance(sources, str) else sources)
+    return as_sarif(Outcome(report, **more), catalogue())
+
+
+def results_of(log):
+    return log["runs"][0]["results"]
+
+
+@pytest.mark.parametrize(
+    "source", [SOURCE, "x = 1\n", "def f(:\n", "import pickle\nimport torch\n\nx = pickle.load(open('model{0}.pt'))\n"]
+)
+def test_it_is_valid_against_the_schema(check, source):
+    check(sarif_of(source))
+
+
+def test_the_schema_would_notice(check):
+    log = sarif_of(SOURCE)
+    results_of(log)[0]["locations"][0]["physicalLocation"]["region"]["startLine"] = 0
+    with pytest.raises(jsonschema.ValidationError):
+        check(log)
+
+
+def test_a_result_has_its_rule_place_level_category_and_fingerprint():
+    log = sarif_of(SOURCE)
+    result = next(each for each in results_of(log) if each["ruleId"] == "ESP901")
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "train.py", "uriBaseId": "%SRCROOT%"}
+    assert place["region"] == {
+        "startLine": 3,
+        "startColumn": 9,
+        "endLine": 6,
+        "snippet": {"text": "state = torch.load("},
+    }
+    assert result["level"] == "warning"
+    assert result["properties"]["category"] == "security"
+    (fingerprint,) = result["partialFingerprints"].values()
+    assert len(fingerprint) == 32
+    rule = log["runs"][0]["tool"]["driver"]["rules"][result["ruleIndex"]]
+    assert rule["id"] == "ESP901"
+
+
+def test_every_rule_that_ran_is_described(check):
+    log = sarif_of("x = 1\n")
+    check(log)
+    rules = log["runs"][0]["tool"]["driver"]["rules"]
+    assert [each["id"] for each in rules] == [each.code for each in catalogue()]
+    for each in rules:
+        assert each["help"]["markdown"].startswith(f"# {each['id']} ")
+        assert each["defaultConfiguration"]["level"] in {"error", "warning", "note"}
+        assert each["properties"]["category"] in each["properties"]["tags"]
+    security = [each for each in rules if each["properties"]["category"] == "security"]
+    assert all(float(each["properties"]["security-severity"]) > 0 for each in security)
+
+
+def test_it_is_the_same_for_the_same_review_and_names_no_machine():
+    assert json.dumps(sarif_of(SOURCE)) == json.dumps(sarif_of(SOURCE))
+    assert "file:" not in json.dumps(sarif_of(SOURCE)["runs"][0]["originalUriBaseIds"])
+
+
+def test_a_fingerprint_stays_when_lines_above_move():
+    before, after = results_of(sarif_of(SOURCE)), results_of(sarif_of("import os\n\n" + SOURCE))
+    assert [each["partialFingerprints"] for each in before] == [each["partialFingerprints"] for each in after]
+    assert before != after
+
+
+def test_a_path_is_a_relative_uri_whatever_it_holds(check):
+    log = sarif_of({"a b/é#%.py": SOURCE})
+    check(log)
+    uris = {each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in results_of(log)}
+    assert uris == {"a%20b/%C3%A9%23%25.py"}
+
+
+def test_a_known_finding_is_there_and_suppressed(check):
+    report = review_sources({"train.py": SOURCE})
+    known = Outcome(replace(report, claims=report.claims[1:]), known=report.claims[:1])
+    log = as_sarif(known, catalogue())
+    check(log)
+    suppressed = [each["ruleId"] for each in results_of(log) if each.get("suppressions")]
+    assert suppressed == [report.claims[0].rule]
+    assert len(results_of(log)) == len(report.claims)
+
+
+def test_a_silenced_finding_is_there_with_its_reason(check):
+    log = sarif_of(SOURCE.replace("backward()", "backward()  # esper: ignore[ESP101] one step only"))
+    check(log)
+    suppressions = {each["ruleId"]: each["suppressions"][0] for each in results_of(log) if "suppressions" in each}
+    assert suppressions == {"ESP101": {"kind": "inSource", "status": "accepted", "justification": "one step only"}}
+
+
+def test_what_was_not_read_is_a_notification(check):
+    report = replace(review_sources({"a.py": "x = 1\n"}), unreadable=(Unreadable("b.py", "odd", "mend it", 7),))
+    log = as_sarif(Outcome(report), catalogue())
+    check(log)
+    (note,) = log["runs"][0]["invocations"][0]["toolExecutionNotifications"]
+    assert note["message"]["text"] == "odd; mend it"
+
+
+def test_a_message_holds_no_link():
+    report = review_sources({"train.py": SOURCE})
+    linked = replace(report.claims[0], message="see [here](https://example.org)")
+    (result,) = results_of(as_sarif(Outcome(replace(report, claims=(linked,))), catalogue()))
+    assert r"\[here\](https://example.org)" in result["message"]["text"]
+
+
+def test_columns_count_characters(check):
+    log = sarif_of('import torch\n\nx = "é𝄞"; y = torch.load("a", weights_only=False)\n')
+    check(log)
+    (result,) = results_of(log)
+    assert result["locations"][0]["physicalLocation"]["region"]["startColumn"] == 15
