@@ -10,7 +10,7 @@ from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.move import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.finding import Finding
@@ -45,7 +45,8 @@ class Confirmed:
 def attempts(brief: Brief, asked: Asked, reviewed: ToolReport, targets: ToolReport | None) -> tuple[ToolCall, ...]:
     """Return the runs that may settle what the review found; none where nothing can be run without asking.
 
-    In each file with such findings the outermost of what can be run is taken: a step before a module before a function.
+    A line is looked at where the definition runs that it stands in; where that cannot be run, the outermost of what
+    can in its file: a step before a module before a function.
 
     Args:
         brief: The task.
@@ -58,16 +59,9 @@ def attempts(brief: Brief, asked: Asked, reviewed: ToolReport, targets: ToolRepo
         return ()
     if all(each.name != CONFIRMING for each in brief.tools):
         return ()
-    by_file: dict[str, list[str]] = {}
-    for each in lines:
-        by_file.setdefault(each.rpartition(":")[0], []).append(each)
     arguments = reviewed.evidence.arguments
     paths = [*arguments["paths"], *(arguments.get("related") or ())]
-    chosen = [
-        (target, found)
-        for path, found in by_file.items()
-        for target in _outermost(path, targets.evidence.output["runnable"])
-    ]
+    chosen = _chosen(lines, targets.evidence.output)
     return tuple(
         ToolCall(
             CONFIRMING,
@@ -80,21 +74,34 @@ def attempts(brief: Brief, asked: Asked, reviewed: ToolReport, targets: ToolRepo
                 "train": asked.train,
             },
         )
-        for target, found in chosen[:_MOST_TARGETS]
+        for target, found in list(chosen.items())[:_MOST_TARGETS]
     )
 
 
-def _outermost(path: str, runnable: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield what of a file is run: all of the first kind there is that no other one of the file uses."""
-    ready = [each for each in runnable if each["target"].rpartition(":")[0] == path]
+def _chosen(lines: Sequence[str], output: JsonObject) -> dict[str, list[str]]:
+    """Return what is run for which lines: the definition that a line stands in, else the outermost of its file."""
+    chosen: dict[str, list[str]] = {}
+    for each in lines:
+        path, _, line = each.rpartition(":")
+        ready = [one for one in output["runnable"] if one["target"].rpartition(":")[0] == path]
+        others = [one for one in output.get("missing", ()) if one["target"].rpartition(":")[0] == path]
+        above = [one for one in (*ready, *others) if one["line"] <= int(line)]
+        around = max(above, key=lambda one: int(one["line"]), default=None)
+        for target in [str(around["target"])] if around is not None and around in ready else _outermost(ready):
+            chosen.setdefault(target, []).append(each)
+    return chosen
+
+
+def _outermost(ready: Sequence[JsonObject]) -> list[str]:
+    """Return all of the first kind there is that no other one of the file uses."""
     for kind in _KINDS:
         of_kind = [each for each in ready if each["kind"] == kind]
         used = {name for each in of_kind for name in each["uses"]}
-        if found := [each["target"] for each in of_kind if each["target"] not in used] or [
-            each["target"] for each in of_kind
-        ]:
-            yield from found
-            return
+        if of_kind:
+            return [each["target"] for each in of_kind if each["target"] not in used] or [
+                each["target"] for each in of_kind
+            ]
+    return []
 
 
 def confirmed(findings: Sequence[Finding], runs: Iterable[ToolReport]) -> Confirmed:

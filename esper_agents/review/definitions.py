@@ -83,6 +83,20 @@ class Definitions:
                 found.setdefault(tail, []).extend(calls)
         return found
 
+    @cached_property
+    def _parts_of_modules(self) -> frozenset[str]:
+        """Every part of the dotted names of the files: what an import may mean in them starts with one."""
+        return frozenset(part for file in self.files.values() for part in file.module.split("."))
+
+    def is_foreign(self, call: Call) -> bool:
+        """Return whether a call surely is of a package that none of these files belongs to: `torch.cat(...)`."""
+        root = call.path.partition(".")[0]
+        imported = call.function.file.imports.get(root)
+        if imported is None or "(" in call.path or "[" in call.path:
+            return False
+        is_bound = root in call.function.parameters or root in call.function.assignments
+        return not is_bound and imported.partition(".")[0] not in self._parts_of_modules
+
     def module(self, name: str) -> FileTables | None:
         """Return the file that an imported module's name means; `train` also means `src/train.py`."""
         for file in self._modules.get(tail_of(name), ()):

@@ -148,7 +148,7 @@ def shows_tensor(call: Call, index: ProjectIndex) -> bool:
 
 
 def bound_to(call: Call) -> str:
-    """Return the name that a fetch's result is bound to; empty where it is used at once."""
+    """Return the name that a call's result is bound to; empty where it is used at once."""
     statement = call.statement
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         return dotted(statement.targets[0])

@@ -157,6 +157,8 @@ class ProjectIndex(Objects):
         return self._callees[call]
 
     def _called(self, call: Call, class_of: Callable[[ast.expr, Function, int], Class | None]) -> tuple[Function, ...]:
+        if call.receiver and self.is_foreign(call):
+            return ()
         local = None if call.receiver else self.local_function(call.path, call.function)
         found = local or (self.function(call.name, call.function.file) if "(" not in call.name else None)
         if found is None and isinstance(call.node.func, ast.Attribute):

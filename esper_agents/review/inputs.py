@@ -113,11 +113,16 @@ def is_said_to_be_tensor(parameter: str, function: Function) -> bool:
 def _tensors(function: Function) -> Iterator[str]:
     told = {each.arg: each.annotation for each in _arguments(function)}
     read = frozenset(dotted(each) for each in ast.walk(function.node) if isinstance(each, ast.Attribute))
+    sliced = frozenset(
+        dotted(each.value)
+        for each in ast.walk(function.node)
+        if isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Tuple)
+    )
     for parameter in function.parameters:
         annotation = told.get(parameter)
         if annotation is None or "Tensor" in ast.unparse(annotation):
             used = any(_uses_as_tensor(call, parameter) for call in function.calls)
-            if used or {f"{parameter}.shape", f"{parameter}.device"} & read:
+            if used or {f"{parameter}.shape", f"{parameter}.device"} & read or parameter in sliced:
                 yield parameter
 
 

@@ -19,6 +19,7 @@ LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoade
 _WORKERS = 5
 # How many of `enumerate(...)`, `tqdm(...)` and their like are looked through.
 WRAPPINGS = 3
+_COUNTING = frozenset({"range", "items", "keys", "values", "parameters", "named_parameters", "modules", "split"})
 _BACKWARD = frozenset({"backward", "manual_backward"})
 
 
@@ -49,8 +50,15 @@ def _find(index: ProjectIndex) -> dict[ast.Call, tuple[Block, ...]]:
 
 def _gone_over(loop: Block, index: ProjectIndex) -> Iterator[ast.Call]:
     """Yield the `DataLoader` calls that a loop goes over."""
-    if isinstance(loop.node, ast.For | ast.AsyncFor):
+    if isinstance(loop.node, ast.For | ast.AsyncFor) and not _is_no_loader(loop.node.iter):
         yield from dict.fromkeys(_loaders(Origin(loop.node.iter, loop.function, loop.node.lineno), index, WRAPPINGS))
+
+
+def _is_no_loader(rounds: ast.expr) -> bool:
+    """Return whether a loop surely goes over something else: numbers, what is written out, the fields of a dict."""
+    if isinstance(rounds, ast.Call):
+        return tail_of(dotted(rounds.func)) in _COUNTING
+    return isinstance(rounds, ast.List | ast.Tuple | ast.Constant | ast.Subscript)
 
 
 def _loaders(source: Origin, index: ProjectIndex, wrappings: int) -> Iterator[ast.Call]:

@@ -46,14 +46,14 @@ def _by_function(calls: Iterator[Call]) -> dict[Function, list[Call]]:
 
 def _making(file: FileTables) -> Iterator[Call]:
     for call in (*file.calls_to(*sorted(MAKING)), *file.calls_ending("generate_square_subsequent_mask")):
-        if not any(each.arg in {"device", "out", None} for each in call.node.keywords):
+        if not any(each.arg in {"device", "out", "generator", None} for each in call.node.keywords):
             yield call
 
 
 def made_place(node: ast.Call, name: str, function: Function) -> Place:
     """Return where a call puts the tensor that it makes."""
     keywords = {each.arg: each.value for each in node.keywords}
-    if None in keywords or "out" in keywords:
+    if {None, "out", "generator"} & keywords.keys():
         return UNKNOWN
     first = node.args[0] if node.args else keywords.get("size", keywords.get("data"))
     if name == "torch.normal" and "size" not in keywords and len(node.args) < len(("mean", "std", "size")):

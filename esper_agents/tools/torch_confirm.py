@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from shlex import quote
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _SEEN_BY = "the line as it ran"
 # A line that runs this often in one call stands in a loop there.
 _REPEATED = 2
+_SIZE = re.compile(r"\d+")
+_LONGEST_SAID = 300
 
 
 class Found(StrEnum):
@@ -156,7 +159,7 @@ def _settle(claim: Claim, shown: Shown, watched: JsonObject, compiled: JsonObjec
     said = f"it {line['said']}"
     match shown:
         case Shown.RAISES:
-            return Settled(claim, _raising(line, watched), said)
+            return _raising(claim, line, watched)
         case Shown.REPEATS:
             often = line["times"] >= _REPEATED * watched["calls"]
             return Settled(claim, Found.BORNE_OUT if often else Found.UNSETTLED, said)
@@ -166,13 +169,26 @@ def _settle(claim: Claim, shown: Shown, watched: JsonObject, compiled: JsonObjec
             return Settled(claim, Found.UNSETTLED, "no run can show it")
 
 
-def _raising(line: JsonObject, watched: JsonObject) -> Found:
+def _raising(claim: Claim, line: JsonObject, watched: JsonObject) -> Settled:
     from esper_agents.torchlab.watch import raises_at
 
-    if raises_at(watched["raised"], line):
-        return Found.BORNE_OUT
+    raised, said = watched["raised"], f"it {line['said']}"
+    if raises_at(raised, line):
+        return Settled(claim, Found.BORNE_OUT, said)
+    if raised is not None and _says_the_same(claim, str(raised["message"])):
+        # What a layer was made for stands elsewhere than the call of it that raises.
+        where = raised["frames"][-1] if raised["frames"] else {"file": "torch", "line": 0}
+        said = f"the run raises {raised['type']} at {where['file']}:{where['line']}: {raised['message']}"
+        return Settled(claim, Found.BORNE_OUT, said[:_LONGEST_SAID])
     # What raised before the end may have kept the line from being seen as it is meant to run.
-    return Found.REFUTED if line["times"] and watched["raised"] is None else Found.UNSETTLED
+    is_refuted = line["times"] > 0 and raised is None
+    return Settled(claim, Found.REFUTED if is_refuted else Found.UNSETTLED, said)
+
+
+def _says_the_same(claim: Claim, message: str) -> bool:
+    """Return whether an exception names the sizes that a claim names, all of them and at least two."""
+    sizes = set(_SIZE.findall(claim.message))
+    return len(sizes) > 1 and sizes <= set(_SIZE.findall(message))
 
 
 def _breaking(claim: Claim, line: JsonObject, compiled: JsonObject) -> Settled:

@@ -17,6 +17,9 @@ from esper_agents.reasoning.confirming import CONFIRMING, attempts, confirmed
 OFFERED = SimpleNamespace(tools=(SimpleNamespace(name=CONFIRMING),))
 
 
+STARTS = {"m.py:first": 1, "m.py:second": 8}
+
+
 def evidence(id_, tool, *, arguments=None, output=None, refutes=(), outcome=CallOutcome.COMPLETED):
     return Evidence(
         id=id_,
@@ -53,7 +56,10 @@ def reviewed(*lines):
 
 
 def targets(*found, outcome=CallOutcome.COMPLETED):
-    runnable = [{"target": target, "kind": kind, "uses": list(uses)} for target, kind, *uses in found]
+    # Far below every line that is asked for, unless a test says where it begins.
+    runnable = [
+        {"target": target, "kind": kind, "uses": uses, "line": STARTS.get(target, 999)} for target, kind, *uses in found
+    ]
     return ToolReport(evidence("ev_targets", "torch-targets", output={"runnable": runnable}, outcome=outcome), ())
 
 
@@ -80,6 +86,11 @@ def test_a_step_is_run_before_a_module_and_what_another_uses_is_not_run_by_itsel
 def test_each_file_is_run_for_its_own_lines():
     both = chosen(("m.py:Net", "module"), ("n.py:f", "function"))
     assert both == [("m.py:Net", ["m.py:3", "m.py:9"]), ("n.py:f", ["n.py:1"])]
+
+
+def test_a_line_is_looked_at_where_the_definition_runs_that_it_stands_in():
+    found = chosen(("m.py:first", "function"), ("m.py:second", "function"), ("m.py:make_step", "step"))
+    assert found == [("m.py:first", ["m.py:3"]), ("m.py:second", ["m.py:9"])]
 
 
 @pytest.mark.parametrize("found", [None, targets(outcome=CallOutcome.FAILED)])

@@ -143,6 +143,21 @@ async def test_a_line_that_raises_bears_the_claim_out(confirm):
     assert found.refutes == ()
 
 
+async def test_a_size_that_does_not_fit_is_borne_out_where_the_run_raises_with_the_same_sizes(tmp_path):
+    text = (
+        "from torch import nn\nimport torch\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.body = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(64, 4))\n\n"
+        "    def forward(self, x):\n        return self.body(x)\n\n\ndef get_inputs():\n    return torch.randn(8, 16)\n"
+    )
+    project = write(tmp_path / "project", {"m.py": text})
+    arguments = {"target": "m.py:Net", "paths": ["m.py"], "lines": ["m.py:8"]}
+    found = await load_tools().get("torch-confirm").run(ToolContext(project), arguments)
+    (settled,) = found.output["settled"]
+    assert (settled["rule"], settled["found"]) == ("ESP205", "borne out")
+    assert "RuntimeError at m.py:11: mat1 and mat2 shapes cannot be multiplied (8x32 and 64x4)" in settled["said"]
+
+
 async def test_a_break_is_borne_out_where_the_compiler_breaks_and_refuted_where_it_makes_one_graph(confirm):
     _, settled = await confirm("m.py:breaking", "breaks", "breaks? no")
     assert settled == {at("breaks"): "borne out", at("breaks? no"): "unsettled"}

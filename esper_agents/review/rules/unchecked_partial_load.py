@@ -33,8 +33,9 @@ class UncheckedPartialLoad(Rule):
 
     ## When it is right
     Parts are left out on purpose, such as a new head: then the returned `missing_keys` are compared with what was
-    meant. Any use of the returned value counts, and so does a comparison of the keys by hand. Nothing is said of
-    states whose keys stand in the code, of weights copied from a model in memory, and of one shard of many.
+    meant. Any use of the returned value counts, and so does a comparison of the keys by hand. Nothing is said of states
+    whose keys stand in the code, and of weights copied from a model in memory. One shard of many is a suggestion, and
+    so is a state of which nothing shows that it comes from a file.
 
     ## Sources
     PyTorch documentation of `torch.nn.Module.load_state_dict`: the parameter `strict` and the returned named tuple.
@@ -66,7 +67,9 @@ class UncheckedPartialLoad(Rule):
             state = call.argument(0, "state_dict")
             is_own = call.receiver in {"", "super()"} or _NO_MODULE.fullmatch(call.receiver.rpartition(".")[2])
             if state is not None and not is_own and _is_loose(call, 1) and not _is_meant(call, state):
-                yield from self._judged(call, source_of(state, call, index))
+                source = source_of(state, call, index)
+                is_shard = source is Source.FILE and _is_one_of_many(call)
+                yield from self._judged(call, Source.UNKNOWN if is_shard else source)
         for call in file.calls_to("safetensors.torch.load_model"):
             if _is_loose(call, 2) and not _is_meant(call, call.node):
                 yield from self._judged(call, Source.FILE)
@@ -128,7 +131,7 @@ def _is_meant(call: Call, state: ast.expr) -> bool:
     """Return whether what was left out is looked at in another way, or is surely meant."""
     path = dotted(state)
     keeps_own = path.startswith(f"{call.receiver}.") and path != f"{call.receiver}.state_dict()"
-    return keeps_own or _is_one_of_many(call) or _looks_at_keys(call) or _warns(call) or _is_no_module(call)
+    return keeps_own or _looks_at_keys(call) or _warns(call) or _is_no_module(call)
 
 
 def _is_no_module(call: Call) -> bool:
@@ -150,8 +153,9 @@ def _looks_at_keys(call: Call) -> bool:
     """Return whether the function compares keys by hand above the load."""
     function = call.function
     if any(
-        _REPORTED.search(path) and any(each.line < call.line for each in function.assignments[path])
-        for path in function.assignments
+        _REPORTED.search(path) and each.line < call.line and _is_found_out(each.value)
+        for path, assignments in function.assignments.items()
+        for each in assignments
     ):
         return True
     for each in ast.walk(function.node):
@@ -169,6 +173,11 @@ def _looks_at_keys(call: Call) -> bool:
         if isinstance(each, ast.Assert) and each.lineno < call.line
         for part in ast.walk(each.test)
     )
+
+
+def _is_found_out(value: ast.expr) -> bool:
+    """Return whether a value follows from something, and is no empty list to begin with."""
+    return any(isinstance(each, ast.Name | ast.Call) for each in ast.walk(value))
 
 
 def _is_keys(node: ast.AST) -> bool:
