@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.index import argument_for, resolve
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, walk
 from esper_agents.review.tables import Purpose
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _handled_by(maker: Call, index: ProjectIndex, hops: int = 3) -> Iterator[Fun
     function = maker.function
     yield function
     is_handed_back = any(
-        each.value is not None and {dotted(part) for part in ast.walk(each.value) if isinstance(part, ast.expr)} & names
+        each.value is not None and {dotted(part) for part in walk(each.value) if isinstance(part, ast.expr)} & names
         for names in [_names_of(maker)]
         for each, _ in function.returns
     )

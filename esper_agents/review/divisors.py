@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def division_around(call: Call) -> ast.BinOp | None:
 
 
 def _divisions(statement: ast.AST) -> Iterator[ast.BinOp]:
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             yield node
 
@@ -60,13 +60,13 @@ def divides_masked_sum(division: ast.BinOp, mask: ast.expr) -> bool:
     top, name = division.left, dotted(mask)
     if not (isinstance(top, ast.Call) and tail_of(dotted(top.func)) == "sum" and name):
         return False
-    return any(dotted(each) == name for each in ast.walk(top) if isinstance(each, ast.Name | ast.Attribute))
+    return any(dotted(each) == name for each in walk(top) if isinstance(each, ast.Name | ast.Attribute))
 
 
 def is_comparison(mask: ast.expr, call: Call, index: ProjectIndex) -> bool:
     """Return whether a mask was made by comparing, so that it may be empty."""
     return any(
-        any(isinstance(each, ast.Compare) for each in ast.walk(origin.value))
+        any(isinstance(each, ast.Compare) for each in walk(origin.value))
         for origin in index.origins(mask, call.function, call.line)
     )
 
@@ -88,7 +88,7 @@ def division_by_sums(call: Call) -> ast.BinOp | None:
 
 def _sums(statement: ast.stmt, function: Function) -> Iterator[ast.BinOp]:
     """Yield what a statement adds up of sums alone, the widest first."""
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
             leaves = list(_leaves(node))
             if len(leaves) > 1 and all(_is_sum(each, function) for each in leaves):

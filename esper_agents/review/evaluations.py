@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import is_now_and_then, names_in, tests_around
 from esper_agents.review.models import forward_calls, forward_calls_in, gradients_off_around, is_evaluating
-from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.tables import BlockKind, Purpose
 from esper_agents.review.training import backward_calls_in, innermost_training_loops
 
@@ -138,7 +138,7 @@ def _repeats_itself(call: Call, loop: Block) -> bool:
     """Return whether a loop gives a model the same again and again: what differs is the noise, and that is wanted."""
     given = [*call.node.args, *(each.value for each in call.node.keywords)]
     if _is_trained_in(loop, call.function) or any(
-        isinstance(each, ast.Call) for value in given for each in ast.walk(value)
+        isinstance(each, ast.Call) for value in given for each in walk(value)
     ):
         return False
     bound = {root_of(each) for each in loop.targets} | {

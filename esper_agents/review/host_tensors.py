@@ -11,6 +11,7 @@ from esper_agents.review.devices import moves, moves_itself
 from esper_agents.review.frameworks import places_batches
 from esper_agents.review.host_batches import is_drawn_on_host
 from esper_agents.review.making import making_calls
+from esper_agents.review.names import walk
 from esper_agents.review.placement import places_of
 from esper_agents.review.places import Where
 from esper_agents.review.tables import BlockKind
@@ -134,7 +135,7 @@ def holding(function: Function, seeds: frozenset[object]) -> frozenset[str]:
 
 def _read(node: ast.AST) -> Iterator[object]:
     """Yield the calls and the paths of an expression."""
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Call):
             yield each
         elif isinstance(each, ast.Name):

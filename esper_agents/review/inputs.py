@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.frameworks import is_framework_step
 from esper_agents.review.making import MAKING
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, walk
 from esper_agents.review.tables import Purpose
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ def is_said_to_be_tensor(parameter: str, function: Function) -> bool:
 
 def _tensors(function: Function) -> Iterator[str]:
     told = {each.arg: each.annotation for each in _arguments(function)}
-    read = frozenset(dotted(each) for each in ast.walk(function.node) if isinstance(each, ast.Attribute))
+    read = frozenset(dotted(each) for each in walk(function.node) if isinstance(each, ast.Attribute))
     sliced = frozenset(
         dotted(each.value)
-        for each in ast.walk(function.node)
+        for each in walk(function.node)
         if isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Tuple)
     )
     for parameter in function.parameters:

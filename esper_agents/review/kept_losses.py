@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.training import backward_calls, innermost_training_loops, is_backward, losses_of
 from esper_agents.review.values import graphs_in, item_path, keeps_graph
 
@@ -155,6 +155,6 @@ def was_detached(function: Function, name: str, line: int, losses: Collection[st
 
 def names_read(node: ast.expr) -> Iterator[str]:
     """Yield the paths of all names and attributes in an expression."""
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Name | ast.Attribute):
             yield dotted(each)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import tests_around
 from esper_agents.review.definitions import owner_of
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.tables import Assignment
 
@@ -184,7 +184,7 @@ def _is_layer(holder: ast.expr, block: Block, line: int, index: ProjectIndex) ->
     for test in tests_around(block, block.function.block):
         if _asks_for_layer(test, path, block.function):
             return True
-        for each in ast.walk(test):
+        for each in walk(test):
             if isinstance(each, ast.Call) and dotted(each.func) == "isinstance" and dotted(each.args[0]) == path:
                 kinds = each.args[1].elts if isinstance(each.args[1], ast.Tuple) else [each.args[1]]
                 return all(_LAYERS.fullmatch(resolve(dotted(kind), block.function)) for kind in kinds)
@@ -226,7 +226,7 @@ def _goes_over_parameters(found: Assignment, index: ProjectIndex) -> bool:
     values = [found.value]
     if isinstance(found.value, ast.Name):
         values = [each.value for each in function.assignments.get(found.value.id, ()) if not each.is_augmented]
-    over = [each for value in values for each in ast.walk(value) if isinstance(each, ast.Call) and _over(each)]
+    over = [each for value in values for each in walk(value) if isinstance(each, ast.Call) and _over(each)]
     is_last_name = not found.is_unpacked or not isinstance(found.statement, ast.For) or _holds_tensor(found)
     if ast.unparse(found.value) in {"group['params']", "param_group['params']"}:
         return not _is_frozen(function)

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import tests_around
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.shapes.facts import Layer
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def is_asked(call: Call) -> bool:
     return any(
         isinstance(each, ast.Attribute) and each.attr in {"shape", "ndim", "dim", "size"}
         for test in tests_around(call.block, call.function.block)
-        for each in ast.walk(test)
+        for each in walk(test)
     )
 
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.index import Origin, resolve
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import Layer
 
@@ -51,8 +51,7 @@ def bare(node: ast.expr, function: Function) -> ast.expr:
 def _lets_through(index: ast.expr) -> bool:
     """Return whether an index is a test of the values, so that those it lets through may all be above zero."""
     return any(
-        isinstance(each, ast.Compare) or (isinstance(each, ast.Name) and _MASK.search(each.id))
-        for each in ast.walk(index)
+        isinstance(each, ast.Compare) or (isinstance(each, ast.Name) and _MASK.search(each.id)) for each in walk(index)
     )
 
 
@@ -215,5 +214,5 @@ def is_number(node: ast.expr, number: float) -> bool:
 
 def _same(one: ast.expr, other: ast.expr) -> bool:
     """Return whether two expressions are written alike and name something."""
-    is_named = any(isinstance(each, ast.Name) for each in ast.walk(one))
+    is_named = any(isinstance(each, ast.Name) for each in walk(one))
     return is_named and type(one) is type(other) and ast.dump(one) == ast.dump(other)

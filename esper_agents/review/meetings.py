@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.inputs import follows_inputs, is_said_to_be_tensor, is_tensor, takes_inputs
 from esper_agents.review.making import SIZED
 from esper_agents.review.meetings_in_calls import meeting_in_call
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.placement import Places, places_of
 from esper_agents.review.places import Effect, Meeting, Where, mixed
@@ -55,7 +55,7 @@ def _in_size_of_other(node: ast.BinOp, found: list[Place], function: Function, i
             continue
         sizes = {
             dotted(each.value)
-            for each in ast.walk(host.source)
+            for each in walk(host.source)
             if isinstance(each, ast.Attribute) and each.attr in {"shape", "size"}
         }
         if dotted(value) in sizes - {""} and _is_for_any_device(function, index):
@@ -132,7 +132,7 @@ def _is_sized_by_input(source: ast.expr | None, function: Function, index: Proje
 
 
 def _tells_size(node: ast.AST, inputs: list[str], function: Function, steps: int) -> bool:
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Attribute) and each.attr in {"shape", "size"} and dotted(each.value) in inputs:
             return True
         if isinstance(each, ast.Call) and dotted(each.func) == "len" and each.args and dotted(each.args[0]) in inputs:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.devices import holds_parameters, is_moved, made_by, moves
 from esper_agents.review.index import argument_for
-from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.placement import Places, places_of
 from esper_agents.review.places import Meeting, Place, Where, mixed
@@ -237,9 +237,9 @@ def _is_mixed_inside(node: ast.Call, function: Function, index: ProjectIndex) ->
 
 def _calculates(called: Function, hosts: set[str], others: set[str]) -> bool:
     """Return whether a function calculates with one of each."""
-    for each in ast.walk(called.node) if hosts and others else ():
+    for each in walk(called.node) if hosts and others else ():
         if isinstance(each, ast.BinOp):
-            read = {dotted(part) for part in ast.walk(each) if isinstance(part, ast.Name)}
+            read = {dotted(part) for part in walk(each) if isinstance(part, ast.Name)}
             if read & hosts and read & others:
                 return True
     return False

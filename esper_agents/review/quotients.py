@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.index import Origin
 from esper_agents.review.magnitudes import bare, is_number, operand, squared, sum_of_squares
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.roots import statements
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _divisions(file: FileTables) -> Iterator[_Division]:
 def _in(statement: ast.stmt, block: Block) -> Iterator[_Division]:
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Div):
         yield _Division(statement, statement.target, statement.value, block)
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             yield _Division(node, node.left, node.right, block)
         elif isinstance(node, ast.Call) and tail_of(dotted(node.func)) in _DIVIDING and node.args:
@@ -214,7 +214,7 @@ def _is_test(mask: ast.expr, division: _Division, index: ProjectIndex) -> bool:
     return any(
         isinstance(part, ast.Compare) or (isinstance(part, ast.Call) and tail_of(dotted(part.func)) in _TESTS)
         for each in _origins(bare(mask, division.function), division, index)
-        for part in ast.walk(each.value)
+        for part in walk(each.value)
     )
 
 
@@ -224,7 +224,7 @@ def _is_read_in(mask: ast.expr, division: _Division, index: ProjectIndex) -> boo
     return bool(name) and any(
         dotted(part) == name
         for each in _origins(division.divided, division, index)
-        for part in ast.walk(each.value)
+        for part in walk(each.value)
         if isinstance(part, ast.Name | ast.Attribute)
     )
 

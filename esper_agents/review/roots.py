@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.magnitudes import is_number, later_arguments, operand
 from esper_agents.review.models import belongs_to_training
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.training import is_backward, losses_of
 from esper_agents.review.values import graphs_in
 
@@ -88,7 +88,7 @@ def _powers(file: FileTables) -> Iterator[Root]:
         if statement in seen or not any(statement.lineno <= each <= last for each in lines):
             continue
         seen.add(statement)
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and _is_half(node.right):
                 yield Root(node, node.left, block, statement)
 

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import Layer
 from esper_agents.review.shapes.layers import size
@@ -111,22 +111,22 @@ def _product(node: ast.expr, call: Call, index: ProjectIndex, steps: int) -> ast
 def _earlier(name: str, call: Call, index: ProjectIndex) -> ast.expr | None:
     """Return what a name was made of, and not what it was made of itself: `s = s / 8` is passed over."""
     found = index.binding(name, call.function, call.line)
-    if found is not None and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(found.value)):
+    if found is not None and any(isinstance(each, ast.Name) and each.id == name for each in walk(found.value)):
         found = found.block.function.last_assignment(name, found.line)
     return found.value if found is not None and not found.is_unpacked else None
 
 
 def _is_turned(node: ast.expr) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr in _TURNING for each in ast.walk(node))
+    return any(isinstance(each, ast.Attribute) and each.attr in _TURNING for each in walk(node))
 
 
 def weighs_values(found: Softmax) -> bool:
     """Return whether the result is the left factor of a matrix product, as it is: then its rows have to sum to one."""
     names = _names_of(found)
     whole = found.call.function.node
-    for node in ast.walk(whole):
+    for node in walk(whole):
         left = _left_factor(node)
-        if left is None or (isinstance(whole, ast.Module) and abs(node.lineno - found.call.line) > 20):  # type: ignore[attr-defined]  # noqa: PLR2004 - near
+        if left is None or (isinstance(whole, ast.Module) and abs(node.lineno - found.call.line) > 20):  # noqa: PLR2004 - near
             continue
         if left is found.call.node or (isinstance(left, ast.Name) and left.id in names):
             return not _is_normalised(found.call.function, names)

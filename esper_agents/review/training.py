@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import is_periodic, tests_around
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.tables import BlockKind
 from esper_agents.review.values import graphs_in
 
@@ -118,7 +118,7 @@ def steps(function: Function, index: ProjectIndex) -> Iterator[Step]:
 
 
 def _reads_grad(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in ast.walk(node))
+    return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in walk(node))
 
 
 def is_optimizer_step(call: Call, index: ProjectIndex) -> bool:

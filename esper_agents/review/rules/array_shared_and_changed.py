@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.index import resolve
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.shared_memory import changed_after, changed_in_class, changed_item, changes, viewed_array
 from esper_agents.review.tables import Call
@@ -147,7 +147,7 @@ def _kept_as(call: Call) -> str | None:
     """Return the name a result is kept under, an empty one for a list or a generator; None where nothing keeps it."""
     node: ast.AST = call.node
     statement = call.statement
-    parents = {child: each for each in ast.walk(statement) for child in ast.iter_child_nodes(each)}
+    parents = {child: each for each in walk(statement) for child in ast.iter_child_nodes(each)}
     while (parent := parents.get(node)) is not None:
         if isinstance(parent, ast.Call):
             called = dotted(parent.func)
@@ -200,7 +200,7 @@ def _is_stored(kept: str, call: Call) -> bool:
         isinstance(part, ast.Name) and part.id == kept and not _is_called_on(part, each.node)
         for each in stores
         for argument in each.node.args
-        for part in ast.walk(argument)
+        for part in walk(argument)
     )
 
 
@@ -208,7 +208,7 @@ def _is_called_on(name: ast.Name, node: ast.Call) -> bool:
     """Return whether a name is there for a method only: `t.sum()` stores no `t`."""
     return any(
         isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.value is name
-        for each in ast.walk(node)
+        for each in walk(node)
     )
 
 
@@ -227,5 +227,5 @@ def _is_used_after(path: str, change: Event, sharing: Call) -> bool:
         and isinstance(each.ctx, ast.Load)
         and dotted(each) == path
         and last < each.lineno <= limit
-        for each in ast.walk(function.node)
+        for each in walk(function.node)
     )

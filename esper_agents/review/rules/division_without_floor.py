@@ -19,7 +19,7 @@ from esper_agents.review.divisors import (
 )
 from esper_agents.review.index import resolve
 from esper_agents.review.models import belongs_to_training
-from esper_agents.review.names import dotted, root_of
+from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.quotients import quotients
 from esper_agents.review.rule import INFERRED, Rule
 
@@ -156,7 +156,7 @@ def _statements(function: Function) -> Iterator[ast.stmt]:
 def _divided_by(statement: ast.stmt, is_divisor: Callable[[ast.expr], bool]) -> Iterator[tuple[ast.AST, ast.expr]]:
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Div) and is_divisor(statement.value):
         yield statement, statement.target
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and is_divisor(node.right):
             yield node, node.left
 
@@ -230,7 +230,7 @@ def _is_positive(value: ast.expr) -> bool:
         return False
     if isinstance(value, ast.BinOp):
         return isinstance(value.op, ast.Add) and isinstance(value.right, ast.Constant)
-    calls = [each for each in ast.walk(value) if isinstance(each, ast.Call)]
+    calls = [each for each in walk(value) if isinstance(each, ast.Call)]
     return any(dotted(each.func).rsplit(".", 1)[-1] in _POSITIVE for each in calls) or _is_literal(value)
 
 

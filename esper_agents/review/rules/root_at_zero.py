@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.in_place import is_changed_in_place
 from esper_agents.review.magnitudes import bare, cut_at_zero, is_number, squared, sum_of_squares
-from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.roots import is_differentiated, may_be_differentiated, roots
 from esper_agents.review.rule import INFERRED, Rule
 from esper_agents.review.values import without_gradients
@@ -116,7 +116,7 @@ class RootAtZero(Rule):
 
 def _is_tensor(root: Root) -> bool:
     """Return whether what the root is taken of shows itself to be a tensor: plain numbers have no methods."""
-    return not isinstance(root.node, ast.BinOp) or any(isinstance(each, ast.Call) for each in ast.walk(root.value))
+    return not isinstance(root.node, ast.BinOp) or any(isinstance(each, ast.Call) for each in walk(root.value))
 
 
 def _reason(root: Root, index: ProjectIndex) -> _Reason | None:
@@ -178,7 +178,7 @@ def _has_product(value: ast.expr) -> bool:
     return any(
         (isinstance(each, ast.BinOp) and isinstance(each.op, ast.MatMult))
         or (isinstance(each, ast.Call) and tail_of(dotted(each.func)) in _PRODUCTS)
-        for each in ast.walk(value)
+        for each in walk(value)
     )
 
 
@@ -189,7 +189,7 @@ def _has_no_gradient(root: Root, base: Origin, index: ProjectIndex) -> bool:
         return True
     if _GRADIENT.search(ast.unparse(base.value)):
         return not any(each.arg == "create_graph" for call in root.function.calls for each in call.node.keywords)
-    names = {root_of(dotted(each)) for each in ast.walk(base.value) if isinstance(each, ast.Name)} - {"torch", "F"}
+    names = {root_of(dotted(each)) for each in walk(base.value) if isinstance(each, ast.Name)} - {"torch", "F"}
     if any(_is_replaced(name, base, index) for name in names):
         return True
     return bool(names) and all(_is_constant(name, base, index) for name in names)
@@ -205,7 +205,7 @@ def _is_detached(root: Root) -> bool:
     """Return whether the root itself is detached where it stands."""
     return any(
         isinstance(each, ast.Attribute) and each.value is root.node and each.attr in {"detach", "data", "item"}
-        for each in ast.walk(root.statement)
+        for each in walk(root.statement)
     )
 
 

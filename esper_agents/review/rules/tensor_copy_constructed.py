@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import tests_around
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.rule import SEEN, Rule
 from esper_agents.review.tensor_kinds import Tensors
 from esper_agents.review.training import is_backward, losses_of
@@ -131,7 +131,7 @@ def _is_bare_loss(call: Call) -> bool:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    return not any(isinstance(each, ast.Name | ast.Call) for each in ast.walk(node))
+    return not any(isinstance(each, ast.Name | ast.Call) for each in walk(node))
 
 
 def _is_named_as_graph(given: ast.expr) -> bool:
@@ -145,7 +145,7 @@ def _goes_backward(call: Call, index: ProjectIndex, hops: int = 2) -> bool:
     sent = {path for each in function.calls if is_backward(each) for path in losses_of(each)}
     is_loss = _LOSS_FUNCTION.fullmatch(function.name) is not None
     returned = [each.value for each, _ in function.returns if each.value is not None]
-    handed = {dotted(part) for each in returned for part in ast.walk(each) if isinstance(part, ast.Name)}
+    handed = {dotted(part) for each in returned for part in walk(each) if isinstance(part, ast.Name)}
     is_returned = any(_contains(each, call.node) for each in returned)
     is_returned = is_returned or bool(_bound_to(call) & _flowing_into(function, handed))
     is_forward = function.name == "forward" and function.owner is not None and index.is_module(function.owner)
@@ -178,11 +178,11 @@ def _flowing_into(function: Function, sent: set[str]) -> set[str]:
     queue = list(found)
     for name in queue:
         for each in (*function.assignments.get(name, ()), *function.assignments.get(f"{name}[]", ())):
-            read = {dotted(part) for part in ast.walk(each.value) if isinstance(part, ast.Name | ast.Attribute)}
+            read = {dotted(part) for part in walk(each.value) if isinstance(part, ast.Name | ast.Attribute)}
             queue += [part for part in sorted(read) if part not in found]
             found |= read
     return found
 
 
 def _contains(node: ast.AST, part: ast.AST) -> bool:
-    return any(each is part for each in ast.walk(node))
+    return any(each is part for each in walk(node))

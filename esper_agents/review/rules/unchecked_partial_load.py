@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.loaded_states import Source, source_of
-from esper_agents.review.names import dotted, root_of
+from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.rule import INFERRED, SEEN, Rule
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _is_read(names: set[str], call: Call) -> bool:
     """Return whether a function reads one of some names; what a module binds anybody may read."""
     return call.function.is_module or any(
         isinstance(each, ast.Name) and each.id in names and isinstance(each.ctx, ast.Load)
-        for each in ast.walk(call.function.node)
+        for each in walk(call.function.node)
     )
 
 
@@ -158,7 +158,7 @@ def _looks_at_keys(call: Call) -> bool:
         for each in assignments
     ):
         return True
-    for each in ast.walk(function.node):
+    for each in walk(function.node):
         is_above = getattr(each, "lineno", call.line) < call.line
         is_difference = (
             isinstance(each, ast.BinOp)
@@ -169,15 +169,15 @@ def _looks_at_keys(call: Call) -> bool:
             return True
     return any(
         _is_keys(part)
-        for each in ast.walk(function.node)
+        for each in walk(function.node)
         if isinstance(each, ast.Assert) and each.lineno < call.line
-        for part in ast.walk(each.test)
+        for part in walk(each.test)
     )
 
 
 def _is_found_out(value: ast.expr) -> bool:
     """Return whether a value follows from something, and is no empty list to begin with."""
-    return any(isinstance(each, ast.Name | ast.Call) for each in ast.walk(value))
+    return any(isinstance(each, ast.Name | ast.Call) for each in walk(value))
 
 
 def _is_keys(node: ast.AST) -> bool:

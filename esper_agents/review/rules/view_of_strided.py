@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import tests_around
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, walk
 from esper_agents.review.rule import INFERRED, SEEN, Rule, Shown
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import Tensor
@@ -26,6 +26,8 @@ _STRIDING = frozenset(
 )
 # Layers that put the batch first by turning their result.
 _TURNING = ("LSTM", "GRU", "RNN")
+# How many assignments away a name is followed.
+_NAMES_DEEP = 4
 
 
 class ViewOfStrided(Rule):
@@ -84,22 +86,21 @@ class ViewOfStrided(Rule):
         )
 
 
-def _may_be_strided(node: ast.expr, function: Function, steps: int = 3) -> bool:
+def _may_be_strided(node: ast.expr, function: Function) -> bool:
     """Return whether an expression, or what its names are assigned, moves, repeats or cuts dimensions."""
-    names: set[str] = set()
-    for each in ast.walk(node):
-        if isinstance(each, ast.Slice) or (isinstance(each, ast.Attribute) and each.attr in _STRIDING):
-            return True
-        if isinstance(each, ast.Call) and function.file.calls_ending(*_TURNING):
-            return True
-        if isinstance(each, ast.Name | ast.Attribute):
-            names.add(dotted(each))
-    return steps > 0 and any(
-        _may_be_strided(each.value, function, steps - 1)
-        for name in sorted(names)
-        for each in function.assignments.get(name, ())
-        if each.value is not node
-    )
+    has_turning = bool(function.file.calls_ending(*_TURNING))
+    edge, seen = [node], set[str]()
+    for _ in range(_NAMES_DEEP):
+        names: set[str] = set()
+        for each in (part for value in edge for part in walk(value)):
+            is_turned = isinstance(each, ast.Attribute) and each.attr in _STRIDING
+            if isinstance(each, ast.Slice) or is_turned or (has_turning and isinstance(each, ast.Call)):
+                return True
+            if isinstance(each, ast.Name | ast.Attribute):
+                names.add(dotted(each))
+        edge = [each.value for name in sorted(names - seen) for each in function.assignments.get(name, ())]
+        seen |= names
+    return False
 
 
 def _has_quotient(call: Call) -> bool:
@@ -107,7 +108,7 @@ def _has_quotient(call: Call) -> bool:
     return any(
         isinstance(each, ast.BinOp) and isinstance(each.op, ast.Div | ast.FloorDiv)
         for part in call.node.args
-        for each in ast.walk(part)
+        for each in walk(part)
     )
 
 

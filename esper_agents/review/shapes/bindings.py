@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from esper_agents.review.definitions import owner_of
-from esper_agents.review.names import dotted, root_of
+from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.shapes.arithmetic import combined
 from esper_agents.review.shapes.batches import element
 from esper_agents.review.shapes.calls import Calls
@@ -199,7 +199,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _holds(target: ast.expr, node: ast.expr) -> bool:
-    return any(each is node for each in ast.walk(target))
+    return any(each is node for each in walk(target))
 
 
 def picked(value: Value, target: ast.expr, node: ast.expr) -> Value:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, walk
 from esper_agents.review.shapes.arithmetic import combined, constant, negated
 from esper_agents.review.shapes.batches import element
 from esper_agents.review.shapes.bindings import picked
@@ -190,7 +190,7 @@ class Interpreter(Parts):
         if len(node.generators) > 1:
             return Many(None)
         one = element(self.of(source.iter, place, frame))
-        targets = [each for each in ast.walk(source.target) if isinstance(each, ast.Name)]
+        targets = [each for each in walk(source.target) if isinstance(each, ast.Name)]
         bound = {each.id: picked(one, source.target, each) for each in targets}
         inner = Frame(frame.function, frame.arguments, frame.made, frame.depth, {**frame.bound, **bound})
         return Many(self.of(node.elt, place, inner))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from esper_agents.review.index import resolve
-from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.shapes import batches, layers
 from esper_agents.review.shapes.facts import (
     UNKNOWN,
@@ -234,8 +234,8 @@ class Outside(Working):
     def _transforms(self, node: ast.expr, place: Place, frame: Frame) -> list[str]:
         """Return the last names of all that makes up a transform; empty where that is not in sight."""
         for origin in self.index.origins(node, frame.function, place.position[0]):
-            calls = [each for each in ast.walk(origin.value) if isinstance(each, ast.Call)]
-            names = [each for each in ast.walk(origin.value) if isinstance(each, ast.Name)]
+            calls = [each for each in walk(origin.value) if isinstance(each, ast.Call)]
+            names = [each for each in walk(origin.value) if isinstance(each, ast.Name)]
             heads = {each.func.id for each in calls if isinstance(each.func, ast.Name)}
             roots = {root_of(dotted(each.func)) for each in calls}
             if calls and all(each.id in heads | roots for each in names):
@@ -256,7 +256,7 @@ def _is_third(node: ast.expr, function: Function) -> bool:
 def _is_assigned_to_column(node: ast.expr, function: Function) -> bool:
     """Return whether what a list goes into gets the name of a column of rewards."""
     return any(
-        _COUNTED.fullmatch(tail_of(path)) is not None and any(part is node for part in ast.walk(each.value))
+        _COUNTED.fullmatch(tail_of(path)) is not None and any(part is node for part in walk(each.value))
         for path, assignments in function.assignments.items()
         for each in assignments
         if not each.is_unpacked
