@@ -74,7 +74,7 @@ def run(place, words):
 
 def test_the_page_shows_every_command():
     listed = {each.name for each in shown()}
-    assert listed == {"explain", "export", "nan", "compare", "memory", "profile", "environment", "recheck"}
+    assert listed == {"explain", "export", "nan", "watch", "compare", "memory", "profile", "environment", "recheck"}
 
 
 @pytest.mark.slow
