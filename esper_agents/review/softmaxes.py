@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FUNCTIONS = tuple(f"torch.nn.functional.{each}" for each in ("softmax", "log_softmax", "softmin"))
 MODULES = ("torch.nn.Softmax", "torch.nn.LogSoftmax", "torch.nn.Softmin")
 _TAILS = ("softmax", "log_softmax", "softmin")
-_PRODUCTS = frozenset({"matmul", "bmm", "mm"})
+_PRODUCTS = frozenset({"matmul", "bmm", "mm", "baddbmm", "einsum"})
 # What is done to scores between the product and the softmax, and to weights between the softmax and the next product.
 _SCALING = frozenset({"masked_fill", "masked_fill_", "div", "mul", "float", "to", "add", "dropout", "type_as", "clamp"})
 _TURNING = frozenset({"transpose", "permute", "t", "T", "mT", "swapaxes"})
@@ -84,6 +84,12 @@ def is_product_of_keys(node: ast.expr, call: Call, index: ProjectIndex) -> bool:
         if any(_is_turned(each.value) for each in keys):
             return True
     return False
+
+
+def is_product(node: ast.expr, call: Call, index: ProjectIndex) -> bool:
+    """Return whether scores are a product, scaled or not: those of queries and keys are, those of classes are not."""
+    origins = index.origins(node, call.function, call.line)
+    return any(_product(each.value, call, index, _STEPS) is not None for each in origins)
 
 
 def _product(node: ast.expr, call: Call, index: ProjectIndex, steps: int) -> ast.expr | None:

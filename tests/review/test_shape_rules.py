@@ -353,6 +353,8 @@ def test_images_of_a_known_size_reach_the_layers(found, data, channels, steps, c
         ("net = nn.Sequential(nn.Linear(8, 1), nn.Softmax(dim=0))", 0),
         ("p = F.softmax(scores, dim=1)\nbest = p.argmax(dim=1)", 0),
         ("p = torch.softmax(model(x)[0], dim=0)\ntop = p.topk(5)", 0),
+        # Classes of queries, weighed over the queries: the softmax is over what is kept.
+        ("w = q.softmax(-1)\no = torch.einsum('bqc,bqhw->bchw', w, v)", 0),
         ("w = torch.einsum('bid,bjd->bij', q, k).softmax(-1)\no = torch.einsum('bij,bjd->bid', w, v)", 0),
         ("w = (q @ k.transpose(-2, -1)).softmax(-2)\nw = w / w.sum(-1, keepdim=True)\no = w @ v", 0),
         ("w = F.softmax(torch.randn(5), dim=0)\no = w @ v", 0),

@@ -21,6 +21,7 @@ from esper_agents.review.softmaxes import (
     Softmax,
     axes_of_divergence,
     contracted_axis,
+    is_product,
     is_product_of_keys,
     is_turned_into_row,
     read_along,
@@ -114,7 +115,11 @@ class SoftmaxAxis(Rule):
                 "over the axis of the queries leaves weights that do not sum to 1",
                 "write `dim=-1`",
             )
-        elif (summed := contracted_axis(found)) is not None and found.axis % summed[1] != summed[0]:
+        elif (
+            (summed := contracted_axis(found)) is not None
+            and found.axis % summed[1] != summed[0]
+            and is_product(found.scores, found.call, index)
+        ):
             what = f"along axis {found.axis}, while `einsum` sums its result up along axis {summed[0]}"
             yield self._wrong(found.call.node, found.call.tail, what, f"write `dim={summed[0]}`")
         elif _is_over_pixels(found, scores, index):
