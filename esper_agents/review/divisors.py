@@ -123,14 +123,3 @@ def _statements(function: Function) -> list[ast.stmt]:
     made = [each.statement for assignments in function.assignments.values() for each in assignments]
     found = [each for each in made if isinstance(each, ast.Assign | ast.AugAssign)]
     return sorted([*found, *(each for each, _ in function.returns)], key=lambda each: each.lineno)
-
-
-def division_by_range(call: Call) -> ast.BinOp | None:
-    """Return the division by a range that starts with a call: `(x - x.min()) / (x.max() - x.min())`."""
-    around = call.parent
-    if not (isinstance(around, ast.BinOp) and isinstance(around.op, ast.Sub) and around.left is call.node):
-        return None
-    lowest = around.right
-    if not (isinstance(lowest, ast.Call) and tail_of(dotted(lowest.func)) in {"min", "amin"}):
-        return None
-    return next((each for each in _divisions(call.statement) if each.right is around), None)

@@ -44,7 +44,6 @@ DRAWING = (
 _LOGGERS = re.compile(
     r"log(?:ger|ging|s)?|_?log(?:ger)?|\w*logger|LOG(?:GER)?|\w*(?:wandb|mlflow|neptune|comet|aim)\w*|run|experiment"
 )
-_BARS = re.compile(r"\w*(?:bar|tqdm|progress|iterator|loader|loop|t|it|epoch_iter\w*)", re.IGNORECASE)
 _WRITERS = re.compile(r"(?:\w*(?:writer|tb|tensorboard|board|summary|tracker|logger|experiment)\w*|sw)", re.IGNORECASE)
 
 

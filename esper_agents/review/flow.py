@@ -78,15 +78,6 @@ class Flow:
         """Return which of the events may be the last before the function ends."""
         return self._search(self._before[self._end], self._placed(events), self._before, self._start, is_forward=False)
 
-    def may_follow(self, first: Event, second: Event) -> bool:
-        """Return whether the second may happen after the first."""
-        return bool(self.first_after(first, [second]).events)
-
-    def is_certain(self, point: Event, events: Iterable[Event]) -> bool:
-        """Return whether on every way to a point at least one of the events happened before it."""
-        found = self.last_before(point, events)
-        return bool(found.events) and not found.is_open
-
     def _nearest(
         self, point: Event, events: Iterable[Event], edges: Sequence[Sequence[int]], limit: int, *, is_forward: bool
     ) -> Reach:

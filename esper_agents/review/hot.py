@@ -204,8 +204,3 @@ def _go_down(index: ProjectIndex, found: dict[Block, Hot]) -> None:
                     found[called.block] = Hot(called.block, FOLLOWED, hot.is_epoch)
                     following.append(found[called.block])
         edge = following
-
-
-def loops_between(block: Block, around: Block) -> int:
-    """Return how many loops stand between a block and hot code around it: each makes what it holds run more often."""
-    return sum(1 for each in block.chain() if each.kind in LOOPS and each is not around and each.within(around))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.review.index import Origin
-from esper_agents.review.magnitudes import bare, is_number, operand, squared, sum_of_squares
+from esper_agents.review.magnitudes import bare, is_number, later_arguments, operand, squared, sum_of_squares
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.roots import statements
 
@@ -173,7 +173,15 @@ def _by_range(division: _Division, left: ast.expr, right: ast.expr, index: Proje
     tensor, call = operand(top, division.function), _call(top, division.function)
     if tails not in {("max", "min"), ("amax", "amin")} or tensor is None or call is None:
         return None
+    if any(_is_of_two(each, division.function) for each in (top, bottom)):
+        return None
     return Quotient(division.node, call, tensor, f"all of {ast.unparse(tensor)!r} is the same")
+
+
+def _is_of_two(node: ast.Call, function: Function) -> bool:
+    """Return whether `torch.max` and its kind take the larger of two tensors, and no largest value of one."""
+    axes = (ast.Constant, ast.UnaryOp, ast.Tuple, ast.List)
+    return any(not isinstance(each, axes) and "dim" not in dotted(each) for each in later_arguments(node, function)[:1])
 
 
 def _by_product(division: _Division, left: ast.expr, right: ast.expr, index: ProjectIndex) -> Quotient | None:

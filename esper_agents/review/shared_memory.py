@@ -51,14 +51,6 @@ def viewed_array(node: ast.expr, function: Function) -> ast.Name | ast.Attribute
                 return None
 
 
-def _viewed_by(node: ast.Call, function: Function) -> ast.expr | None:
-    """Return what a call gives a view of."""
-    if _is_numpy(node, function):
-        return node.args[0] if node.args and tail_of(dotted(node.func)) in _VIEWING else None
-    is_view = isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS
-    return node.func.value if is_view and isinstance(node.func, ast.Attribute) else None
-
-
 def _is_numpy(node: ast.expr, function: Function) -> bool:
     return isinstance(node, ast.Call) and resolve(dotted(node.func), function).startswith("numpy.")
 
@@ -73,10 +65,6 @@ def _gives_view(part: ast.expr, whole: ast.expr, function: Function) -> bool:
         return all(flag or _is_number(each, function) for flag, each in zip(sliced, parts, strict=True))
     is_kept = dotted(whole).startswith("self.")
     return is_kept and function.name == "__getitem__" and len(parts) == 1 and _is_number(part, function)
-
-
-def _is_slice(node: ast.expr) -> bool:
-    return isinstance(node, ast.Slice) or (isinstance(node, ast.Constant) and node.value in {None, ...})
 
 
 def _is_number(node: ast.expr, function: Function) -> bool:

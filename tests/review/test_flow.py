@@ -82,16 +82,6 @@ def test_what_may_be_the_first_after_a_point(source, expected):
     assert nearest(source, after=True) == expected
 
 
-def test_whether_one_may_follow_another_and_whether_one_is_certain():
-    function = function_of("a()\nif x:\n    b()\n    return\nc()")
-    calls = {call.tail: call for call in function.calls}
-    flow = Flow(function)
-    assert flow.may_follow(calls["a"], calls["c"])
-    assert not flow.may_follow(calls["b"], calls["c"])
-    assert flow.is_certain(calls["c"], [calls["a"]])
-    assert not flow.is_certain(calls["c"], [calls["b"]])
-
-
 def origins(source: str, at: str) -> list[str]:
     text = dedent(source)
     file = FileTables("a.py", "a", text, ast.parse(text), Purpose.CODE)

@@ -152,6 +152,8 @@ FLOORED_DIVISIONS = {
     "a count that is tested": "n = (y > 0).sum()\n    if n == 0:\n        return n\n    return (x * (y > 0)).sum() / n",
     "a range with a floor": "lo, hi = x.min(), x.max()\n    return (x - lo) / (hi - lo + 1e-8)",
     "weights that are just drawn": "x = kaiming_init((4, 4))\n    return x / x.std()",
+    "a choice on the same line": "m = y.ne(0)\n    return 0 if m.sum() == 0 else (x * m).sum() / m.sum()",
+    "a span of two": "return x / (torch.max(x, y) - torch.min(x, y))",
     "noise": "x = torch.randn(4, 4)\n    s = x.std()\n    return x / s",
 }
 
@@ -164,6 +166,13 @@ def test_a_division_by_what_may_be_zero_is_found_once(found, body):
 @pytest.mark.parametrize("body", FLOORED_DIVISIONS.values(), ids=FLOORED_DIVISIONS)
 def test_a_division_with_a_floor_is_left_alone(found, body):
     assert found("ESP211", f"{IMPORTS}def f(x, y):\n    {body}\n") == []
+
+
+@pytest.mark.parametrize("end", [".to(torch.long)", ".long()", "\n    n = n.int()"])
+def test_the_logarithm_of_a_bucket_is_left_alone(found, end):
+    source = "def bucket(x):\n    n = (8 + torch.log(torch.relu(x)) * 4){}\n    return n\n"
+    assert found("ESP213", IMPORTS + source.format(end)) == []
+    assert len(found("ESP213", IMPORTS + source.format(""))) == 1
 
 
 def test_zeros_that_were_replaced_and_weights_give_no_warning(reviewed_severities):

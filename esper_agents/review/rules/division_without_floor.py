@@ -12,7 +12,6 @@ from esper_agents.review.divisors import (
     bare,
     divides_masked_sum,
     division_around,
-    division_by_range,
     division_by_sums,
     is_comparison,
     is_product_of_norms,
@@ -78,10 +77,6 @@ class DivisionWithoutFloor(Rule):
             yield self._several(found.node, found.where, is_sure=is_sure)
 
     def _of_reductions(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
-        for call in file.calls_ending("max", "amax") if file.imports_torch else ():
-            ranged = division_by_range(call)
-            if ranged is not None and not _is_cared_for(ranged, call):
-                yield self._several(ranged, "all values are the same", is_sure=False)
         for call in file.calls_ending(*_REDUCTIONS):
             yield from self._of_several(call, index)
             reduced = _reduced(call)
@@ -168,6 +163,14 @@ def _is_cared_for(division: ast.AST, call: Call) -> bool:
         return True
     names = {ast.unparse(call.node), *(dotted(each) for each in getattr(call.statement, "targets", ()))} - {""}
     line: int = getattr(division, "lineno", call.line)
+    choices = (each for one in (call.statement, *_statements(call.function)) for each in walk(one))
+    if any(
+        isinstance(each, ast.IfExp)
+        and any(name in ast.unparse(each.test) for name in names)
+        and any(part is division for part in walk(each))
+        for each in choices
+    ):
+        return True
     return any(
         isinstance(block.node, ast.If)
         and block.node.lineno < line

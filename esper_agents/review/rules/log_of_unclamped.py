@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -31,6 +32,7 @@ _TANH = frozenset({"torch.tanh", "torch.nn.functional.tanh", "torch.nn.Tanh()"})
 _CLAMPS = frozenset({"clamp", "clamp_min", "clip", "clamp_", "clamp_min_", "clip_"})
 # What takes care of the infinities afterwards.
 _CARING = frozenset({"where", "nan_to_num", "masked_fill"})
+_WHOLE = re.compile(r"\.(?:long|int)\(\)|\.to\((?:dtype=)?torch\.(?:long|int)\w*\)")
 _ADD = "add a small number or clamp: `torch.log(x.clamp_min(1e-8))`"
 _COMPLEMENT = {
     Activation.SIGMOID: "use `F.logsigmoid(-scores)`, which stays finite",
@@ -49,8 +51,9 @@ class LogOfUnclamped(Rule):
 
     ## When it is right
     Something is added to the value or it is clamped above 0, in place as well. What merely might be zero, such as a
-    mean or a difference of measurements, is not reported: only what the reviewed files show to be made so. What is zero
-    for peculiar inputs only, such as a norm, a variance, `1 - exp(x)` or a draw of `torch.rand`, is a suggestion.
+    mean or a difference of measurements, is not reported, only what the reviewed files show to be made so; nor is what
+    ends as a whole number, such as a bucket. What is zero for peculiar inputs only, such as a norm, a variance,
+    `1 - exp(x)` or a draw of `torch.rand`, is a suggestion.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.logsigmoid`, `torch.log1p` and `torch.nn.BCEWithLogitsLoss`, the last
@@ -123,7 +126,15 @@ def _is_cared_for(call: Call) -> bool:
     around = call.parent
     name = dotted(around.func) if isinstance(around, ast.Call) else ""
     method = around.attr if isinstance(around, ast.Attribute) else name.rpartition(".")[2]
-    return method in _CARING
+    return method in _CARING or _becomes_whole(call)
+
+
+def _becomes_whole(call: Call) -> bool:
+    """Return whether a logarithm ends as a whole number, such as a bucket: no gradient comes back through that."""
+    made = getattr(call.statement, "targets", [])[:1]
+    name = dotted(made[0]) if made else ""
+    later = [each.statement for each in call.function.assignments.get(name, ()) if name and each.line > call.line]
+    return any(_WHOLE.search(ast.unparse(each)) for each in (call.statement, *later))
 
 
 def _zero(origin: Origin, index: ProjectIndex) -> Zero | None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .nan_origin import Origin
     from .nan_watch import Watch
 
-_MOST_REACHED = 20
 # What a learning rate that is too high, or a wild initialisation, ends in.
 _OUT_OF_SCALE = frozenset(
     ("overflow", "half-overflow", "exp-overflow", "inf-minus-inf", "zero-times-inf", "inf-over-inf")
