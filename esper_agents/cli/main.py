@@ -131,7 +131,7 @@ def _explain(error: typer.TyperException) -> None:
 
 def _said(error: typer.TyperException) -> str:
     """Return what was wrong with the command line, lower case and without a full stop."""
-    text = str(getattr(error, "format_message", lambda: error)()).strip().rstrip(".")
+    text = str(getattr(error, "format_message", lambda: error)()).strip().rstrip(".").replace(": Value error, ", ": ")
     return text[:1].lower() + text[1:]
 
 

@@ -6,6 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Severity, counted
+from esper_agents.review.report import number_of
 
 if TYPE_CHECKING:
     from esper_agents.domain.finding import Claim
@@ -32,7 +33,7 @@ def as_annotations(outcome: Outcome) -> str:
         for each in report.unreadable
     ]
     found = counted(each.severity for each in report.claims)
-    return "\n".join([*lines, f"found {found} in {len(report.examined)} files"]) + "\n"
+    return "\n".join([*lines, f"found {found} in {number_of(len(report.examined), 'file')}"]) + "\n"
 
 
 def _command(claim: Claim) -> str:

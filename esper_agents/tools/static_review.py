@@ -14,6 +14,7 @@ from esper_agents.errors import UsageError
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.changes import review_change
 from esper_agents.review.engine import Report, review
+from esper_agents.review.report import number_of
 from esper_agents.review.rule import Shown
 from esper_agents.tools.changes import change_since
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
@@ -86,12 +87,8 @@ def _known(categories: list[str] | None) -> list[Category] | None:
 
 def _summary(report: Report) -> str:
     found = counted(claim.severity for claim in report.claims)
-    unread = f", {_number(len(report.unreadable), 'file')} could not be read" if report.unreadable else ""
-    return f"found {found} in {_number(len(report.examined), 'file')}, {_number(report.lines, 'line')}{unread}"
-
-
-def _number(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+    unread = f", {number_of(len(report.unreadable), 'file')} could not be read" if report.unreadable else ""
+    return f"found {found} in {number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}{unread}"
 
 
 def _is_asked(claim: Claim, paths: list[str]) -> bool:

@@ -22,7 +22,7 @@ def test_a_finding_is_one_command_with_its_place():
     command, summary = lines_of()
     assert command.startswith("::error file=train.py,line=2,endLine=2,col=5,title=ESP101 gradients-not-cleared::")
     assert "%0Aremedy: " in command
-    assert summary == "found 1 critical in 1 files"
+    assert summary == "found 1 critical in 1 file"
 
 
 def test_each_severity_has_its_command():

@@ -12,6 +12,7 @@ from esper_agents.cli.live import say
 from esper_agents.cli.review.excerpt import excerpt
 from esper_agents.cli.terminal import echo, table, width
 from esper_agents.domain.finding import counted
+from esper_agents.review.report import number_of
 
 if TYPE_CHECKING:
     from esper_agents.domain.finding import Claim
@@ -87,7 +88,8 @@ def summary(outcome: Outcome) -> str:
     rest = "".join(f", {number} {what}" for number, what in hidden if number)
     brought = " brought by the change" if outcome.earlier is not None else ""
     found = counted(claim.severity for claim in report.claims)
-    return f"{found}{brought} in {len(report.examined)} files, {report.lines} lines, by {len(report.rules)} rules{rest}"
+    read = f"{number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}"
+    return f"{found}{brought} in {read}, by {number_of(len(report.rules), 'rule')}{rest}"
 
 
 def as_json(outcome: Outcome) -> str:
