@@ -80,6 +80,8 @@ def run(arguments: list[str], project: Path) -> Run:
         SystemExit: It failed.
     """
     environment = {**os.environ, "ESPER_HOME": str(project.with_name("home"))}
+    # An installed program has its bytecode; to compile every module that was edited is no part of a review.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()
     process = subprocess.Popen([ESPER, "review", *arguments], cwd=project, env=environment, stdout=subprocess.DEVNULL)
     # wait4, not wait: it alone says what this one process used.
@@ -148,6 +150,17 @@ class Scores:
         self.tell(name, said, is_met=measured.cpu_s <= limit_s, aim=f"at most {limit_s:.2f} s")
 
 
+def check_that_rules_ran(report: Report) -> None:
+    """Refuse to time a review whose rules fail: they would look fast.
+
+    Raises:
+        SystemExit: A rule broke off.
+    """
+    for each in report.unreadable:
+        if " broke off: " in each.problem:
+            raise SystemExit(f"{each.path}: {each.problem}")
+
+
 def tell_package(scores: Scores, report: Report, folders: list[Path], rounds: int) -> None:
     """Measure and print what concerns a whole package."""
     seconds = min(seconds_of(folders) for _ in range(rounds))
@@ -199,6 +212,7 @@ def tell_rules(folders: list[Path]) -> None:
         clock.watch(rule)
     started = time.process_time()
     report = review(folders[0].parent, folders)
+    check_that_rules_ran(report)
     total = time.process_time() - started
     found = Counter(claim.rule for claim in report.claims)
     print(f"\n{'rule':<8}{'ms':>8}{'share':>8}{'found':>7}  of {1000 * total:.0f} ms")
@@ -223,6 +237,7 @@ def main() -> None:
     rounds = max(1, options.rounds)
     scores = Scores()
     report = review(folders[0].parent, folders)
+    check_that_rules_ran(report)
     scores.tell("folders", " ".join(str(folder) for folder in folders))
     unread = f"{len(report.unreadable)} unreadable, {len(report.generated)} generated"
     scores.tell("files", f"{len(report.examined)}, {report.torch_files} import torch, {unread}")

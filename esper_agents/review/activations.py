@@ -8,7 +8,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from esper_agents.review.index import resolve
+from esper_agents.review.likely_models import likely_forward
 from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.unpacked import parts_returned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +83,9 @@ def activated(
 def _at(origin: Origin, index: ProjectIndex, steps: int) -> Activated | None:
     value, function = origin.value, origin.function
     if not isinstance(value, ast.Call):
-        return None
+        parts = parts_returned(value, function, origin.line, index) if steps > 0 else ()
+        found = [activated(each.value, each.function, each.line, index, steps - 1) for each in parts]
+        return found[0] if found and all(each is not None for each in found) else None
     kind = called_activation(value, function, index, origin.line)
     if kind is not None:
         return Activated(kind, function, value.lineno)
@@ -127,7 +131,8 @@ def _in_model(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) 
     call = next((each for each in origin.function.calls if each.node is value), None)
     if call is None:
         return None
-    for called in index.callees(call):
+    likely = likely_forward(call, index)
+    for called in index.callees(call) or ((likely,) if likely is not None else ()):
         ends = list(_ends(called, index, steps))
         if ends and all(each is not None for each in ends):
             return ends[0]

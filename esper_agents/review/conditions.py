@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
 
     from esper_agents.review.tables import Block, Call, Function
 
-_ASIDE = re.compile(
+_ASIDE = pattern(
     r"(?<![a-z])(debug|verbose|log|logging|logger|wandb|print|report|save|eval|valid|val|main|master|rank|last|first|dry)"
     r"(?![a-z])",
     re.IGNORECASE,
 )
+_PATHS = (ast.Name, ast.Attribute)
 
 
 def tests_around(block: Block, outermost: Block) -> Iterator[ast.expr]:
@@ -43,7 +45,7 @@ def is_periodic(test: ast.expr) -> bool:
 
 
 def _words(test: ast.expr) -> str:
-    return " ".join(dotted(each) for each in walk(test) if isinstance(each, ast.Name | ast.Attribute))
+    return " ".join(dotted(each) for each in walk(test) if isinstance(each, _PATHS))
 
 
 def are_alternatives(one: Block, other: Block) -> bool:
@@ -65,6 +67,15 @@ def steers(call: Call) -> bool:
     return False
 
 
+def tests_of(call: Call) -> list[ast.expr]:
+    """Return the tests that read a call's value: the one it stands in, or those of the name to which it is bound."""
+    statement = call.statement
+    if isinstance(statement, ast.If | ast.While | ast.Assert):
+        return [statement.test]
+    name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else ""
+    return [test for test in _later_tests(call.function) if name in names_in(test)] if name else []
+
+
 def _later_tests(function: Function) -> Iterator[ast.expr]:
     for block in function.blocks:
         if isinstance(block.node, ast.If | ast.While):
@@ -73,4 +84,4 @@ def _later_tests(function: Function) -> Iterator[ast.expr]:
 
 def names_in(node: ast.AST) -> frozenset[str]:
     """Return the paths of all names and attributes read in a part of the tree."""
-    return frozenset(dotted(each) for each in walk(node) if isinstance(each, ast.Name | ast.Attribute))
+    return frozenset(dotted(each) for each in walk(node) if isinstance(each, _PATHS))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.index import resolve
 from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Function
 
 _STEPS = 6
-_LOSS = re.compile(
+_LOSS = pattern(
     r"(?:self\.)?(?:\w*(?:criterion|loss_fn|loss_func|loss_function|lossfn|objective)|loss|\w+_loss|\w+Loss)"
 )
 # Functions of torch and methods of tensors that give back tensors where their arguments are.

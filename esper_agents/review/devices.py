@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.index import argument_for, resolve
 from esper_agents.review.names import dotted, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.tables import Purpose
 
 if TYPE_CHECKING:
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Assignment, Call, Class, Function
 
-_GPU = re.compile(r"""["']cuda(?::\d+)?["']|\.cuda\(|\btorch\.cuda\.is_available\(""")
+_GPU = pattern(r"""["']cuda(?::\d+)?["']|\.cuda\(|\btorch\.cuda\.is_available\(|\baccelerator\s*=\s*["']gpu["']""")
 
 # Layers that hold parameters, so that what goes in must be where they are.
-_WITH_PARAMETERS = re.compile(
+_WITH_PARAMETERS = pattern(
     r"torch\.nn\.((?:Lazy)?(?:Linear|Bilinear|Conv\w+|BatchNorm\w+)|LayerNorm|GroupNorm|Embedding(?:Bag)?|LSTM|GRU|RNN"
     r"|(?:LSTM|GRU|RNN)Cell|MultiheadAttention|Transformer\w*|PReLU|RMSNorm)"
 )
-_NAMES_DEVICE = re.compile(r"\.to\(|cuda|device|gpu|accelerat|Trainer", re.IGNORECASE)
-_NAMED = re.compile(r"(?:model|net|_net)$|^net[A-Z]$", re.IGNORECASE)
+_NAMES_DEVICE = pattern(r"\.to\(|cuda|device|gpu|accelerat|Trainer", re.IGNORECASE)
+_NAMED = pattern(r"(?:model|net|_net)$|^net[A-Z]$", re.IGNORECASE)
 
 
 def uses_gpu(index: ProjectIndex) -> bool:

@@ -108,9 +108,10 @@ def _first(node: ast.BinOp) -> ast.expr:
 
 
 def _is_sum(node: ast.expr, function: Function) -> bool:
+    node = bare(node)
     if isinstance(node, ast.Name):
         made = function.assignments.get(node.id, ())
-        return len(made) == 1 and not made[0].is_unpacked and _is_sum_call(made[0].value)
+        return len(made) == 1 and not made[0].is_unpacked and _is_sum_call(bare(made[0].value))
     return _is_sum_call(node)
 
 

@@ -68,7 +68,8 @@ def review(
     entry = None if cache is None or extra else cache.entry(root, candidates, categories=categories, rules=rules)
     if entry is not None and (kept := entry.read()) is not None:
         return kept
-    known = catalogue(extra)
+    with _collector_paused():
+        known = catalogue(extra)
     run = _Run(select(known, categories=categories, names=rules), known, TorchSettings(root), len(candidates))
     run.on_file, run.on_progress = on_file, on_progress
     for part in (parts := divide(candidates)):
@@ -232,7 +233,7 @@ def _let_go(file: FileTables) -> None:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector: all trees live to the end, and walking them over and over costs most."""
+    """Pause the cyclic garbage collector: trees and rules live to the end, and it would walk them over and over."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

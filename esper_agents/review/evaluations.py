@@ -7,8 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import is_now_and_then, names_in, tests_around
+from esper_agents.review.model_parts import parts_called_outside
 from esper_agents.review.models import forward_calls, forward_calls_in, gradients_off_around, is_evaluating
 from esper_agents.review.names import dotted, root_of, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.tables import BlockKind, Purpose
 from esper_agents.review.training import backward_calls_in, innermost_training_loops
 
@@ -16,26 +18,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
 
 # What runs a model without gradients and measures nothing: it gathers experience or statistics, or what training needs.
-_FOR_TRAINING = re.compile(
+_FOR_TRAINING = pattern(
     r"rollout|explor|experience|trajector|bn_|_bn|calibrat|warm_?up|teacher|target|dropout|monte|mc_|uncertain|pseudo"
     r"|\bstep\b|train|feature|embed|act\b|action|ema\b|label|distill|precise|profile|bench|trace|replay"
 )
 # Models that stand beside the one that is trained.
-_ASIDE = re.compile(r"teacher|target|ema(?![a-z])|momentum")
+_ASIDE = pattern(r"teacher|target|ema(?![a-z])|momentum")
 # What a function is called that shows what a model can do.
-_SHOWING = re.compile(
+_SHOWING = pattern(
     r"(?:^|_)(?:predict\w*|infer|inference|generate\w*|sample\w*|translate\w*|decode|test|score\w*|accuracy|eval|evaluate"
     r"|evaluation|val|validate|validation|visuali[sz]e|plot|show|demo|reconstruct\w*|classify|caption|transcribe|answer"
     r"|complete|recogni[sz]e|denoise|estimate|check|measure|report|metrics?|perplexity)(?:_|$)"
 )
 # Models whose single outputs in training mode are usual: generators of images, and what acts in an environment.
-_ACTING = re.compile(
+_ACTING = pattern(
     r"(?:net)?_?G(?:_\w+)?$|gen(?:erator)?$|policy|actor|critic|agent|^pi$|^q_?\w*|value|target|teacher|ema"
 )
-_HELD_OUT = re.compile(r"(?<![a-z])(?:val|valid|validation|test|te|dev|holdout|heldout|eval)(?![a-z])", re.IGNORECASE)
+_HELD_OUT = pattern(r"(?<![a-z])(?:val|valid|validation|test|te|dev|holdout|heldout|held|eval)(?![a-z])", re.IGNORECASE)
+_BATCHES = pattern(r"loader|batch|data(?!_?parallel)|split|held", re.IGNORECASE)
 _MEASURING = frozenset(
     {
         "argmax",
@@ -51,6 +54,7 @@ _MEASURING = frozenset(
         "numpy",
     }
 )
+_AVERAGING = frozenset({"mean", "sum"})
 _KEEPING = frozenset({"append", "extend", "update", "add_batch"})
 
 
@@ -74,14 +78,44 @@ def _model(call: Call) -> str:
 
 def _data(loop: Block | None) -> str:
     """Return what a loop goes over, as text."""
-    return ast.unparse(loop.node.iter) if loop is not None and isinstance(loop.node, ast.For) else ""
+    node = loop.node if loop is not None else None
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        return ast.unparse(node.generators[0].iter)
+    return ast.unparse(node.iter) if isinstance(node, ast.For) else ""
 
 
 def _goes_over_data(call: Call, loop: Block | None) -> bool:
     """Return whether a loop over data makes numbers, classes or scores of a model's outputs, or gathers them."""
-    if loop is None or not isinstance(loop.node, ast.For) or "range(" in _data(loop):
+    if loop is None or not _data(loop) or ("range(" in _data(loop) and not _cuts_batches(loop)):
         return False
-    return any(each.tail in _MEASURING | _KEEPING and each.block.within(loop) for each in call.function.calls)
+    if not isinstance(loop.node, ast.For):
+        return len(call.node.args) + len(call.node.keywords) > 0 and _BATCHES.search(_data(loop)) is not None
+    if any(each.tail in _MEASURING | _KEEPING and each.block.within(loop) for each in call.function.calls):
+        return True
+    return not _is_trained_in(loop, call.function) and any(
+        _adds_up(each) and each.block.within(loop)
+        for path, assignments in call.function.assignments.items()
+        for each in assignments
+        if path.isidentifier()
+    )
+
+
+def _cuts_batches(loop: Block) -> bool:
+    """Return whether a loop takes data batch by batch: `for start in range(0, len(texts), 32)`."""
+    over = loop.node.iter if isinstance(loop.node, ast.For) else None
+    sizes = ("len(", ".shape", ".size(")
+    is_stepped = isinstance(over, ast.Call) and dotted(over.func) == "range" and len(over.args) == 3  # noqa: PLR2004 - start, end, step
+    return is_stepped and isinstance(over, ast.Call) and any(each in ast.unparse(over.args[1]) for each in sizes)
+
+
+def _adds_up(found: Assignment) -> bool:
+    """Return whether a name gathers something over the rounds: `total += ...`, `total = total + ...`."""
+    if isinstance(found.value, ast.Constant) or found.is_unpacked:
+        return False
+    if found.is_augmented:
+        return True
+    parts = [found.value.left, found.value.right] if isinstance(found.value, ast.BinOp) else []
+    return any(dotted(each) == found.target for each in parts)
 
 
 def _is_shown(call: Call, index: ProjectIndex) -> bool:
@@ -94,6 +128,8 @@ def _is_shown(call: Call, index: ProjectIndex) -> bool:
         return True
     if _SHOWING.search(function.name):
         return not any(_is_step(each, each.block.loop) for each in index.callers(function) if each.block.loop)
+    if _is_error(function):
+        return not any(_is_step(each, each.block.loop) for each in index.callers(function) if each.block.loop)
     comes_after = bool(backward_calls_in(function)) and not any(
         _is_trained_in(each, function) for each in call.block.loops()
     )
@@ -101,6 +137,25 @@ def _is_shown(call: Call, index: ProjectIndex) -> bool:
         each.tail in _MEASURING and each.block.within(_unbranched(call.block)) and each.line >= call.line
         for each in function.calls
     )
+
+
+def _is_error(function: Function) -> bool:
+    """Return whether a function gives back how far outputs are from what they should be: a mean of a comparison."""
+    return bool(function.returns) and all(
+        statement.value is not None
+        and any(
+            isinstance(each, ast.Call) and tail_of(dotted(each.func)) in _AVERAGING for each in walk(statement.value)
+        )
+        and any(_sets_against(each) for each in walk(statement.value))
+        for statement, _ in function.returns
+    )
+
+
+def _sets_against(node: ast.AST) -> bool:
+    """Return whether an expression holds one tensor against another: `a == b`, `a - b`."""
+    if isinstance(node, ast.Compare):
+        return isinstance(node.ops[0], ast.Eq | ast.NotEq) and not isinstance(node.comparators[0], ast.Constant)
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and not isinstance(node.left, ast.Constant)
 
 
 def _unbranched(block: Block) -> Block:
@@ -150,7 +205,8 @@ def _repeats_itself(call: Call, loop: Block) -> bool:
 
 
 def parts_run_by(file: FileTables, index: ProjectIndex) -> Iterator[Call]:
-    """Yield the calls of a model's parts in those of its methods that show what it can do: `self.decoder(z)`."""
+    """Yield the calls of a model's parts: in functions that are handed it, and in methods that show what it can do."""
+    yield from parts_called_outside(file, index)
     for function in file.functions:
         if function.owner is None or not _SHOWING.search(function.name) or not index.is_module(function.owner):
             continue

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from esper_agents.review.definitions import owner_of
 from esper_agents.review.index import resolve
+from esper_agents.review.model_modes import Mode, modes_before
 from esper_agents.review.models import switches
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.names import dotted, root_of, tail_of
 from esper_agents.review.objects import wrapped
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, Class, Function
 
-_MODED = re.compile(r"\w*Dropout\w*|(?:Sync|Lazy)?BatchNorm\w*|RReLU")
+_MODED = pattern(r"\w*Dropout\w*|(?:Sync|Lazy)?BatchNorm\w*|RReLU")
 # Constructors of whole models; what they return is in training mode.
 _WHOLE_MODELS = ("torchvision.models.", "timm.create_model", "timm.models.create_model", "segmentation_models_pytorch.")
 _SWITCHES = frozenset({"eval", "train"})
@@ -124,7 +126,35 @@ def is_exported_in_training(value: ast.expr, call: Call, index: ProjectIndex) ->
         owner = index.class_of(value, call.function, call.line)
         # Whoever switches to training right before an export means layers that mind it, as far as nothing else is seen.
         return owner is None or _has_moded_layer(owner, index)
+    if not made and not switched and path.startswith("self.") and path.count(".") == 1:
+        return _is_held_in_training(value, call, index)
     return bool(made) and all(each.is_training and _minds(each, index) for each in made)
+
+
+def _is_held_in_training(value: ast.expr, call: Call, index: ProjectIndex) -> bool:
+    """Return whether an object holds a module that minds the mode, and leaves it in training mode until a call."""
+    path, holder = dotted(value), owner_of(call.function)
+    if holder is None or index.is_module(holder):
+        return False
+    assigned = [each for base in index.lineage(holder).classes for each in base.attributes.get(path, ())]
+    made = [one for each in assigned for one in made_by(each.value, each.block.function, each.line, index)]
+    owner = index.class_of(value, call.function, call.line)
+    minds = all(_minds(each, index) for each in made) if made else owner is not None and _has_moded_layer(owner, index)
+    if not assigned or not minds:
+        return False
+    is_left_so = bool(made) and all(each.is_training for each in made) and not _may_be_evaluated(path, holder, index)
+    return is_left_so or modes_before(call, path, index) == {Mode.TRAINING}
+
+
+def _may_be_evaluated(path: str, holder: Class, index: ProjectIndex) -> bool:
+    """Return whether anything may put what an object holds into evaluation mode: in its class, or by that name."""
+    classes = index.lineage(holder).classes
+    for each in index.calls_ending("eval"):
+        is_elsewhere = root_of(each.receiver) == "self" and owner_of(each.function) not in classes
+        if tail_of(each.receiver) in {tail_of(path), "self"} and not is_elsewhere:
+            return True
+    methods = [each for base in classes for each in base.methods.values()]
+    return any({".eval", "eval"} & index.reached(each) for each in methods)
 
 
 def _minds(made: Made, index: ProjectIndex) -> bool:

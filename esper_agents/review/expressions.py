@@ -36,6 +36,9 @@ _CHILDREN: dict[type[ast.AST], tuple[str, ...]] = {
     ast.YieldFrom: ("value",),
     ast.keyword: ("value",),
 }
+# Most expressions are one of these, and hold no others: to ask each time before the call takes less than the calls.
+_LEAVES = frozenset({ast.Name, ast.Constant})
+_SEVERAL = (ast.Tuple, ast.List)
 
 
 class ExpressionPass:
@@ -71,7 +74,7 @@ class ExpressionPass:
 
     def bind(self, target: ast.expr, value: ast.expr, statement: ast.stmt, *, is_unpacked: bool = False) -> None:
         """Note what a target binds, each name of a tuple by itself."""
-        if isinstance(target, ast.Tuple | ast.List):
+        if isinstance(target, _SEVERAL):
             parts = _parts(target, value)
             for place, each in enumerate(target.elts):
                 part = value if parts is None else parts[place]
@@ -105,7 +108,7 @@ class ExpressionPass:
     def expression(self, node: ast.AST, parent: ast.AST) -> None:
         """Note the calls and bindings in an expression."""
         kind = node.__class__
-        if kind is ast.Name or kind is ast.Constant:
+        if kind in _LEAVES:
             return
         if kind is ast.Call:
             self._call(node, parent)  # type: ignore[arg-type]
@@ -118,9 +121,9 @@ class ExpressionPass:
             child = getattr(node, name)
             if child.__class__ is list:
                 for each in child:
-                    if each is not None:
+                    if each.__class__ not in _LEAVES and each is not None:
                         self.expression(each, node)
-            elif child is not None:
+            elif child.__class__ not in _LEAVES and child is not None:
                 self.expression(child, node)
 
     def _special(self, node: ast.AST) -> None:
@@ -145,20 +148,24 @@ class ExpressionPass:
     def _call(self, node: ast.Call, parent: ast.AST) -> None:
         function = node.func
         path = dotted(function)
+        held: ast.expr = function
         if function.__class__ is ast.Attribute:
             tail: str = function.attr
             receiver = path[: -len(tail) - 1]
+            held = function.value
         else:
             tail, receiver = tail_of(path), ""
         call = Call(node, path, path, tail, receiver, self.block, self.statement, parent)
         self.function.calls.append(call)
         self.file.calls.append(call)
-        if function.__class__ is not ast.Name:
+        if held.__class__ not in _LEAVES:
             self.expression(function, node)
         for argument in node.args:
-            self.expression(argument, node)
+            if argument.__class__ not in _LEAVES:
+                self.expression(argument, node)
         for keyword in node.keywords:
-            self.expression(keyword.value, node)
+            if keyword.value.__class__ not in _LEAVES:
+                self.expression(keyword.value, node)
 
 
 def _parts(target: ast.Tuple | ast.List, value: ast.expr) -> list[ast.expr] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.device_values import DeviceValues
 from esper_agents.review.models import forward_calls_in
 from esper_agents.review.names import dotted
+from esper_agents.review.patterns import pattern
 from esper_agents.review.training import backward_calls_in, loss_of
 
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ DRAWING = (
         "watch_gradients",
     ),
 )
-_LOGGERS = re.compile(
+_LOGGERS = pattern(
     r"log(?:ger|ging|s)?|_?log(?:ger)?|\w*logger|LOG(?:GER)?|\w*(?:wandb|mlflow|neptune|comet|aim)\w*|run|experiment"
 )
-_WRITERS = re.compile(r"(?:\w*(?:writer|tb|tensorboard|board|summary|tracker|logger|experiment)\w*|sw)", re.IGNORECASE)
+_WRITERS = pattern(r"(?:\w*(?:writer|tb|tensorboard|board|summary|tracker|logger|experiment)\w*|sw)", re.IGNORECASE)
 
 
 def is_fetch(call: Call) -> bool:

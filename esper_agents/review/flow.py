@@ -176,6 +176,8 @@ class Flow:
         if not ends:
             return []
         match statement:
+            case ast.Assign() | ast.AugAssign() | ast.AnnAssign():
+                return [node]
             case ast.Return():
                 self._join(node, self._end)
             case ast.Raise():

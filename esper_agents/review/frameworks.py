@@ -26,12 +26,17 @@ _EVALUATION_HOOKS = frozenset(
 )
 # Hooks whose returned loss the framework sends backward, step after step.
 _TRAINING_HOOKS = frozenset({"training_step", "compute_loss"})
+# Hooks that hand a framework the loader to train on.
+_LOADER_HOOKS = frozenset({"train_dataloader", "get_train_dataloader"})
 # Packages whose own loops feed samplers, place modules and clear gradients.
 _LOOP_PACKAGES = frozenset(
     {"lightning", "pytorch_lightning", "accelerate", "ignite", "fastai", "catalyst", "composer", "skorch", "poutyne"}
 )
 # Those of them that also switch a model between training and evaluation.
 _SWITCHING_PACKAGES = _LOOP_PACKAGES - {"accelerate", "ignite"}
+# torchtune runs no loop and switches no mode: its recipes are copied and hold both. These are what it does for them.
+_PLACING = ("torchtune.utils.batch_to_device", "torchtune.utils._device.batch_to_device")
+_COMPILING = ("torchtune.training.compile_model", "torchtune.training.compile_loss")
 # Engines of these packages clear the gradients in their `step`.
 _SELF_CLEARING = frozenset({"deepspeed"})
 
@@ -53,6 +58,12 @@ def repeats_as_training_step(function: Function, index: ProjectIndex) -> bool:
     return owner is not None and function.name in _TRAINING_HOOKS and is_managed(owner, index)
 
 
+def hands_out_training_batches(function: Function, index: ProjectIndex) -> bool:
+    """Return whether a framework trains on what a function returns."""
+    owner = owner_of(function)
+    return owner is not None and function.name in _LOADER_HOOKS and is_managed(owner, index)
+
+
 def is_framework_step(function: Function, index: ProjectIndex) -> bool:
     """Return whether a framework calls a function with batches that it has put on the model's device."""
     owner = owner_of(function)
@@ -72,7 +83,12 @@ def switches_modes(file: FileTables) -> bool:
 
 def places_batches(file: FileTables) -> bool:
     """Return whether a framework moves what the loaders of a file give to the device."""
-    return runs_the_loop(file) or _imports(file, {"deepspeed", "torch_xla"})
+    return runs_the_loop(file) or _imports(file, {"deepspeed", "torch_xla"}) or any(file.calls_to(*_PLACING))
+
+
+def compiles(file: FileTables) -> bool:
+    """Return whether a file lets a framework compile its model or its loss."""
+    return any(file.calls_to(*_COMPILING))
 
 
 def _imports(file: FileTables, packages: Collection[str]) -> bool:

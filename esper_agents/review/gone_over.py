@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import names_in
@@ -11,6 +10,7 @@ from esper_agents.review.definitions import owner_of
 from esper_agents.review.fetches import device_values
 from esper_agents.review.index import resolve
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.sample_loops import annotation_of, may_be_list, overs
 
 if TYPE_CHECKING:
@@ -34,6 +34,15 @@ ELEMENTWISE = frozenset(
         "binary_cross_entropy",
         "cosine_similarity",
         "cross_entropy",
+        "vector_norm",
+        "inner",
+        "reciprocal",
+        "logsumexp",
+        "prod",
+        "logical_and",
+        "atan2",
+        "hypot",
+        "pairwise_distance",
     }
 )
 _FACTORIES = frozenset(
@@ -43,9 +52,12 @@ _FACTORIES = frozenset(
 _JOINING = frozenset({"torch.stack", "torch.cat", "torch.vstack", "torch.hstack"})
 _TENSOR_USES = frozenset(
     {"size", "to", "cuda", "view", "permute", "unsqueeze", "detach", "requires_grad_", "dim", "contiguous", "backward"}
+    | {"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "numel"}
 )
+# A pair of tensors is picked apart as well; who picks more takes the numbers of a row.
+_FEW_PICKED = 2
 # Few by their name, and a list more often than a tensor.
-_FEW = re.compile(r"(?:\w+_)?(?:layers?|models?|losses|heads|levels|outputs|features?_maps|scales|anchors|sizes)")
+_FEW = pattern(r"(?:\w+_)?(?:layers?|models?|losses|heads|levels|outputs|features?_maps|scales|anchors|sizes)")
 
 
 class Gone:
@@ -84,7 +96,9 @@ class Gone:
         if over.is_tensor:
             return True
         if over.element:
-            is_surely = self._is_surely(over.path) or self._asks_for_item(over.element)
+            is_surely = (
+                self._is_surely(over.path) or self._asks_for_item(over.element) or self._is_row(over.path, over.element)
+            )
             return is_surely and not may_be_list(over.path, self._block)
         if self._is_known(over.path, is_array=over.has_shape):
             return True
@@ -110,6 +124,34 @@ class Gone:
         inside = [each for each in self._function.calls if each.block.within(self._block)]
         asks = any(each.receiver == element and each.tail == "item" for each in inside)
         return asks and not any(each.tail in {"append", "extend"} for each in inside)
+
+    def _is_row(self, path: str, element: str) -> bool:
+        """Return whether torch computes with an element of what elsewhere is asked for its shape, or picks its numbers.
+
+        Only tensors are both: torch takes no rows of arrays, and a list has no shape.
+        """
+        if not self._is_computed_with(element):
+            return False
+        return f"{path}.shape" in self._read_paths() or self._is_picked_from(element)
+
+    def _is_computed_with(self, element: str) -> bool:
+        return any(
+            call.block.within(self._block) and _takes_tensors(call) and element in names_in(argument)
+            for call in self._function.calls
+            for argument in call.node.args
+        )
+
+    def _is_picked_from(self, element: str) -> bool:
+        """Return whether a loop takes several numbers out of its element: `box[0]`, `box[2]`."""
+        picked = {
+            each.slice.value
+            for each in walk(self._block.node)
+            if isinstance(each, ast.Subscript)
+            and isinstance(each.slice, ast.Constant)
+            and isinstance(each.slice.value, int)
+            and dotted(each.value) == element
+        }
+        return len(picked) > _FEW_PICKED and self._is_gathered_to_a_tensor()
 
     def _is_surely(self, path: str) -> bool:
         """Return whether a path is a tensor by its annotation, by what made it, or by what only tensors can do."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.names import dotted, root_of, walk
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from esper_agents.review.tables import Block, Call
 
 # A loop over few things by their name; its rounds do not grow with the data.
-_FEW = re.compile(
+_FEW = pattern(
     r"(?:\w+_)?(?:layers?|blocks?|stages?|levels?|heads?|scales?|branches|modules?|pyramids?|towers?|experts?|convs?"
     r"|hops?|passes|keyframes?|references?|conditions?|controls?|modalities|languages?)(?:_\w+)?|reference_\w+"
 )

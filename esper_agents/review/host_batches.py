@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from esper_agents.review.devices import made_by, moves
 from esper_agents.review.frameworks import places_batches
 from esper_agents.review.names import dotted, root_of
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Assignment, Function
 
-_LOADER = re.compile(r"loader|dataloader|_dl$|_iter$|batches", re.IGNORECASE)
+_LOADER = pattern(r"loader|dataloader|_dl$|_iter$|batches", re.IGNORECASE)
 
 
 def names_loader(over: ast.expr) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from esper_agents.review.devices import moves, moves_itself
 from esper_agents.review.frameworks import places_batches
 from esper_agents.review.host_batches import is_drawn_on_host
 from esper_agents.review.making import making_calls
-from esper_agents.review.names import walk
+from esper_agents.review.names import below, walk
 from esper_agents.review.placement import places_of
 from esper_agents.review.places import Where
 from esper_agents.review.tables import BlockKind
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Class, FileTables, Function
+    from esper_agents.review.placement import Places
+    from esper_agents.review.tables import Assignment, Class, FileTables, Function
 
 _MIXING = (ast.BinOp, ast.Compare, ast.AugAssign, ast.Call, ast.Subscript, ast.Assign, ast.Return)
 
@@ -62,8 +62,9 @@ def _helper_calls(file: FileTables, index: ProjectIndex) -> dict[Function, list[
 
 def _find_helper_calls(file: FileTables, index: ProjectIndex) -> dict[Function, list[ast.Call]]:
     helpers = _helpers(index)
+    names = index.once("names of makers", lambda: frozenset(each.name for each in helpers))
     found: dict[Function, list[ast.Call]] = {}
-    for tail in sorted({each.name for each in helpers} & file.by_tail.keys()):
+    for tail in sorted(names & file.by_tail.keys()):
         for call in file.calls_ending(tail):
             if any(each in helpers for each in index.callees(call)):
                 found.setdefault(call.function, []).append(call.node)
@@ -88,8 +89,18 @@ def _attributes_on_host(owner: Class, index: ProjectIndex) -> Iterator[str]:
             places = places_of(method, index)
             for path in names:
                 plain = [each for each in base.attributes.get(path, ()) if each.block.function is method]
-                if any(places.of(each.value, each.line).where is Where.HOST for each in plain):
+                is_kept = any(places.of(each.value, each.line).where is Where.HOST for each in plain)
+                is_plain = not index.is_module(owner)
+                if is_kept or (is_plain and any(_has_weight_on_host(each, places) for each in plain)):
                     yield path
+
+
+def _has_weight_on_host(found: Assignment, places: Places) -> bool:
+    """Return whether what is assigned is a loss that was made with weights on the host."""
+    given = found.value.keywords if isinstance(found.value, ast.Call) else []
+    return any(
+        each.arg in {"weight", "pos_weight"} and places.of(each.value, found.line).where is Where.HOST for each in given
+    )
 
 
 def _drawing(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Function, set[str]]]:
@@ -113,17 +124,7 @@ def _drawing(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Function, 
 
 def holding(function: Function, seeds: frozenset[object]) -> frozenset[str]:
     """Return the paths that may hold what comes from some calls and names."""
-    read = [
-        (path, frozenset(_read(each.value)))
-        for path, assignments in function.assignments.items()
-        for each in assignments
-        if not path.endswith("[]")
-    ]
-    read += [
-        (call.receiver, frozenset(part for each in call.node.args for part in _read(each)))
-        for call in function.calls
-        if call.tail == "append"
-    ]
+    read = function.file.once(("what is read into what", function), lambda: _read_into(function))
     names = {each for each in seeds if isinstance(each, str)}
     size = -1
     while size != len(names):
@@ -133,14 +134,31 @@ def holding(function: Function, seeds: frozenset[object]) -> frozenset[str]:
     return frozenset(names)
 
 
+def _read_into(function: Function) -> list[tuple[str, frozenset[object]]]:
+    """Return the paths that a function binds or appends to, each with the calls and paths that it is made of."""
+    found = [
+        (path, frozenset(_read(each.value)))
+        for path, assignments in function.assignments.items()
+        for each in assignments
+        if not path.endswith("[]")
+    ]
+    found += [
+        (call.receiver, frozenset(part for each in call.node.args for part in _read(each)))
+        for call in function.calls
+        if call.tail == "append"
+    ]
+    return found
+
+
 def _read(node: ast.AST) -> Iterator[object]:
     """Yield the calls and the paths of an expression."""
     for each in walk(node):
-        if isinstance(each, ast.Call):
+        kind = each.__class__
+        if kind is ast.Call:
             yield each
-        elif isinstance(each, ast.Name):
+        elif kind is ast.Name:
             yield each.id
-        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+        elif kind is ast.Attribute and each.value.__class__ is ast.Name:
             yield f"{each.value.id}.{each.attr}"
 
 
@@ -156,15 +174,25 @@ def mixing_nodes(function: Function, seeds: frozenset[object]) -> list[ast.AST]:
 
 def _lines_that_read(function: Function, names: Iterable[object]) -> list[int]:
     """Return the lines of a function on which one of the names, or of the calls, may stand."""
-    words = "|".join(re.escape(each) for each in sorted(str(each) for each in names if isinstance(each, str)) if each)
+    words = [each for each in names if isinstance(each, str) and each]
     found = {each.lineno for each in names if isinstance(each, ast.Call)}
     if words:
         node = function.node
         first, last = (1, len(function.file.lines)) if isinstance(node, ast.Module) else (node.lineno, node.end_lineno)
-        pattern = re.compile(rf"\b(?:{words})\b")
-        text = function.file.lines[first - 1 : last]
-        found |= {first + place for place, line in enumerate(text) if pattern.search(line)}
+        lines = function.file.lines[first - 1 : last]
+        found |= {first + place for place, line in enumerate(lines) if any(_is_word(each, line) for each in words)}
     return sorted(found)
+
+
+def _is_word(name: str, line: str) -> bool:
+    """Return whether a name stands in a line, and not as a part of another; no expression to compile for each name."""
+    start = line.find(name)
+    while start >= 0:
+        around = line[start - 1 : start] + line[start + len(name) : start + len(name) + 1]
+        if not any(each.isalnum() or each == "_" for each in around):
+            return True
+        start = line.find(name, start + 1)
+    return False
 
 
 def _statements_on(body: Iterable[ast.stmt], lines: list[int]) -> Iterator[ast.stmt]:
@@ -192,12 +220,15 @@ def _heads(statement: ast.stmt) -> Iterator[ast.stmt]:
 
 def _collect(node: ast.AST, names: Collection[object], found: list[ast.AST]) -> bool:
     """Return whether a part of the code reads one of the names, and keep those of its parts that may mix it."""
-    if isinstance(node, ast.Lambda):
+    kind = node.__class__
+    if kind is ast.Name:
+        return node.id in names  # type: ignore[attr-defined]
+    if kind is ast.Constant or kind is ast.Lambda:
         return False
-    is_read = isinstance(node, ast.Name) and node.id in names
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        is_read = f"{node.value.id}.{node.attr}" in names
-    for each in ast.iter_child_nodes(node):
+    is_read = (
+        isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and f"{node.value.id}.{node.attr}" in names
+    )
+    for each in below(node):
         is_read |= _collect(each, names, found)
     is_read |= isinstance(node, ast.Call) and node in names
     if is_read and isinstance(node, _MIXING):

@@ -12,6 +12,7 @@ from esper_agents.review.conditions import is_now_and_then, tests_around
 from esper_agents.review.frameworks import repeats_as_training_step
 from esper_agents.review.leniency import applies
 from esper_agents.review.names import dotted, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN
 from esper_agents.review.tables import LOOPS, BlockKind
 from esper_agents.review.training import is_backward, is_optimizer_step
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 # How many steps from function to function are followed, up to the loop and down from it.
 _CALLS = 4
 # What a loop may call in every round without being part of the step; it decides by itself when to do something.
-_ASIDE = re.compile(
+_ASIDE = pattern(
     r"(?<![a-z])(?:eval\w*|valid\w*|test|log\w*|report|save|plot|draw|show|checkpoint|visuali[sz]e|summary|callbacks?|hooks?|profil\w*"
     r"|prepare|setup|build\w*|create\w*|make\w*|init\w*|load\w*|gather\w*|reset\w*)"
     r"(?![a-z])",
     re.IGNORECASE,
 )
-_TIME = re.compile(
+_TIME = pattern(
     r"(?<![a-z])(?:time|timer|clock|elapsed|now|interval|freq|frequency|every|period|warmup|debug)(?![a-z])"
 )
 
@@ -153,12 +154,15 @@ def _wants_input_gradients(loop: Block) -> bool:
 
 
 def _step_loops(backward: Call, index: ProjectIndex) -> Iterator[Block]:
-    """Yield the innermost loop round a backward, and the loop round it that takes the optimizer's step."""
+    """Yield the innermost loop round a backward, and the loop round it that takes the optimizer's step.
+
+    Where the innermost steps as well, the outer one only uses up what is left over at its end.
+    """
     loops = list(backward.block.loops())
     yield loops[0]
-    for call in backward.function.calls:
-        if call.block.loop in loops[1:] and is_optimizer_step(call, index):
-            yield call.block.loop
+    taken = [call for call in backward.function.calls if call.block.loop in loops and is_optimizer_step(call, index)]
+    if not any(call.block.loop is loops[0] for call in taken):
+        yield from (call.block.loop for call in taken if call.block.loop is not None)
 
 
 def _is_epoch(loop: Block, backwards: list[Call]) -> bool:

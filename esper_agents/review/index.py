@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.names import dotted
@@ -32,6 +32,8 @@ _BRANCHES = 4
 _SHORTEST = 3
 # What a step to the callers costs of the steps there are: their number multiplies with each.
 _HOP = 3
+_MISSING = object()
+_PATHS = (ast.Name, ast.Attribute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +68,16 @@ class ProjectIndex(Objects):
         self._closures: dict[Function, tuple[Function, ...]] = {}
         self._called_by: dict[Function, tuple[Function, ...]] = {}
         self._names: dict[Function, frozenset[str]] = {}
-        self._made: dict[object, object] = {}
+        self._made: dict[object, Any] = {}
         self._origins: dict[tuple[ast.expr, Function, int, int], tuple[Origin, ...]] = {}
         self._classes: dict[tuple[ast.expr, Function, int, int], Class | None] = {}
 
     def once(self, key: object, make: Callable[[], T]) -> T:
         """Return what `make` returns, made once for this review: for what several files or rules ask."""
-        if key not in self._made:
-            self._made[key] = make()
-        return cast("T", self._made[key])
+        found: T = self._made.get(key, _MISSING)
+        if found is _MISSING:
+            found = self._made[key] = make()
+        return found
 
     def torch_asked_by(self, file: FileTables) -> TorchRange | None:
         """Return which versions of torch the settings near a file ask for; None where none are known to say it."""
@@ -93,7 +96,7 @@ class ProjectIndex(Objects):
 
     def _find_origins(self, value: ast.expr, function: Function, before: int, steps: int) -> tuple[Origin, ...]:
         here = (Origin(value, function, before),)
-        if not steps or not isinstance(value, ast.Name | ast.Attribute):
+        if not steps or not isinstance(value, _PATHS):
             return here
         path = dotted(value)
         found = self.bindings(path, function, before)
@@ -145,7 +148,7 @@ class ProjectIndex(Objects):
             elif inner is not None:
                 found = self.class_of(inner, origin.function, origin.line, steps - 1)
             else:
-                found = self.class_called(origin.value, origin.function)
+                found = self.class_in_sight(origin.value, origin.function, origin.line)
             if found is not None:
                 return found
         return None
@@ -190,7 +193,7 @@ class ProjectIndex(Objects):
         return self.callees(call) or self._namesakes(call)
 
     def _namesakes(self, call: Call) -> tuple[Function, ...]:
-        return self._rare_methods.get(call.tail, ()) if call.receiver else ()
+        return self._rare_methods.get(call.tail, ()) if call.receiver and not self.is_foreign(call) else ()
 
     @cached_property
     def _rare_methods(self) -> dict[str, tuple[Function, ...]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.frameworks import is_framework_step
 from esper_agents.review.making import MAKING
 from esper_agents.review.names import dotted, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.tables import Purpose
 
 if TYPE_CHECKING:
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, Class, Function
 
-_SETTING_UP = re.compile(
+_SETTING_UP = pattern(
     r"__init__|__post_init__|__new__|reset_|_?init|build|_?make|_?setup|_?register|from_|_?load|_?create|_?prepare"
     r"|_?get_(?:relative|anchor|default)|collate|__getitem__|__len__"
 )
 # Lengths and counts are commonly kept on the host, whatever else is on the device.
-_COUNTS = re.compile(r"(?:^|_)(?:n|num|len|lens|length|lengths|size|sizes|count|counts|steps?|shape|shapes|idx)(?:_|$)")
-_TENSOR = re.compile(r"(?:Optional\[)?(?:torch\.)?(?:Tensor|FloatTensor|LongTensor|BoolTensor)\]?(?: \| None)?")
+_COUNTS = pattern(r"(?:^|_)(?:n|num|len|lens|length|lengths|size|sizes|count|counts|steps?|shape|shapes|idx)(?:_|$)")
+_TENSOR = pattern(r"(?:Optional\[)?(?:torch\.)?(?:Tensor|FloatTensor|LongTensor|BoolTensor)\]?(?: \| None)?")
 # Functions that prepare data where the loader works, on the host.
-_PREPARING = re.compile(
+_PREPARING = pattern(
     r"__call__|__getitem__|_?process|_?load|_?read|_?parse|_?download|_?collate|transform|__iter__|plot|_?draw|show|save"
     r"|_?test|to_|from_|_?get_transform|_?visuali[sz]e|_?sample|_?generate|_?random|_?init|_?make|_?create|_?build|_?reset"
 )
 # Files that prepare data where the loader works.
-_DATA = re.compile(r"data|loader|transform|sampler|preprocess|(?:^|[/_])io(?:[/_.]|$)|augment|collat|tokeniz")
-_FOLLOWING = re.compile(r"device=\w+(?:\.\w+)*\.device\b|\.to\(\w+(?:\.\w+)*\.device\b")
+_DATA = pattern(r"data|loader|transform|sampler|preprocess|(?:^|[/_])io(?:[/_.]|$)|augment|collat|tokeniz")
+_FOLLOWING = pattern(r"device=\w+(?:\.\w+)*\.device\b|\.to\(\w+(?:\.\w+)*\.device\b")
 # Methods that only tensors have, to tell the parameters that are tensors.
 _OF_TENSORS = frozenset(
     {"size", "view", "dim", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "flatten", "contiguous", "mean"}

@@ -95,8 +95,8 @@ class _FileJudge:
     def judge(self, rules: Sequence[Rule], known: frozenset[str]) -> None:
         found = [(rule, hit) for rule in rules for hit in self._hits(rule)]
         kept = [each for each in found if not self._is_silenced(*each)]
-        for rule in rules:
-            if isinstance(rule, ClosingRule) and self.file.suppressions:
+        for rule in rules if self.file.suppressions else ():
+            if isinstance(rule, ClosingRule):
                 silence = Silence(frozenset(self.used), frozenset(self.ran), known)
                 closing = [(rule, hit) for hit in _one_each(rule.close(self.file, silence))]
                 kept += [each for each in closing if not self._is_silenced(*each)]

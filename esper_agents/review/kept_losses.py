@@ -41,7 +41,13 @@ def _received(call: Call, parts: Collection[object]) -> set[str]:
     names = set[str]()
     if _WHOLE in parts:
         names.add(dotted(call.node))
-    if not isinstance(call.statement, ast.Assign) or call.statement.value is not call.node:
+    if not isinstance(call.statement, ast.Assign):
+        return names
+    picked = call.statement.value
+    if isinstance(picked, ast.Subscript) and picked.value is call.node and isinstance(picked.slice, ast.Constant):
+        bound = {dotted(each) for each in call.statement.targets if isinstance(each, ast.Name)}
+        return names | (bound if picked.slice.value in parts else set())
+    if picked is not call.node:
         return names
     for target in call.statement.targets:
         if isinstance(target, ast.Tuple | ast.List):
@@ -111,7 +117,20 @@ def components(function: Function, loop: Block, losses: Collection[str]) -> set[
 def _is_made_in(function: Function, loop: Block, path: str) -> bool:
     """Return whether each round of a loop makes what a path holds anew, by a call or from others."""
     made = function.assignments.get(path, ())
-    return bool(made) and all(isinstance(each.value, ast.Call | ast.BinOp) and each.block.within(loop) for each in made)
+    return bool(made) and all(
+        isinstance(each.value, ast.Call | ast.BinOp) and each.block.within(loop) and not _counts(each.value)
+        for each in made
+    )
+
+
+def _counts(value: ast.expr) -> bool:
+    """Return whether a value is a number of things, which has no gradient: `(labels != ignored).sum()`."""
+    inner = value
+    while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
+        if inner.func.attr in {"numel", "size", "count_nonzero"}:
+            return True
+        inner = inner.func.value
+    return isinstance(inner, ast.Compare) or (isinstance(inner, ast.Call) and dotted(inner.func) in {"len", "int"})
 
 
 def _parts_of_sums(function: Function, loop: Block, losses: Collection[str]) -> set[str]:

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import tests_around
 from esper_agents.review.definitions import owner_of
+from esper_agents.review.freezing import freezes, may_freeze
+from esper_agents.review.layer_loops import LAYERS, is_picked_layer
+from esper_agents.review.leaf_making import asks_gradients, is_true, makes_leaf, passes_leaf, switches_on, was_made
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.objects import resolve
+from esper_agents.review.patterns import pattern
 from esper_agents.review.tables import Assignment
 
 if TYPE_CHECKING:
@@ -19,23 +23,13 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Block, Class, Function
 
-_MAKING = re.compile(
-    r"torch\.(?:(?:zeros|ones|empty|full|rand|randn|tensor|eye|arange|linspace|normal)(?:_like)?|from_numpy|as_tensor"
-    r"|(?:Float|Double|Half)?Tensor|autograd\.Variable)"
-)
-_LAYERS = re.compile(
-    r"torch\.nn\.(?:Linear|Bilinear|Conv\w+|BatchNorm\w+|LayerNorm|GroupNorm|InstanceNorm\w+|Embedding(?:Bag)?|PReLU)"
-)
 _PARAMETERS = frozenset({"parameters", "named_parameters"})
 _LISTS = frozenset({"torch.nn.ParameterList", "torch.nn.ParameterDict"})
-# Methods that give a leaf of a leaf that requires no gradients.
-_PASSING = frozenset({"to", "cuda", "cpu", "float", "double", "half", "clone", "contiguous", "detach"})
-_MODEL = re.compile(
+_MODEL = pattern(
     r"(?:self\.)?(?:\w*_)?(?:model|net|network|encoder|decoder|backbone|generator|discriminator)\.\w[\w.]*"
 )
 # Copies that are commonly frozen where they are made.
-_COPIES = re.compile(r"ema|target|teacher|momentum|avg|averag|copy|shadow|frozen|key|reference|ref_|old", re.IGNORECASE)
-_FREEZING = re.compile(r"requires_grad\s*=\s*False|requires_grad_\((?:requires_grad=)?False|\.detach_\(|freeze")
+_COPIES = pattern(r"ema|target|teacher|momentum|avg|averag|copy|shadow|frozen|key|reference|ref_|old", re.IGNORECASE)
 
 
 def is_leaf(
@@ -58,10 +52,10 @@ def is_leaf(
     if last:
         found = [_leaves_a_leaf(each, function, index) for each in last]
         return found[0] if all(each is not None for each in found) else None
-    if _is_frozen(function):
-        return None
     if path.startswith("self.") and path.count(".") == 1:
         return False if _is_parameter_of_class(path, function, index, is_part=is_part) else None
+    if may_freeze(path, function):
+        return None
     is_weight = isinstance(target, ast.Attribute) and target.attr in {"weight", "bias"}
     if is_weight and isinstance(target, ast.Attribute):
         is_inside_model = _MODEL.fullmatch(dotted(target.value)) is not None and not _COPIES.search(path)
@@ -78,32 +72,48 @@ def _last_events(path: str, function: Function, line: int, index: ProjectIndex) 
 
 
 def _leaves_a_leaf(event: Event, function: Function, index: ProjectIndex) -> bool | None:
+    if _is_optimized(event, function):
+        return True
     if not isinstance(event, Assignment):
-        given = event.argument(0, "requires_grad")
-        is_on = event.tail == "requires_grad_" and (given is None or _is_true(given))
-        return False if is_on and _was_leaf(event.receiver, function) else None
+        return False if asks_gradients(event.node) and _was_leaf(event.receiver, function) else None
     if event.target.endswith(".requires_grad"):
         made = event.target.removesuffix(".requires_grad")
-        if not _is_true(event.value):
+        if not is_true(event.value):
             return None
         return True if _was_made_here(made, function) else False if _was_leaf(made, function) else None
     if isinstance(event.statement, ast.For):
         return False if _goes_over_parameters(event, index) else None
-    return True if not event.is_unpacked and _makes_leaf(event.value, function) else None
+    return (
+        None
+        if event.is_unpacked
+        else True
+        if makes_leaf(event.value, function)
+        else False
+        if switches_on(event.value, function)
+        else None
+    )
 
 
-def _is_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
+def _is_optimized(event: Event, function: Function) -> bool:
+    """Return whether gradients are asked of what a list hands to an optimizer, which takes leaves alone."""
+    if isinstance(event, Assignment):
+        path = event.target.removesuffix(".requires_grad")
+        is_on = is_true(event.value) if path != event.target else asks_gradients(event.value)
+    else:
+        path, is_on = event.receiver, asks_gradients(event.node)
+    return is_on and any(
+        isinstance(each, ast.List | ast.Tuple) and path in map(dotted, each.elts)
+        for call in function.calls
+        if ".optim." in f".{call.name}" and call.tail[:1].isupper() and call.line > event.line
+        for given in (*call.node.args[:1], *(one.value for one in call.node.keywords if one.arg == "params"))
+        for each in walk(given)
+    )
 
 
 def _was_made_here(path: str, function: Function) -> bool:
     """Return whether a path holds a leaf whether or not it required gradients before: made, detached or cloned so."""
     values = [each.value for each in function.assignments.get(path, ()) if not each.is_augmented]
-    return bool(values) and all(
-        isinstance(each, ast.Call)
-        and (_MAKING.fullmatch(resolve(dotted(each.func), function)) or tail_of(dotted(each.func)) == "detach")
-        for each in values
-    )
+    return bool(values) and all(was_made(each, function) for each in values)
 
 
 def _was_leaf(path: str, function: Function) -> bool:
@@ -112,39 +122,8 @@ def _was_leaf(path: str, function: Function) -> bool:
     if not found:
         return path in function.parameters
     return all(
-        isinstance(each.statement, ast.For | ast.AsyncFor) or _passes_leaf(each.value, function, path) for each in found
+        isinstance(each.statement, ast.For | ast.AsyncFor) or passes_leaf(each.value, function, path) for each in found
     )
-
-
-def _passes_leaf(value: ast.expr, function: Function, path: str) -> bool:
-    """Return whether an expression gives a leaf: one that was made, detached, or moved as it was given."""
-    while isinstance(value, ast.Call):
-        if _MAKING.fullmatch(resolve(dotted(value.func), function)):
-            return True
-        if not isinstance(value.func, ast.Attribute) or value.func.attr not in _PASSING:
-            return False
-        if value.func.attr == "detach":
-            return True
-        value = value.func.value
-    is_data = isinstance(value, ast.Attribute) and value.attr == "data"
-    return is_data or (isinstance(value, ast.Name) and (value.id == path or value.id in function.parameters))
-
-
-def _makes_leaf(value: ast.expr, function: Function) -> bool:
-    """Return whether an expression makes a leaf that requires gradients."""
-    if not isinstance(value, ast.Call):
-        return False
-    name = resolve(dotted(value.func), function)
-    wanted = {each.arg: each.value for each in value.keywords}.get("requires_grad")
-    if name.endswith("nn.Parameter") or name == "torch.nn.parameter.Parameter":
-        return wanted is None
-    if _MAKING.fullmatch(name):
-        return wanted is not None and _is_true(wanted)
-    if isinstance(value.func, ast.Attribute) and value.func.attr == "requires_grad_":
-        is_on = not value.args or _is_true(value.args[0])
-        inner = dotted(value.func.value)
-        return is_on and (tail_of(inner) == "detach" or _MAKING.fullmatch(resolve(inner, function)[:-2]) is not None)
-    return False
 
 
 def _is_parameter_of_class(path: str, function: Function, index: ProjectIndex, *, is_part: bool) -> bool:
@@ -153,11 +132,31 @@ def _is_parameter_of_class(path: str, function: Function, index: ProjectIndex, *
         return False
     found = [each for one in index.lineage(owner).classes for each in one.attributes.get(path, ())]
     plain = [each for each in found if not each.is_augmented and not _is_nothing(each.value)]
+    # A plain tensor belongs to no module, and only what names it freezes it.
+    is_held = not plain or any("Parameter" in ast.unparse(each.value) for each in plain)
+    if may_freeze(path, function, is_part=is_held):
+        return False
     if not plain:
         return path.removeprefix("self.") in _registered_parameters(owner, index)
     if is_part and all(tail_of(dotted(each.value)) in {tail_of(one) for one in _LISTS} for each in plain):
         return True
-    return all(_makes_leaf(each.value, each.block.function) for each in plain)
+    if all(makes_leaf(each.value, each.block.function) for each in plain):
+        return True
+    return all(was_made(each.value, each.block.function) for each in plain) and _is_switched_on(path, owner, index)
+
+
+def _is_switched_on(path: str, owner: Class, index: ProjectIndex) -> bool:
+    """Return whether the constructor asks gradients of an attribute: `self.x.requires_grad_()`."""
+    for each in index.lineage(owner).classes:
+        made = each.methods.get("__init__")
+        flags = made.assignments.get(f"{path}.requires_grad", ()) if made is not None else ()
+        if any(is_true(one.value) for one in flags):
+            return True
+        for call in made.calls if made is not None else ():
+            if call.tail == "requires_grad_" and call.receiver == path:
+                given = call.argument(0, "requires_grad")
+                return given is None or is_true(given)
+    return False
 
 
 def _is_nothing(node: ast.expr) -> bool:
@@ -174,7 +173,7 @@ def _registered_parameters(owner: Class, index: ProjectIndex) -> set[str]:
         if call.tail == "register_parameter"
         and len(call.node.args) > 1
         and isinstance(call.node.args[0], ast.Constant)
-        and _makes_leaf(call.node.args[1], method)
+        and makes_leaf(call.node.args[1], method)
     }
 
 
@@ -184,14 +183,12 @@ def _is_layer(holder: ast.expr, block: Block, line: int, index: ProjectIndex) ->
     for test in tests_around(block, block.function.block):
         if _asks_for_layer(test, path, block.function):
             return True
-        for each in walk(test):
-            if isinstance(each, ast.Call) and dotted(each.func) == "isinstance" and dotted(each.args[0]) == path:
-                kinds = each.args[1].elts if isinstance(each.args[1], ast.Tuple) else [each.args[1]]
-                return all(_LAYERS.fullmatch(resolve(dotted(kind), block.function)) for kind in kinds)
+    if is_picked_layer(path, block, line, index):
+        return True
     origins = index.origins(holder, block.function, line)
     return bool(origins) and all(
         isinstance(each.value, ast.Call)
-        and _LAYERS.fullmatch(resolve(dotted(each.value.func), each.function)) is not None
+        and LAYERS.fullmatch(resolve(dotted(each.value.func), each.function)) is not None
         for each in origins
     )
 
@@ -201,7 +198,7 @@ def _asks_for_layer(test: ast.expr, path: str, function: Function) -> bool:
     text = ast.unparse(test)
     if f"type({path})" in text and isinstance(test, ast.Compare):
         kinds = test.comparators[0].elts if isinstance(test.comparators[0], ast.Tuple | ast.List) else test.comparators
-        return all(_LAYERS.fullmatch(resolve(dotted(kind), function)) for kind in kinds)
+        return all(LAYERS.fullmatch(resolve(dotted(kind), function)) for kind in kinds)
     names = {
         path,
         *(
@@ -229,11 +226,26 @@ def _goes_over_parameters(found: Assignment, index: ProjectIndex) -> bool:
     over = [each for value in values for each in walk(value) if isinstance(each, ast.Call) and _over(each)]
     is_last_name = not found.is_unpacked or not isinstance(found.statement, ast.For) or _holds_tensor(found)
     if ast.unparse(found.value) in {"group['params']", "param_group['params']"}:
-        return not _is_frozen(function)
+        return not freezes(function.file)
     if not over or not is_last_name:
         return False
     text = ast.unparse(found.value) + found.target
-    return not (_freezes(index) if _COPIES.search(text + function.name) else _is_frozen(function))
+    if _COPIES.search(text + function.name):
+        return not any(freezes(file) for file in index.files.values())
+    holders = {dotted(each.func).rpartition(".")[0] for each in over if _holds_it(each, found)}
+    return not any(may_freeze(each, function) for each in holders)
+
+
+def _holds_it(call: ast.Call, found: Assignment) -> bool:
+    """Return whether a target of a loop over several models' parameters takes those of this one."""
+    target = found.statement.target if isinstance(found.statement, ast.For) else None
+    is_zipped = (
+        isinstance(found.value, ast.Call) and dotted(found.value.func) == "zip" and isinstance(target, ast.Tuple)
+    )
+    if not is_zipped or not isinstance(found.value, ast.Call) or not isinstance(target, ast.Tuple):
+        return True
+    pairs = zip(found.value.args, target.elts, strict=False)
+    return any(given is call and any(name == found.target for name in _names(each)) for given, each in pairs)
 
 
 def _over(node: ast.Call) -> bool:
@@ -255,14 +267,3 @@ def _names(target: ast.expr) -> Iterator[str]:
     else:
         for each in parts:
             yield from _names(each)
-
-
-def _freezes(index: ProjectIndex) -> bool:
-    """Return whether some file freezes parameters."""
-    return index.once("freezes parameters", lambda: any(_FREEZING.search(file.text) for file in index.files.values()))
-
-
-def _is_frozen(function: Function) -> bool:
-    """Return whether the file freezes something, which may be what is written here."""
-    file = function.file
-    return file.once("freezes parameters", lambda: _FREEZING.search(file.text) is not None)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from esper_agents.domain.finding import Category, Severity
+from esper_agents.review.patterns import pattern
 from esper_agents.review.tables import Purpose
 
 _FOLDERS = {
@@ -24,22 +25,22 @@ _FOLDERS = {
 }
 # Generators sign in the first lines of a file, in a comment or in the module's docstring.
 _HEAD_CHARACTERS = 1500
-_HEAD = re.compile(
+_HEAD = pattern(
     r"\ufeff?(?:[ \t\f]*(?:\#[^\n]*)?\n|[ \t]*[rRuU]?(?:\"\"\".*?\"\"\"|'''.*?''')[ \t]*(?:\n|\Z)|[ \t]*\#[^\n]*\Z)*",
     re.DOTALL,
 )
-_SIGNATURE = re.compile(
+_SIGNATURE = pattern(
     r"@generated\b"
     r"|\bgenerated\b.{0,200}?\b(?:do\snot|don't)\s(?:edit|modify|change)"
     r"|\bthis\s(?:file|module|code)\s(?:is|was|has\sbeen)\s(?:auto-?\s?|automatically\s)?generated\s(?:by|from|with|using)\b",
     re.IGNORECASE,
 )
-_SIGNED = re.compile(
+_SIGNED = pattern(
     r"^\W*(?:(?:auto|automatically|code|file)[ -]?)*generated (?:by|from|with) (?:the )?\W?(?P<by>[\w.]+)",
     re.IGNORECASE | re.MULTILINE,
 )
 # Models, and tools that only carry a person's code from one format to another.
-_NO_GENERATOR = re.compile(
+_NO_GENERATOR = pattern(
     r"(?:an?|ai|ana?conda|bard|chatgpt|claude|codex|copilot|cursor|deepseek|gemini|github|gpt[\w.-]*|grok|jupytext|llama"
     r"|llm|me|mistral|nbconvert|openai|qwen|us|you)\b",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, Function
 
 _STEPS = 6
-_READING = re.compile(r"(?:\w*_)?(?:load|read|restore|download|fetch|from_url|from_pretrained|open)(?:_\w+)?")
-_FROM_FILE = re.compile(r"(?:\w*_)?(?:checkpoints?|ckpt|chkpt|path|file|filename|pretrained)(?:_\w+)?", re.IGNORECASE)
-_PRETRAINED = re.compile(r"pretrained|weights=")
+_READING = pattern(r"(?:\w*_)?(?:load|read|restore|download|fetch|from_url|from_pretrained|open)(?:_\w+)?")
+_FROM_FILE = pattern(r"(?:\w*_)?(?:checkpoints?|ckpt|chkpt|path|file|filename|pretrained)(?:_\w+)?", re.IGNORECASE)
+_PRETRAINED = pattern(r"pretrained|weights=")
 
 
 class Source(Enum):

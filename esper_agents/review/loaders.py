@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from esper_agents.review.frameworks import hands_out_training_batches
 from esper_agents.review.index import Origin
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.tables import BlockKind
@@ -43,22 +44,29 @@ def _find(index: ProjectIndex) -> dict[ast.Call, tuple[Block, ...]]:
     for file in index.files.values():
         for function in file.functions:
             for block in function.blocks:
-                for made in _gone_over(block, index) if block.kind is BlockKind.FOR else ():
+                for made in _gone_over(block, index) if block.kind in {BlockKind.FOR, BlockKind.COMPREHENSION} else ():
                     found[made] = (*found.get(made, ()), block)
+    for call in index.calls_ending("next"):
+        loop = call.block.loop
+        if loop is not None and not call.receiver and call.node.args:
+            for made in dict.fromkeys(_loaders(Origin(call.node.args[0], call.function, call.line), index, WRAPPINGS)):
+                found[made] = (*found.get(made, ()), loop)
     return found
 
 
 def _gone_over(loop: Block, index: ProjectIndex) -> Iterator[ast.Call]:
     """Yield the `DataLoader` calls that a loop goes over."""
-    if isinstance(loop.node, ast.For | ast.AsyncFor) and not _is_no_loader(loop.node.iter):
-        yield from dict.fromkeys(_loaders(Origin(loop.node.iter, loop.function, loop.node.lineno), index, WRAPPINGS))
+    parts = [loop.node] if isinstance(loop.node, ast.For | ast.AsyncFor) else getattr(loop.node, "generators", ())
+    for each in parts:
+        if not _is_no_loader(each.iter):
+            yield from dict.fromkeys(_loaders(Origin(each.iter, loop.function, each.iter.lineno), index, WRAPPINGS))
 
 
 def _is_no_loader(rounds: ast.expr) -> bool:
     """Return whether a loop surely goes over something else: numbers, what is written out, the fields of a dict."""
     if isinstance(rounds, ast.Call):
         return tail_of(dotted(rounds.func)) in _COUNTING
-    return isinstance(rounds, ast.List | ast.Tuple | ast.Constant | ast.Subscript)
+    return isinstance(rounds, ast.List | ast.Tuple | ast.Constant)
 
 
 def _loaders(source: Origin, index: ProjectIndex, wrappings: int) -> Iterator[ast.Call]:
@@ -67,6 +75,8 @@ def _loaders(source: Origin, index: ProjectIndex, wrappings: int) -> Iterator[as
         value = origin.value
         if isinstance(value, ast.Name | ast.Attribute) and wrappings:
             yield from _unpacked(origin, index, wrappings)
+        if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name | ast.Attribute) and wrappings:
+            yield from _picked(value, origin, index, wrappings)
         if not isinstance(value, ast.Call):
             continue
         if tail_of(dotted(value.func)) == "DataLoader":
@@ -76,6 +86,22 @@ def _loaders(source: Origin, index: ProjectIndex, wrappings: int) -> Iterator[as
             inner += [Origin(end, called, end.lineno + 1) for called, end in _returned(value, origin.function, index)]
             for each in inner:
                 yield from _loaders(each, index, wrappings - 1)
+
+
+def _picked(value: ast.Subscript, origin: Origin, index: ProjectIndex, wrappings: int) -> Iterator[ast.Call]:
+    """Yield the loaders behind an entry of a dict of loaders: `loaders["train"]`, `loaders[phase]`."""
+    key = value.slice.value if isinstance(value.slice, ast.Constant) else None
+    for found in index.origins(value.value, origin.function, origin.line):
+        held: list[ast.expr] = []
+        if isinstance(found.value, ast.DictComp):
+            held = [found.value.value]
+        elif isinstance(found.value, ast.Dict):
+            entries = zip(found.value.keys, found.value.values, strict=True)
+            held = [
+                each for name, each in entries if key is None or (isinstance(name, ast.Constant) and name.value == key)
+            ]
+        for each in held:
+            yield from _loaders(Origin(each, found.function, found.line), index, wrappings - 1)
 
 
 def _unpacked(origin: Origin, index: ProjectIndex, wrappings: int) -> Iterator[ast.Call]:
@@ -112,9 +138,13 @@ def trains(loop: Block, index: ProjectIndex) -> bool:
 
 def feeding_a_training(index: ProjectIndex) -> frozenset[ast.Call]:
     """Return the calls that make the loaders over which some loop trains."""
-    return index.once(
-        "loaders that feed a training",
-        lambda: frozenset(
-            made for made, loops in loops_over_loaders(index).items() if any(trains(loop, index) for loop in loops)
-        ),
-    )
+    return index.once("loaders that feed a training", lambda: frozenset(_feeding(index)))
+
+
+def _feeding(index: ProjectIndex) -> Iterator[ast.Call]:
+    for made, loops in loops_over_loaders(index).items():
+        if any(trains(loop, index) for loop in loops):
+            yield made
+    for call in index.calls_ending("DataLoader"):
+        if hands_out_training_batches(call.function, index):
+            yield call.node

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
+from esper_agents.review.patterns import pattern
+
 _DECODER = json.JSONDecoder(strict=False)
-_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACE = pattern(r"[ \t\n\r]*")
 
 
 @dataclass(frozen=True, slots=True)

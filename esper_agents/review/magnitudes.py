@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.index import Origin, resolve
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import Layer
 
@@ -26,8 +27,8 @@ _ADDING = frozenset({"sum", "mean", "nansum", "nanmean", "cumsum"})
 _RELU = frozenset({"torch.relu", "torch.relu_", "torch.nn.functional.relu", "torch.nn.functional.relu_"})
 _RELU_LAYERS = frozenset({"torch.nn.ReLU", "torch.nn.ReLU6", "torch.nn.Hardsigmoid", "torch.nn.Hardtanh"})
 _CLAMPS = frozenset({"clamp", "clamp_min", "clip", "clamp_", "clamp_min_", "clip_"})
-_PRODUCT = re.compile(r"dot|inner|scalar_prod", re.IGNORECASE)
-_MASK = re.compile(r"mask|valid|keep|nonzero|non_zero|positive|^pos$|^nz$")
+_PRODUCT = pattern(r"dot|inner|scalar_prod", re.IGNORECASE)
+_MASK = pattern(r"mask|valid|keep|nonzero|non_zero|positive|^pos$|^nz$")
 _STEPS = 6
 _TWO = 2
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted
 from esper_agents.review.objects import resolve
+from esper_agents.review.patterns import pattern
 from esper_agents.review.places import NUMBER, UNKNOWN, Place, Where
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ _TAKING = ("tensor", "as_tensor", "from_numpy", "asarray")
 MAKING = frozenset(f"torch.{each}" for each in (*_FILLED, *_COUNTED, *_WINDOWS, *_OLD, *_TAKING))
 # What is made in the size of something else, to be filled or added to it.
 SIZED = frozenset(f"torch.{each}" for each in ("zeros", "ones", "empty", "full", "rand", "randn"))
-_ARRAYS = re.compile(
+_ARRAYS = pattern(
     r"numpy\.(?:array|asarray|zeros|ones|full|arange|linspace|eye|stack|concatenate|load|hanning|random\.\w+|meshgrid)"
 )
-_LISTED = re.compile(
+_LISTED = pattern(
     r"(?:Optional\[)?(?:typing\.)?(?:List|list|Sequence|Tuple|tuple|Iterable)\[|(?:np|numpy)\.(?:nd)?array"
 )
 

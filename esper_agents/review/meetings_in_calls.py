@@ -11,23 +11,16 @@ from esper_agents.review.devices import holds_parameters, is_moved, made_by, mov
 from esper_agents.review.index import argument_for
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.objects import resolve
+from esper_agents.review.patterns import pattern
 from esper_agents.review.placement import Places, places_of
-from esper_agents.review.places import Meeting, Place, Where, mixed
+from esper_agents.review.places import MIXING, Meeting, Place, Where, mixed
 
 if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Function
 
-_LOSS = re.compile(r"crit|loss", re.IGNORECASE)
-_LOADED = re.compile(r"(?:\w+_)?(?:criterion|crit|loss|loss_fn|loss_func|loss_function)")
-# Methods that need their arguments where their tensor is.
-_MIXING = frozenset(
-    {"masked_fill", "masked_fill_", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_select"}
-    | {"add", "add_", "sub", "mul", "mul_", "div", "matmul", "mm", "bmm", "where", "lerp", "index_add", "index_add_"}
-    | {"eq", "ne", "dot", "baddbmm", "masked_select", "take_along_dim", "maximum", "minimum", "index_fill", "addcmul"}
-    | {"logical_and", "logical_or", "bitwise_and", "div_", "sub_", "index_copy_", "masked_scatter", "scatter_reduce"}
-    | {"gt", "lt", "ge", "le", "cross", "outer", "ger", "isin", "addmm", "mv", "fmod", "remainder", "pow", "take"}
-)
+_LOSS = pattern(r"crit|loss", re.IGNORECASE)
+_LOADED = pattern(r"(?:\w+_)?(?:criterion|crit|loss|loss_fn|loss_func|loss_function)")
 _FUNCTIONS = frozenset(
     {"cat", "stack", "concat", "where", "matmul", "mm", "bmm", "einsum", "add", "sub", "mul", "div", "addmm", "dot"}
     | {"grid_sample", "linear", "conv1d", "conv2d", "conv3d", "embedding", "scaled_dot_product_attention", "gather"}
@@ -79,7 +72,7 @@ _FUNCTIONS = frozenset(
 )
 # Functions of torch that also refuse a CPU tensor without dimensions.
 _STRICT = frozenset({"quantile", "nanquantile", "searchsorted", "index_select", "gather"})
-_GIVEN_ON_HOST = re.compile(r"\w*lengths?|generator|sizes?")
+_GIVEN_ON_HOST = pattern(r"\w*lengths?|generator|sizes?")
 # What calculates with nothing, or with one tensor alone.
 _ALONE = frozenset(
     {
@@ -129,7 +122,7 @@ def meeting_in_call(node: ast.Call, places: Places, function: Function, index: P
     ]
     found = [places.of(each, line) for each in arguments if not _is_sent_to_host(each)]
     path, tail = dotted(node.func), tail_of(dotted(node.func))
-    if isinstance(node.func, ast.Attribute) and tail in _MIXING:
+    if isinstance(node.func, ast.Attribute) and tail in MIXING:
         found.insert(0, places.of(node.func.value, line))
     hosts = [each for each in found if each.where is Where.HOST]
     devices = [each for each in found if each.where is Where.DEVICE]
@@ -187,7 +180,7 @@ def _needs_one_place(node: ast.Call, met: Meeting, function: Function, index: Pr
     if _LOSS.search(tail) and not _is_own(node, function, index):
         is_drawn = isinstance(met.host.source, ast.Name) and _LOADED.fullmatch(tail) is not None
         return is_drawn or _is_loss_of_torch(node, function, index)
-    return (isinstance(node.func, ast.Attribute) and tail in _MIXING) or _is_mixed_inside(node, function, index)
+    return (isinstance(node.func, ast.Attribute) and tail in MIXING) or _is_mixed_inside(node, function, index)
 
 
 def _is_loss_of_torch(node: ast.Call, function: Function, index: ProjectIndex) -> bool:
@@ -241,6 +234,12 @@ def _calculates(called: Function, hosts: set[str], others: set[str]) -> bool:
         if isinstance(each, ast.BinOp):
             read = {dotted(part) for part in walk(each) if isinstance(part, ast.Name)}
             if read & hosts and read & others:
+                return True
+        if isinstance(each, ast.Subscript) and dotted(each.value) in hosts and dotted(each.slice) in others:
+            return True
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in MIXING:
+            whole = {dotted(each.func.value), *map(dotted, each.args)}
+            if whole & hosts and whole & others:
                 return True
     return False
 

@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING
 from esper_agents.review.models import is_loss, switch_at
 from esper_agents.review.names import dotted, root_of
 from esper_agents.review.objects import wrapped
+from esper_agents.review.patterns import pattern
 from esper_agents.review.renamings import home_of, means_inside, means_outside
 from esper_agents.review.tables import BlockKind
 from esper_agents.review.training import is_optimizer_step
+from esper_agents.review.unpacked import part_assigned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from esper_agents.review.flow import Event
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, Class, Function
+    from esper_agents.review.tables import Assignment, Call, Class, Function
 
 _HOPS = 4
 # Models that stand beside the one that is trained.
-_KEPT_ASIDE = re.compile(r"teacher|ema|target|reference|frozen|vgg|lpips|inception|swa|momentum|\bref\b|_ref|old|prev")
+_KEPT_ASIDE = pattern(r"teacher|ema|target|reference|frozen|vgg|lpips|inception|swa|momentum|\bref\b|_ref|old|prev")
 # What hands back a model that may already be in evaluation mode.
-_LOADING = re.compile(r"\.eval\b|from_pretrained|load|restore|\.train\(|evaluat")
+_LOADING = pattern(r"\.eval\b|from_pretrained|load|restore|\.train\(|evaluat")
 
 
 class Mode(Enum):
@@ -129,7 +131,7 @@ def _at_start(function: Function, path: str, index: ProjectIndex, hops: int) -> 
     known = function.assignments.get(path) or function.assignments.get(root) or ()
     made = [each for each in known if not _is_made_of_itself(each.value, path if root == "self" else root)]
     if made:
-        return frozenset(mode for each in made for mode in _as_made(each.value, function, index, hops))
+        return frozenset(mode for each in made for mode in _as_assigned(each, function, index, hops))
     if is_trained_in(function, path, index):
         return frozenset({Mode.TRAINING})
     if hops <= 0 or (root not in function.parameters and home_of(root, function) in {None, function}):
@@ -149,6 +151,25 @@ def _is_made_of_itself(value: ast.expr, name: str) -> bool:
     return any(path == name or path.startswith(f"{name}.") for path in map(dotted, parts))
 
 
+def _as_assigned(found: Assignment, function: Function, index: ProjectIndex, hops: int) -> frozenset[Mode]:
+    """Return the modes in which a model is that an assignment gives a name to: alone, or out of a tuple."""
+    given = list(part_assigned(found, index)) if hops > 0 else []
+    if given:
+        return frozenset(mode for each in given for mode in _handed_back(each.value, each.function, index, hops - 1))
+    return _as_made(found.value, function, index, hops)
+
+
+def _handed_back(value: ast.expr, called: Function, index: ProjectIndex, hops: int) -> frozenset[Mode]:
+    """Return the modes of what a function hands back, wherever it puts it: `return model.to(device)`."""
+    if isinstance(value, ast.Name):
+        return _handed_over(called, value.id, index, hops)
+    switched = value.func.attr if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) else ""
+    inner = wrapped(value)
+    if inner is None or switched in {"eval", "train"}:
+        return _as_made(value, called, index, hops)
+    return _handed_back(inner, called, index, hops)
+
+
 def _as_made(value: ast.expr, function: Function, index: ProjectIndex, hops: int) -> frozenset[Mode]:
     """Return the modes in which an expression makes a model: as the function that hands it over leaves it."""
     if isinstance(value, ast.Name | ast.Attribute):
@@ -163,9 +184,9 @@ def _as_made(value: ast.expr, function: Function, index: ProjectIndex, hops: int
     call = next((each for each in function.calls if each.node is inner), None)
     found: set[Mode] = set()
     for called in index.callees(call) if call is not None and hops > 0 else ():
-        names = [dotted(each.value) for each, _ in called.returns if isinstance(each.value, ast.Name)]
-        if called.name != "__init__" and len(names) == len(called.returns):
-            found |= {mode for name in names for mode in _handed_over(called, name, index, hops - 1)}
+        values = [each.value for each, _ in called.returns if isinstance(each.value, ast.Name | ast.Call)]
+        if called.name != "__init__" and len(values) == len(called.returns):
+            found |= {mode for each in values for mode in _handed_back(each, called, index, hops - 1)}
     if found:
         return frozenset(found)
     return frozenset({Mode.UNKNOWN if _LOADING.search(ast.unparse(value)) else Mode.TRAINING})

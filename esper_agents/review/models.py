@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.index import argument_for
 from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.patterns import pattern
 from esper_agents.review.tables import Purpose
 from esper_agents.review.values import turns_gradients_off
 
@@ -19,16 +20,23 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Block, Call, FileTables, Function
 
-_NAMED = re.compile(
+_NAMED = pattern(
     r"(?:\w+_)?(?:model|net|network|classifier|unet|resnet\w*|generator|discriminator|student|critic|actor|policy|teacher|ema)(?:_\w+)?"
     r"|net[A-Z]\w*|\w+Net|module|backbone"
 )
-_EVALUATING = re.compile(
+# Parts of networks, where a function is handed one; a text or a label may be encoded by what is named so as well.
+_PARTS = pattern(
+    r"(?:\w+_)?(?:encoder|decoder|enc|dec|embedder|extractor|regressor|segmenter|denoiser|vae|autoencoder|transformer|lstm"
+    r"|gru|cnn|mlp|gnn|vit|head)(?:_[a-z0-9])?"
+)
+_CODING = frozenset({"encode", "decode", "transform", "fit", "fit_transform", "tokenize", "inverse_transform", "get"})
+_TEXT = pattern(r"text|sentence|string|prompt|word|line|caption|quer(?:y|ies)|name|obj|path|label", re.IGNORECASE)
+_EVALUATING = pattern(
     r"_?(?:run_|do_)?(?:eval|evaluate|evaluation|validate|validation|valid|val|test|predict|infer|inference)"
     r"(?:_\w+)?|\w+_(?:eval|evaluate|validate|inference|predict)|(?:\w+_)?accuracy(?:_\w+)?"
     r"|(?:estimate|measure)_(?:loss|error|accuracy|metrics)\w*"
 )
-_HELD_OUT = re.compile(
+_HELD_OUT = pattern(
     r"(?<![a-z])(?:val|valid|validation|test|eval|dev|holdout)(?![a-z])|(?:val|test|eval)_?(?:loader|set|data)",
     re.IGNORECASE,
 )
@@ -39,10 +47,12 @@ GRADIENT_USES = frozenset(
     {"backward", "manual_backward", "grad", "requires_grad_", "jacobian", "hessian", "vjp", "jvp"}
 )
 # What is called like a model, and has no mode.
-_LOSS = re.compile(r"(?:^|_)(?:loss|losses|crit|criterion|criterions|metric|metrics)(?:_|$)|Loss$")
-_NO_MODEL = re.compile(
+_LOSS = pattern(r"(?:^|_)(?:loss|losses|crit|criterion|criterions|metric|metrics)(?:_|$)|Loss$")
+_NO_MODEL = pattern(
     r"^parameters$|^_?(?:get|make|build|create|load|save|scale|set|init|prepare|update|wrap|compile|train|run|fit)_"
 )
+# What hands a module on as it is: the mode of `model.to(device).eval()` is the mode of `model`.
+_PLACED = pattern(r"(?:\.(?:to|cuda|cpu|half|float|double|bfloat16|requires_grad_)\(\))+$")
 # How many steps from caller to caller are followed to a training.
 _CALLERS = 3
 _FORWARDS = frozenset({"forward", "__call__", "forward_features", "_forward"})
@@ -80,12 +90,12 @@ def switch_at(call: Call, index: ProjectIndex) -> Switch | None:
 
 
 def _switch(call: Call) -> Switch | None:
-    mode = call.argument(0, "mode")
+    mode, path = call.argument(0, "mode"), _PLACED.sub("", call.receiver)
     if call.tail == "eval":
-        return None if call.node.args else Switch(call, call.receiver, to_training=False)
+        return None if call.node.args else Switch(call, path, to_training=False)
     if mode is None:
-        return Switch(call, call.receiver, to_training=True)
-    return Switch(call, call.receiver, bool(mode.value) if isinstance(mode, ast.Constant) else None)
+        return Switch(call, path, to_training=True)
+    return Switch(call, path, bool(mode.value) if isinstance(mode, ast.Constant) else None)
 
 
 def is_evaluating(call: Call, loop: Block, index: ProjectIndex) -> bool:
@@ -127,7 +137,7 @@ def _by_function(file: FileTables, index: ProjectIndex) -> dict[Function, list[C
 
 
 def _is_forward(call: Call, index: ProjectIndex) -> bool:
-    if _is_forward_of_module(call.function, index) or not (call.node.args or call.node.keywords) or "(" in call.path:
+    if "(" in call.path or not (call.node.args or call.node.keywords) or _is_forward_of_module(call.function, index):
         return False
     if call.tail == "forward" and call.receiver:
         return is_model(call.receiver, call, index)
@@ -159,9 +169,22 @@ def is_model(path: str, call: Call, index: ProjectIndex) -> bool:
 
 def _is_known_name(path: str, last: str, function: Function, index: ProjectIndex) -> bool:
     """Return whether a name holds a model elsewhere, and stands by itself or in `self`: else it may be any method."""
-    is_own = path.isidentifier() or path == f"self.{last}"
-    known = _switched_names(index) | _names_of_modules(index)
-    return is_own and (last in known or _is_handed(path, function, known, index))
+    if not path.isidentifier() and path != f"self.{last}":
+        return False
+    known = index.once("known names", lambda: _switched_names(index) | _names_of_modules(index))
+    return last in known or _is_handed(path, function, known, index) or _is_part(path, function, index)
+
+
+def _is_part(path: str, function: Function, index: ProjectIndex) -> bool:
+    """Return whether a parameter is named as the part of a network, and nothing encodes texts or labels by it."""
+    if path not in function.parameters or not _PARTS.fullmatch(path) or not function.file.imports_torch:
+        return False
+    owner = owner_of(function)
+    if owner is not None and index.is_module(owner):
+        return False
+    used = {call.tail for call in function.calls if call.receiver == path}
+    texts = {dotted(each) for call in function.calls if call.path == path for each in call.node.args}
+    return not used & _CODING and not any(_TEXT.search(each) for each in texts)
 
 
 def _is_handed(path: str, function: Function, known: Collection[str], index: ProjectIndex) -> bool:

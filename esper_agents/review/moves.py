@@ -7,12 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from esper_agents.review.tables import Call
 
-_DEVICE = re.compile(r"device|cuda|gpu|rank|\bmps\b|\bxpu\b", re.IGNORECASE)
-_HOST = re.compile(r"""["']cpu["']|\bcpu_device\b|torch\.device\(["']cpu["']\)""")
+_DEVICE = pattern(r"device|cuda|gpu|rank|\bdev\b|\bmps\b|\bxpu\b", re.IGNORECASE)
+_HOST = pattern(r"""["']cpu["']|\bcpu_device\b|torch\.device\(["']cpu["']\)""")
 # Whose `.device` is the one that was chosen to run on.
 _OWNERS = frozenset({"self", "args", "cfg", "config", "opt", "options", "hparams", "accelerator", "fabric", "trainer"})
 _MAKING = frozenset(

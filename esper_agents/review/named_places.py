@@ -14,7 +14,7 @@ from esper_agents.review.inputs import counts_something, follows_inputs, is_said
 from esper_agents.review.making import has_rows
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.pieces import position_of, stands_for_nothing
-from esper_agents.review.places import DEVICE, NUMBER, UNKNOWN, Place, Where, agreed, of_all
+from esper_agents.review.places import DEVICE, NUMBER, UNKNOWN, Place, Where, agreed, of_all, of_callers
 
 if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
@@ -142,7 +142,7 @@ class NamedPlaces(ABC):
             is_input = not counts_something(path) and is_tensor(path, function, self._index)
             return DEVICE if is_input and not _is_elsewhere(self._handed(path)) else UNKNOWN
         places = self._handed(path)
-        found = agreed(places)
+        found = of_callers(places)
         if found.where is Where.UNKNOWN and not _is_elsewhere(places) and self._takes_any_device(path):
             return DEVICE
         return found

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ROOT = re.compile(r"[^.(\[]*")
 # Fields that hold text, or only say how a node is used or which operator it has.
 _NO_NODES = frozenset(
     {"id", "attr", "arg", "kind", "ctx", "op", "ops", "level", "module", "conversion", "is_async", "simple", "rest"}
@@ -46,6 +44,20 @@ def _fields_of(kind: type) -> tuple[str, ...]:
     return _below[kind]
 
 
+def below(node: ast.AST) -> list[Any]:
+    """Return the nodes directly below one, in order, as `walk` takes them."""
+    kind = node.__class__
+    fields = _below.get(kind)
+    nodes: list[Any] = []
+    for name in _fields_of(kind) if fields is None else fields:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            nodes += value if None not in value else [one for one in value if one is not None]
+        elif value is not None:
+            nodes.append(value)
+    return nodes
+
+
 def dotted(node: ast.expr) -> str:
     """Return an expression as a path such as `self.layers[].forward` or `scaler.scale().backward`.
 
@@ -78,8 +90,8 @@ def dotted(node: ast.expr) -> str:
 
 def root_of(path: str) -> str:
     """Return the name a path starts with: `self` of `self.net().x`; empty where it starts with no name."""
-    found = _ROOT.match(path)
-    return found[0] if found is not None else ""
+    root = path.partition(".")[0]
+    return root if root.isidentifier() else root.partition("(")[0].partition("[")[0]
 
 
 def tail_of(path: str) -> str:

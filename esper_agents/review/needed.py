@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.conditions import names_in, steers
 from esper_agents.review.fetches import bound_to
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, Function
 
-_WORLD = re.compile(
-    r"(?:^|[._])(?:env|envs|environment|gym|game|simulator|sim|board|world)(?:[._\[(]|$)", re.IGNORECASE
-)
-_CHOOSING = re.compile(r"(?:\w+_)?(?:act|action|actions|sample|choose|select|explore|policy)(?:_\w+)?")
+_WORLD = pattern(r"(?:^|[._])(?:env|envs|environment|gym|game|simulator|sim|board|world)(?:[._\[(]|$)", re.IGNORECASE)
+_CHOOSING = pattern(r"(?:\w+_)?(?:act|action|actions|sample|choose|select|explore|policy)(?:_\w+)?")
 _SIZED = frozenset({"range", "arange", "zeros", "ones", "empty", "full", "rand", "randn", "view", "reshape", "expand"})
 _DECIDING = frozenset({"int", "bool"})
 

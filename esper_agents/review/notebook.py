@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import warnings
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.review.located_json import Text, read_located
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 # Cell magics whose cell is still Python.
 _PYTHON_CELLS = frozenset({"capture", "debug", "prun", "time", "timeit"})
-_CELL_MAGIC = re.compile(r"%%(\w*)")
-_MAGIC = re.compile(r"(?P<indent>\s*)(?:[%!?]|[\w.]+\?{1,2}\s*$|(?P<kept>[\w., \t\[\]]+=)\s*[%!])")
+_CELL_MAGIC = pattern(r"%%(\w*)")
+_MAGIC = pattern(r"(?P<indent>\s*)(?:[%!?]|[\w.]+\?{1,2}\s*$|(?P<kept>[\w., \t\[\]]+=)\s*[%!])")
 _MOST_MAGICS = 500
 _LONGEST_EXCERPT = 1000
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # How many steps from value to value are followed.
 STEPS = 8
+_STEPS_BACK = 4
 # Calls and methods that give back the module they were given.
 _WRAPPERS = frozenset({"compile", "DataParallel", "DistributedDataParallel", "DDP", "script", "prepare_model"})
 _FLUENT = frozenset(
@@ -45,6 +46,7 @@ class Objects(Definitions):
     def __init__(self, files: Sequence[FileTables]) -> None:
         super().__init__(files)
         self._flows: dict[Function, Flow] = {}
+        self._handed_back: dict[tuple[Function, int, int], Class | None] = {}
 
     def flow(self, function: Function) -> Flow:
         """Return the ways through a function, worked out once."""
@@ -102,21 +104,63 @@ class Objects(Definitions):
         inner = wrapped(value)
         if inner is not None:
             return self.class_in_sight(inner, function, before, steps)
-        return self.class_called(value, function)
+        return self.class_called(value, function) or self._class_handed_back(value, function)
 
     def _class_held(self, path: str, function: Function, before: int, steps: int) -> Class | None:
         if path == "self":
             return owner_of(function)
         found = self.binding(path, function, before) if steps else None
-        if found is None or found.is_unpacked or found.is_augmented:
+        if found is None or found.is_augmented:
             return None
+        if found.is_unpacked:
+            return self._class_handed_back(found.value, found.block.function, *_position(found))
         return self.class_in_sight(found.value, found.block.function, found.line, steps - 1)
+
+    def _class_handed_back(self, value: ast.expr, function: Function, at: int = 0, count: int = 0) -> Class | None:
+        """Return the class of what a function of these files makes and hands back, in a tuple of a count if not 0."""
+        called = self._function_named(value, function)
+        if called is None:
+            return None
+        key = (called, at, count)
+        if key not in self._handed_back:
+            self._handed_back[key] = None
+            self._handed_back[key] = self._find_handed_back(called, at, count)
+        return self._handed_back[key]
+
+    def _find_handed_back(self, called: Function, at: int, count: int) -> Class | None:
+        found: set[Class | None] = set()
+        for statement, _ in called.returns:
+            value = statement.value
+            if count:
+                parts = value.elts if isinstance(value, ast.Tuple) else []
+                value = parts[at] if len(parts) == count else None
+            found.add(self.class_in_sight(value, called, statement.lineno, _STEPS_BACK) if value is not None else None)
+        return found.pop() if len(found) == 1 else None
+
+    def _function_named(self, value: ast.expr, function: Function) -> Function | None:
+        """Return the function that a call runs by its name, or the method of its own object."""
+        path = dotted(value.func) if isinstance(value, ast.Call) else ""
+        if not path or "(" in path:
+            return None
+        owner = owner_of(function) if path.startswith("self.") else None
+        if owner is not None:
+            return self.method(owner, path.removeprefix("self."))
+        return self.function(resolve(path, function), function.file)
 
     def class_called(self, value: ast.expr, function: Function) -> Class | None:
         """Return the class that a plain call makes an object of: `Net(8)`."""
         if not isinstance(value, ast.Call):
             return None
         return self.class_named(resolve(dotted(value.func), function), function.file)
+
+
+def _position(found: Assignment) -> tuple[int, int]:
+    """Return which of how many names an unpacking binds; 0 of 0 where that cannot be told."""
+    target = found.statement.targets[0] if isinstance(found.statement, ast.Assign) else None
+    parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+    if any(isinstance(each, ast.Starred) for each in parts):
+        return 0, 0
+    return next(((place, len(parts)) for place, each in enumerate(parts) if each is found.node), (0, 0))
 
 
 def _ends(found: Assignment) -> int:

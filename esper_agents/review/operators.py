@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.tables import Call, FileTables, Function
 
-_ALIASED = re.compile(r"Tensor\(\w+!?( -> \*)?\)")
+_ALIASED = pattern(r"Tensor\(\w+!?( -> \*)?\)")
 
 
 def implementations(file: FileTables) -> Iterator[Function]:

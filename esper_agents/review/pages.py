@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
 from esper_agents.review.catalogue import catalogue, find
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import as_files
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _row(rule: Rule) -> str:
 
 # Stands for a hash sign in an example, which opens a comment and no heading.
 _HASH = "\0"
-_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = pattern(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def _outside_code(text: str) -> str:

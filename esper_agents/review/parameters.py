@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.index import resolve
 from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, Class
 
-_WITHOUT = re.compile(
+_WITHOUT = pattern(
     r"(?:Re|E|Ce|Se|Ge)LU|ReLU6|SiLU|Mish|Tanh|Sigmoid|Softmax|Hard\w+|Identity|Flatten|Unflatten|\w*Dropout\w*"
     r"|(?:Max|Avg|Adaptive)\w*Pool\w*|Upsample\w*|Sequential|Module(?:List|Dict)|\w*Loss|LeakyReLU|LogSoftmax|PixelShuffle"
 )
-_NORMS = re.compile(
+_NORMS = pattern(
     r"(?:Sync)?BatchNorm\w*|LayerNorm|GroupNorm|RMSNorm|Transformer\w*|MultiheadAttention|LSTM|GRU|RNN|PReLU"
 )
-_CONVOLUTION = re.compile(r"Conv(?:Transpose)?[123]d")
+_CONVOLUTION = pattern(r"Conv(?:Transpose)?[123]d")
 _PLAIN = frozenset({"super", "range", "len", "int", "list", "zip", "enumerate", "print", "isinstance", "max", "min"})
 
 
@@ -65,6 +66,17 @@ def dimensions(owner: Class, index: ProjectIndex) -> Dimensions:
         any(_CONVOLUTION.fullmatch(layer) for _, layer in layers),
         is_whole and known and not unknown,
     )
+
+
+def is_layer_without_matrix(name: str, attribute: str) -> bool:
+    """Return whether an attribute of a layer of torch, `weight` or `bias`, surely does not have two dimensions."""
+    if not name.startswith("torch.nn."):
+        return False
+    layer = tail_of(name)
+    is_kernel = _CONVOLUTION.fullmatch(layer) is not None
+    if attribute == "bias":
+        return is_kernel or layer == "Linear"
+    return is_kernel or layer in {"LayerNorm", "GroupNorm", "RMSNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}
 
 
 def _layers(owner: Class, index: ProjectIndex) -> Iterator[Call]:

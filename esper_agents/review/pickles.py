@@ -6,11 +6,13 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from esper_agents.review.patterns import pattern
+
 if TYPE_CHECKING:
     from esper_agents.review.tables import Call
 
 PICKLES = ("pickle.load", "pickle.Unpickler", "cPickle.load", "dill.load", "cloudpickle.load", "joblib.load")
-_MODEL_FILE = re.compile(r"model|checkpoint|ckpt|weights|state_?dict|\.pth?\b", re.IGNORECASE)
+_MODEL_FILE = pattern(r"model|checkpoint|ckpt|weights|state_?dict|\.pth?\b", re.IGNORECASE)
 
 
 def opened(call: Call) -> str:

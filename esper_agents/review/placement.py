@@ -16,8 +16,9 @@ from esper_agents.review.index import resolve
 from esper_agents.review.making import MAKING, has_rows, made_place
 from esper_agents.review.named_places import MOVED_ALONG, NamedPlaces
 from esper_agents.review.names import dotted, root_of, tail_of
+from esper_agents.review.patterns import pattern
 from esper_agents.review.pieces import keeps_dimensions, operands_of
-from esper_agents.review.places import DEVICE, NUMBER, UNKNOWN, Place, Where, agreed, joined
+from esper_agents.review.places import DEVICE, MIXING, NUMBER, UNKNOWN, Place, Where, agreed, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +31,7 @@ _NUMBERS = frozenset({"item", "tolist", "size", "dim", "numel", "stride", "numpy
 _REDUCING = frozenset({"sum", "mean", "max", "min", "prod", "std", "var", "norm", "median", "all", "any", "trace"})
 _OWNERS = frozenset({"self", "args", "cfg", "config", "opt", "options", "hparams", "accelerator", "trainer", "fabric"})
 # Functions of torch whose results are no tensors, or lie where nothing here can say.
-_ELSEWHERE = re.compile(
+_ELSEWHERE = pattern(
     r"torch\.(?:_|cuda|load|utils|nn\.(?:[A-Z]|parameter|utils|modules|init)|distributed|distributions|jit|hub)"
 )
 
@@ -149,6 +150,9 @@ class Places(NamedPlaces):
             return UNKNOWN
         if name == "cpu":
             return Place(Where.HOST, node, self._function) if receiver.where is not Where.NUMBER else NUMBER
+        if name in MIXING and receiver.where is Where.HOST:
+            others = [self.of(each, line) for each in node.args]
+            return UNKNOWN if UNKNOWN in others else joined([receiver, *others])
         return self.of(node.args[0], line) if name == "type_as" and node.args else receiver
 
     def _moved(self, node: ast.Call, called: ast.Attribute, line: int) -> Place:

@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Function
 
 
+# Methods that need their arguments where their tensor is.
+MIXING = frozenset(
+    {"masked_fill", "masked_fill_", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_select"}
+    | {"add", "add_", "sub", "mul", "mul_", "div", "matmul", "mm", "bmm", "where", "lerp", "index_add", "index_add_"}
+    | {"eq", "ne", "dot", "baddbmm", "masked_select", "take_along_dim", "maximum", "minimum", "index_fill", "addcmul"}
+    | {"logical_and", "logical_or", "bitwise_and", "div_", "sub_", "index_copy_", "masked_scatter", "scatter_reduce"}
+    | {"gt", "lt", "ge", "le", "cross", "outer", "ger", "isin", "addmm", "mv", "fmod", "remainder", "pow", "take"}
+)
+
+
 class Where(Enum):
     """Where a value lives."""
 
@@ -52,6 +62,14 @@ def joined(places: Iterable[Place]) -> Place:
 def agreed(places: list[Place]) -> Place:
     """Return where a value lives that comes from one of several; unknown unless all agree."""
     return places[0] if places and len({each.where for each in places}) == 1 else UNKNOWN
+
+
+def of_callers(places: list[Place]) -> Place:
+    """Return where a value lives that callers hand over: what some surely put on the device breaks there."""
+    others = {each.where for each in places} - {Where.DEVICE}
+    if others == {Where.UNKNOWN}:
+        return next((each for each in places if each.where is Where.DEVICE), UNKNOWN)
+    return agreed(places)
 
 
 def of_all(places: Iterable[Place]) -> Place:

@@ -32,44 +32,64 @@ class Quotient:
 
     Attributes:
         node: The division.
-        call: What makes the divisor.
+        call: What makes the divisor, or the division where no call does.
         tensor: What the divisor is made of.
         where: When it is zero, in words.
         is_likely: Whether ordinary inputs get there.
+        is_padding: Whether the divisor counts what is no padding, of which there commonly is some.
     """
 
     node: ast.AST
-    call: Call
+    call: Call | Division
     tensor: ast.expr
     where: str
     is_likely: bool = False
+    is_padding: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Division:
+class Division:
+    """A division, as it stands in a statement.
+
+    Attributes:
+        node: The division.
+        divided: What is divided.
+        divisor: What it is divided by.
+        block: Where it stands.
+        statement: The statement.
+    """
+
     node: ast.AST
     divided: ast.expr
     divisor: ast.expr
     block: Block
+    statement: ast.stmt
 
     @property
     def function(self) -> Function:
+        """The function it stands in."""
         return self.block.function
 
     @property
     def line(self) -> int:
+        """The line its divisor stands on."""
         return self.divisor.lineno
 
 
 def quotients(file: FileTables, index: ProjectIndex) -> Iterator[Quotient]:
     """Yield the divisions of a file by what may be zero."""
-    for division in _divisions(file):
+    for division in divisions(file):
         found = _judged(division, index)
         if found is not None:
             yield found
 
 
-def _divisions(file: FileTables) -> Iterator[_Division]:
+def divisions(file: FileTables) -> tuple[Division, ...]:
+    """Return the divisions in a file's plain statements."""
+    return file.once("divisions", lambda: tuple(_find_divisions(file)))
+
+
+def _find_divisions(file: FileTables) -> Iterator[Division]:
     lines = [number for number, text in enumerate(file.lines, 1) if "/" in text or "div" in text]
     places = {place: number for number, place in enumerate(lines)}
     seen: set[ast.stmt] = set()
@@ -82,19 +102,19 @@ def _divisions(file: FileTables) -> Iterator[_Division]:
             yield from _in(statement, block)
 
 
-def _in(statement: ast.stmt, block: Block) -> Iterator[_Division]:
+def _in(statement: ast.stmt, block: Block) -> Iterator[Division]:
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Div):
-        yield _Division(statement, statement.target, statement.value, block)
+        yield Division(statement, statement.target, statement.value, block, statement)
     for node in walk(statement):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            yield _Division(node, node.left, node.right, block)
+            yield Division(node, node.left, node.right, block, statement)
         elif isinstance(node, ast.Call) and tail_of(dotted(node.func)) in _DIVIDING and node.args:
             divided = operand(node, block.function)
             if divided is not None and node.args[-1] is not divided:
-                yield _Division(node, divided, node.args[-1], block)
+                yield Division(node, divided, node.args[-1], block, statement)
 
 
-def _judged(division: _Division, index: ProjectIndex) -> Quotient | None:
+def _judged(division: Division, index: ProjectIndex) -> Quotient | None:
     """Return what is wrong with a division; None where nothing is."""
     divisor = _made(division.divisor, division, index)
     value = divisor.value
@@ -109,7 +129,7 @@ def _judged(division: _Division, index: ProjectIndex) -> Quotient | None:
             return None
 
 
-def _made(node: ast.expr, division: _Division, index: ProjectIndex) -> Origin:
+def _made(node: ast.expr, division: Division, index: ProjectIndex) -> Origin:
     """Return what makes a value in the function itself, roots, squares and changes of shape taken off."""
     here = Origin(node, division.function, division.line)
     while True:
@@ -146,9 +166,9 @@ def _is_spread_of_pair(target: ast.expr, statement: ast.stmt) -> bool:
     return is_first and tail_of(dotted(statement.value.func)) in _BOTH
 
 
-def _by_reduction(division: _Division, divisor: Origin, value: ast.Call, index: ProjectIndex) -> Quotient | None:
+def _by_reduction(division: Division, divisor: Origin, value: ast.Call, index: ProjectIndex) -> Quotient | None:
     tail, tensor = tail_of(dotted(value.func)), operand(value, division.function)
-    call = _call(value, division.function)
+    call = call_of(value, division.function)
     if tensor is None or call is None:
         return None
     squares = sum_of_squares(divisor, index) if tail in {"sum", "mean", "einsum"} else None
@@ -165,12 +185,12 @@ def _by_reduction(division: _Division, divisor: Origin, value: ast.Call, index: 
     return None
 
 
-def _by_range(division: _Division, left: ast.expr, right: ast.expr, index: ProjectIndex) -> Quotient | None:
+def _by_range(division: Division, left: ast.expr, right: ast.expr, index: ProjectIndex) -> Quotient | None:
     top, bottom = (_made(each, division, index).value for each in (left, right))
     if not (isinstance(top, ast.Call) and isinstance(bottom, ast.Call)):
         return None
     tails = tail_of(dotted(top.func)), tail_of(dotted(bottom.func))
-    tensor, call = operand(top, division.function), _call(top, division.function)
+    tensor, call = operand(top, division.function), call_of(top, division.function)
     if tails not in {("max", "min"), ("amax", "amin")} or tensor is None or call is None:
         return None
     if any(_is_of_two(each, division.function) for each in (top, bottom)):
@@ -184,22 +204,24 @@ def _is_of_two(node: ast.Call, function: Function) -> bool:
     return any(not isinstance(each, axes) and "dim" not in dotted(each) for each in later_arguments(node, function)[:1])
 
 
-def _by_product(division: _Division, left: ast.expr, right: ast.expr, index: ProjectIndex) -> Quotient | None:
+def _by_product(division: Division, left: ast.expr, right: ast.expr, index: ProjectIndex) -> Quotient | None:
     """Return a correlation or a cosine by hand: a division by two norms or two spreads."""
     sides = [_made(each, division, index).value for each in (left, right)]
     calls = [each for each in sides if isinstance(each, ast.Call)]
     if len(calls) != _TWO or any(tail_of(dotted(each.func)) not in _NORMS | {"std"} for each in calls):
         return None
-    tensor, call = operand(calls[0], division.function), _call(calls[0], division.function)
+    tensor, call = operand(calls[0], division.function), call_of(calls[0], division.function)
     if tensor is None or call is None:
         return None
     where = f"the norm of {ast.unparse(tensor)!r} or of its partner is 0"
     return Quotient(division.node, call, tensor, where, is_likely="loss" in division.function.qualname.lower())
 
 
-def _is_itself(division: _Division, tensor: ast.expr, index: ProjectIndex) -> bool:
+def _is_itself(division: Division, tensor: ast.expr, index: ProjectIndex) -> bool:
     """Return whether what is divided is the tensor, plain or with its mean or its least value taken off."""
     texts = {ast.unparse(tensor)}
+    if isinstance(tensor, ast.Call) and tail_of(dotted(tensor.func)) == "abs":
+        texts |= {ast.unparse(each) for each in (operand(tensor, division.function),) if each is not None}
     for node in (division.divided, *(each.value for each in _origins(division.divided, division, index))):
         if ast.unparse(node) in texts:
             return True
@@ -212,12 +234,12 @@ def _is_itself(division: _Division, tensor: ast.expr, index: ProjectIndex) -> bo
     return False
 
 
-def _origins(node: ast.expr, division: _Division, index: ProjectIndex) -> list[Origin]:
+def _origins(node: ast.expr, division: Division, index: ProjectIndex) -> list[Origin]:
     found = index.origins(node, division.function, division.line)
     return [each for each in found if each.function is division.function]
 
 
-def _is_test(mask: ast.expr, division: _Division, index: ProjectIndex) -> bool:
+def _is_test(mask: ast.expr, division: Division, index: ProjectIndex) -> bool:
     """Return whether a mask was made by a test of values, so that it may be empty."""
     return any(
         isinstance(part, ast.Compare) or (isinstance(part, ast.Call) and tail_of(dotted(part.func)) in _TESTS)
@@ -226,7 +248,7 @@ def _is_test(mask: ast.expr, division: _Division, index: ProjectIndex) -> bool:
     )
 
 
-def _is_read_in(mask: ast.expr, division: _Division, index: ProjectIndex) -> bool:
+def _is_read_in(mask: ast.expr, division: Division, index: ProjectIndex) -> bool:
     """Return whether what is divided is a sum over what a mask lets through."""
     name = dotted(bare(mask, division.function))
     return bool(name) and any(
@@ -237,5 +259,6 @@ def _is_read_in(mask: ast.expr, division: _Division, index: ProjectIndex) -> boo
     )
 
 
-def _call(node: ast.Call, function: Function) -> Call | None:
+def call_of(node: ast.Call, function: Function) -> Call | None:
+    """Return a call of a function by its node."""
     return next((each for each in function.calls if each.node is node), None)

@@ -11,6 +11,7 @@ from esper_agents.review.definitions import owner_of
 from esper_agents.review.magnitudes import is_number, later_arguments, operand
 from esper_agents.review.models import belongs_to_training
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.training import is_backward, losses_of
 from esper_agents.review.values import graphs_in
 
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 # How many sums are followed from a loss to its parts.
 _SUMS = 2
 _ROOTS = ("sqrt", "sqrt_", "rsqrt", "rsqrt_")
-_HALF = re.compile(r"\*\*\s*-?\s*\(?\s*(0?\.5|1\.?0?\s*/\s*2)")
-_WANTED = re.compile(
+_HALF = pattern(r"\*\*\s*-?\s*\(?\s*(0?\.5|1\.?0?\s*/\s*2)")
+_WANTED = pattern(
     r"loss|^forward|distance|criterion|objective|contrastive|triplet|penalty|energy|chamfer|discrepancy", re.IGNORECASE
 )
-_METRIC = re.compile(
+_METRIC = pattern(
     r"rmse|metric|eval|valid|test|accuracy|score|report|(?<![a-z])log(?!_?(?:p|lik|sum|soft|it|det))|plot|draw",
     re.IGNORECASE,
 )
-_LAYER = re.compile(r"torch\.nn\.(?!functional|init|utils|Module)\w*(?<!Loss)$")
-_WITHOUT = re.compile(r"^_*(?:init|reset|setup|build|getitem|collate|step|update|main)|_init_?$|initiali")
+_LAYER = pattern(r"torch\.nn\.(?!functional|init|utils|Module)\w*(?<!Loss)$")
+_WITHOUT = pattern(r"^_*(?:init|reset|setup|build|getitem|collate|step|update|main)|_init_?$|initiali")
 
 
 @dataclass(frozen=True, slots=True)

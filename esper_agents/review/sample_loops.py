@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Assignment, Block, FileTables, Function
 
-_BATCH_SIZE = re.compile(r"B|bs|bsz|N|batch_?size|n_?batch|num_?samples|n_?samples|self\.batch_?size|batch_?len")
+_BATCH_SIZE = pattern(r"B|bs|bsz|N|batch_?size|n_?batch|num_?samples|n_?samples|self\.batch_?size|batch_?len")
 _WRAPPINGS = frozenset({"tqdm", "trange", "list", "tuple", "reversed", "iter", "track", "progress_bar"})
 _STEPS = 4
 # What hands out more than a sample, its label and one more is a reader of files or a stream.
 _FIELDS = 3
-_DATA_SET = re.compile(r"data_?set|(?:train|val|valid|test|eval)_?(?:set|data)$|^data$|(?:^|_)ds$", re.IGNORECASE)
+_DATA_SET = pattern(r"data_?set|(?:train|val|valid|test|eval)_?(?:set|data)$|^data$|(?:^|_)ds$", re.IGNORECASE)
 # Methods that give back the same rows as an array.
 _ARRAYS = frozenset({"to_numpy", "numpy", "cpu", "detach", "flatten", "ravel"})
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted, root_of, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.sample_loops import bound_in, indices, picks
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Block, Function
 
 _STEPS = 4
-_LOADING = re.compile(r"(?:open|load|imread|read|fetch|get|download|decode|from_file|next)(?:_\w+)?|read_image")
+_LOADING = pattern(r"(?:open|load|imread|read|fetch|get|download|decode|from_file|next)(?:_\w+)?|read_image")
 # What makes a batch of one sample.
 _REPEATING = frozenset({"repeat", "repeat_interleave", "expand", "tile"})
 _MAKING = frozenset({"tensor", "from_numpy", "as_tensor", "Tensor", "FloatTensor"})
@@ -30,12 +30,14 @@ class Sample:
         adds_axis: Whether an axis of one is put before it on the way.
         is_prepared: Whether an unknown function changes it on the way.
         is_loaded: Whether it is read from somewhere, cut to a length of its own, or repeated to a batch on the way.
+        is_tokenized: Whether a tokenizer makes a batch of one text of it, as it would of many.
     """
 
     is_sample: bool = False
     adds_axis: bool = False
     is_prepared: bool = False
     is_loaded: bool = False
+    is_tokenized: bool = False
 
     def __or__(self, other: Sample) -> Sample:
         return Sample(
@@ -43,6 +45,7 @@ class Sample:
             self.adds_axis or other.adds_axis,
             self.is_prepared or other.is_prepared,
             self.is_loaded or other.is_loaded,
+            self.is_tokenized or other.is_tokenized,
         )
 
 
@@ -120,6 +123,8 @@ class SampleTrace:
         if not found.is_sample:
             return found
         wraps = tail in {"stack", "array", "tensor"} and bool(value.args) and isinstance(value.args[0], ast.List)
+        is_tokenized = any(each.arg == "return_tensors" for each in value.keywords)
+        wraps |= is_tokenized
         adds_axis = (
             wraps or tail in {"unsqueeze", "expand_dims"} or (tail in {"view", "reshape"} and _is_one(value.args))
         )
@@ -128,6 +133,7 @@ class SampleTrace:
             adds_axis=adds_axis,
             is_prepared=not is_known,
             is_loaded=tail in _REPEATING or _LOADING.fullmatch(tail) is not None,
+            is_tokenized=is_tokenized,
         )
 
     def _is_module(self, value: ast.expr) -> bool:

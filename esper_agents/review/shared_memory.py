@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.devices import uses_gpu
 from esper_agents.review.index import argument_for, resolve
 from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from esper_agents.review.flow import Event
@@ -21,12 +21,21 @@ _CHANGING = frozenset({"fill", "sort", "partition", "put", "resize", "shuffle", 
 _CHANGING_ARGUMENT = frozenset(
     {"shuffle", "copyto", "put", "place", "putmask", "fill_diagonal", "readinto", "recv_into", "readinto1"}
 )
+SHARING = ("torch.from_numpy", "torch.as_tensor", "torch.frombuffer", "torch.asarray")
 _OUT = frozenset({"out", "dst"})
 # Methods and functions of arrays that give a view.
 _VIEWS = frozenset({"reshape", "transpose", "view", "ravel", "squeeze", "swapaxes", "T"})
 _VIEWING = frozenset({"expand_dims", "moveaxis", "swapaxes", "transpose", "asarray", "squeeze", "reshape", "flip"})
-_WEIGHTS = re.compile(r"(?:^|\.)(?:weight|bias|data|param|params|p)$")
-_KEPT = re.compile(r"(?:numpy|torch)\.\w+")
+# What makes a plain row of places.
+_PLACES = frozenset(
+    {"flatnonzero", "arange", "permutation", "randperm", "range", "list", "sorted", "argsort", "tolist"}
+)
+# What gives the same array again, or one like it.
+_LIKE = frozenset(
+    {"astype", "copy", "to_numpy", "reshape", "transpose", "float", "double", "half", "to", "clone", "long"}
+)
+_WEIGHTS = pattern(r"(?:^|\.)(?:weight|bias|data|param|params|p)$")
+_KEPT = pattern(r"(?:numpy|torch)\.\w+")
 
 
 def viewed_array(node: ast.expr, function: Function) -> ast.Name | ast.Attribute | None:
@@ -79,11 +88,40 @@ def _is_number(node: ast.expr, function: Function) -> bool:
                 return True
             bound = function.assignments.get(name, ())
             return bool(bound) and all(
-                isinstance(each.statement, ast.For) and tail_of(dotted(each.value)) in {"range", "enumerate"}
+                tail_of(dotted(each.value)) in {"range", "enumerate"}
+                if isinstance(each.statement, ast.For)
+                else not each.is_unpacked and _picks_number(each.value, function)
                 for each in bound
             )
         case _:
+            return _picks_number(node, function)
+
+
+def _picks_number(node: ast.expr, function: Function) -> bool:
+    """Return whether an expression is a whole number: made one, or picked from the places that the class keeps."""
+    match node:
+        case ast.Call(func=ast.Name(id="int" | "len" | "round")):
+            return True
+        case ast.Call(func=ast.Attribute(value=inner, attr="item")):
+            return isinstance(inner, ast.expr)
+        case ast.BinOp(left=left, op=ast.FloorDiv() | ast.Mod() | ast.Add() | ast.Sub() | ast.Mult(), right=right):
+            return _is_number(left, function) and _is_number(right, function)
+        case ast.Subscript(value=ast.Attribute() as kept, slice=part) if dotted(kept).startswith("self."):
+            return _is_number(part, function) and _keeps_places(dotted(kept), function)
+        case _:
             return False
+
+
+def _keeps_places(path: str, function: Function) -> bool:
+    """Return whether an attribute surely holds a plain row of places, such as those of the samples of a split."""
+    owner = owner_of(function)
+    found = owner.attributes.get(path, ()) if owner is not None else ()
+    values = [each.value for each in found if not each.is_augmented]
+    return bool(values) and all(
+        (isinstance(each, ast.Call) and tail_of(dotted(each.func)) in _PLACES)
+        or (isinstance(each, ast.Subscript) and "nonzero" in ast.unparse(each.value))
+        for each in values
+    )
 
 
 def changes(path: str, function: Function, sharing: Call | None, index: ProjectIndex) -> list[Event]:
@@ -157,16 +195,59 @@ def _is_kept_array(path: str, function: Function, index: ProjectIndex) -> bool:
     found = [each for one in index.lineage(owner).classes for each in one.attributes.get(path, ())] if owner else []
     plain = [each for each in found if not each.is_augmented]
     return bool(plain) and all(
-        isinstance(each.value, ast.Call)
-        and _KEPT.match(resolve(dotted(each.value.func), each.block.function)) is not None
-        and each.block.function.name in {"__init__", "reset", "_reset", "setup", "_init", "load", "_load"}
+        each.block.function.name in {"__init__", "reset", "_reset", "setup", "_init", "load", "_load"}
+        and not each.is_unpacked
+        and _makes_array(each.value, each.block.function)
         for each in plain
     )
 
 
+def _makes_array(value: ast.expr, function: Function) -> bool:
+    """Return whether an expression surely makes an array or a tensor: `np.load(p)["x"].astype("float32")`."""
+    is_changed = False
+    while True:
+        match value:
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _LIKE and not _is_numpy(
+                value, function
+            ):
+                value, is_changed = inner, True
+            case ast.Subscript(value=inner):
+                value = inner
+            case ast.Attribute(value=inner, attr="values"):
+                return not isinstance(inner, ast.Name) or inner.id != "self"
+            case ast.BinOp(left=left):
+                value, is_changed = left, True
+            case ast.Name(id=name):
+                made = function.assignments.get(name, ())
+                if len(made) != 1 or made[0].is_unpacked or made[0].value is value:
+                    return is_changed and name in function.parameters
+                value = made[0].value
+            case ast.Call():
+                return _KEPT.match(resolve(dotted(value.func), function)) is not None
+            case _:
+                return False
+
+
+def _unshared(value: ast.expr, function: Function) -> ast.expr:
+    """Return what a tensor or an array shares its memory with: `x` of `torch.from_numpy(x)`."""
+    while isinstance(value, ast.Call):
+        name = resolve(dotted(value.func), function)
+        if (
+            name in SHARING
+            and value.args
+            and not any(each.arg in {"dtype", "device", "copy"} for each in value.keywords)
+        ):
+            value = value.args[0]
+        elif isinstance(value.func, ast.Attribute) and value.func.attr in {"view", "reshape", "squeeze", "unsqueeze"}:
+            value = value.func.value
+        else:
+            break
+    return value
+
+
 def changed_item(found: Assignment, path: str, index: ProjectIndex) -> Event | None:
     """Return what changes a name in place that holds a view of one item of a data set."""
-    value, function = found.value, found.block.function
+    value, function = _unshared(found.value, found.block.function), found.block.function
     if not isinstance(value, ast.Subscript) or found.is_augmented or found.is_unpacked:
         return None
     kept = dotted(value.value)

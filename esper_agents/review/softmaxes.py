@@ -92,6 +92,15 @@ def is_product(node: ast.expr, call: Call, index: ProjectIndex) -> bool:
     return any(_product(each.value, call, index, _STEPS) is not None for each in origins)
 
 
+def product_in(found: Softmax, index: ProjectIndex) -> ast.expr | None:
+    """Return the matrix product that scores are once scales and masks are taken off; None where they are none."""
+    for origin in index.origins(found.scores, found.call.function, found.call.line):
+        product = _product(origin.value, found.call, index, _STEPS)
+        if product is not None:
+            return product
+    return None
+
+
 def _product(node: ast.expr, call: Call, index: ProjectIndex, steps: int) -> ast.expr | None:
     """Return the matrix product that is left of an expression once scales and masks are taken off."""
     found: ast.expr | None = None
@@ -128,20 +137,25 @@ def _is_turned(node: ast.expr) -> bool:
 
 def weighs_values(found: Softmax) -> bool:
     """Return whether the result is the left factor of a matrix product, as it is: then its rows have to sum to one."""
-    names = _names_of(found)
+    return weighing(found) is not None
+
+
+def weighing(found: Softmax) -> ast.expr | None:
+    """Return the matrix product whose left factor the result is, as it is; None where there is none."""
+    names = names_of(found)
     whole = found.call.function.node
     for node in walk(whole):
         left = _left_factor(node)
         if left is None or (isinstance(whole, ast.Module) and abs(node.lineno - found.call.line) > 20):  # noqa: PLR2004 - near
             continue
         if left is found.call.node or (isinstance(left, ast.Name) and left.id in names):
-            return not _is_normalised(found.call.function, names)
-    return False
+            return None if is_normalised(found.call.function, names) else node
+    return None
 
 
 def contracted_axis(found: Softmax) -> tuple[int, int] | None:
     """Return the axis along which an `einsum` sums the result up with values, and how many axes there are."""
-    names = _names_of(found)
+    names = names_of(found)
     for call in found.call.function.calls:
         equation = call.argument(0)
         if call.tail != "einsum" or not (isinstance(equation, ast.Constant) and isinstance(equation.value, str)):
@@ -154,7 +168,7 @@ def contracted_axis(found: Softmax) -> tuple[int, int] | None:
             others = "".join(letters[:place] + letters[place + 1 :])
             gone = [axis for axis, one in enumerate(letters[place]) if one not in out and one in others]
             if is_result and len(gone) == 1 and letters[place].isalpha():
-                return None if _is_normalised(found.call.function, names) else (gone[0], len(letters[place]))
+                return None if is_normalised(found.call.function, names) else (gone[0], len(letters[place]))
     return None
 
 
@@ -174,7 +188,7 @@ def _without_dropout(node: ast.expr) -> ast.expr:
     return node
 
 
-def _names_of(found: Softmax) -> set[str]:
+def names_of(found: Softmax) -> set[str]:
     """Return the names that the result is given, also after a dropout or a cast."""
     names = {dotted(each) for each in getattr(found.call.statement, "targets", ())} - {""}
     for name in sorted(names):
@@ -185,7 +199,7 @@ def _names_of(found: Softmax) -> set[str]:
     return names
 
 
-def _is_normalised(function: Function, names: set[str]) -> bool:
+def is_normalised(function: Function, names: set[str]) -> bool:
     """Return whether the weights are divided by their sums afterwards."""
     return any(call.tail in {"sum", "normalize"} and call.receiver in names for call in function.calls)
 
@@ -195,7 +209,7 @@ def read_along(found: Softmax) -> tuple[Call, int] | None:
 
     That is where the best is taken, where it is drawn from, and where an entropy is summed up.
     """
-    names = _names_of(found)
+    names = names_of(found)
     for call in found.call.function.calls:
         if call.line < found.call.line:
             continue
@@ -229,7 +243,7 @@ def _weighed_logarithm(node: object) -> ast.expr | None:
 
 def is_turned_into_row(found: Softmax) -> bool:
     """Return whether the result becomes the one row of a product, so that its last axis has to sum to one."""
-    names = _names_of(found)
+    names = names_of(found)
     for call in found.call.function.calls:
         row = call.argument(0) if call.tail in _PRODUCTS else None
         if isinstance(row, ast.Call) and isinstance(row.func, ast.Attribute) and row.func.attr == "unsqueeze":

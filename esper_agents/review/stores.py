@@ -25,8 +25,8 @@ def is_emptied(store: str, function: Function, index: ProjectIndex) -> bool:
         return True
     made = [each for other in function.file.functions for each in other.assignments.get(store, ())]
     if is_shared:
-        made += [each for each in _by_attribute(index).get(name, ()) if each.target != store]
-    if any("deque" in ast.unparse(each.value) for each in made):
+        made += [each for each in _by_attribute(index).get(name, ()) if each.target.rstrip("[]") != store]
+    if any(re.search(r"maxlen|deque\(.+,", ast.unparse(each.value)) for each in made):
         return True
     return is_shared and any(each.block.function.name != "__init__" and not each.is_augmented for each in made)
 
@@ -49,9 +49,15 @@ def _find(index: ProjectIndex) -> dict[str, list[Assignment]]:
 def starts_in_init(store: str, owner: Class) -> bool:
     """Return whether an attribute is an empty list from the making of its object on."""
     made = owner.attributes.get(store, ())
-    return bool(made) and all(
-        each.block.function.name == "__init__" and isinstance(each.value, ast.List) for each in made
-    )
+    return bool(made) and all(each.block.function.name == "__init__" and _is_empty_store(each.value) for each in made)
+
+
+def _is_empty_store(value: ast.expr) -> bool:
+    """Return whether a value is a list, a deque without a bound, or a dict of such."""
+    if isinstance(value, ast.Call):
+        is_bounded = len(value.args) > 1 or any(each.arg == "maxlen" for each in value.keywords)
+        return tail_of(dotted(value.func)) in {"list", "deque", "defaultdict"} and not is_bounded
+    return isinstance(value, ast.List) or (isinstance(value, ast.Dict) and not value.keys)
 
 
 def is_made_in(store: str, function: Function, around: Block) -> bool:

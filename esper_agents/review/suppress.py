@@ -14,12 +14,14 @@ import tokenize
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from esper_agents.review.patterns import pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from esper_agents.review.tables import FileTables, Function
 
-_MARK = re.compile(r"#\s*esper:\s*ignore\b(?:\[(?P<codes>[^\]]*)\])?\s*(?P<reason>.*)", re.DOTALL)
+_MARK = pattern(r"#\s*esper:\s*ignore\b(?:\[(?P<codes>[^\]]*)\])?\s*(?P<reason>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

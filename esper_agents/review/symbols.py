@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.conditions import tests_around
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.objects import resolve
+from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Block, Call, FileTables
 
 _PACKAGES = ("torch", "functorch")
-_VERSIONED = re.compile(
+_VERSIONED = pattern(
     r"version|hasattr|getattr|\b(?:is|has|use|with)_\w*torch|torch_?\d|\b[A-Z_]*TORCH[A-Z_\d]*\b", re.IGNORECASE
 )
 # What is caught where a computation may fail; a name that is gone raises none of them, or is called for nothing.
@@ -218,14 +219,13 @@ def _attributes(file: FileTables, table: _Table) -> Iterator[Use]:
 
 def _imports(file: FileTables, table: _Table, called: set[str]) -> Iterator[Use]:
     for statement in file.import_statements:
-        if is_guarded(statement.block):
-            continue
         for name in statement.names:
             path = f"{name}." if isinstance(statement.node, ast.Import) else name
             for symbol in _entries(path if path.startswith(table.beginnings) else name, table):
                 is_about_name = not symbol.keyword and not symbol.absent
                 fails = bool(symbol.removed) and not symbol.importable
-                if is_about_name and (fails or (name not in called and not symbol.removed)):
+                is_meant = is_about_name and (fails or (name not in called and not symbol.removed))
+                if is_meant and not is_guarded(statement.block):
                     yield Use(symbol, name, statement.node)
                     break
 

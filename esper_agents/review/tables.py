@@ -325,8 +325,10 @@ class FileTables:
 
     def calls_to(self, *names: str) -> list[Call]:
         """Return the calls of what is named, by resolved path, in order of appearance for each name."""
-        return [call for name in names for call in self.by_name.get(name, ())]
+        known = self.by_name
+        return [call for name in names if name in known for call in known[name]]
 
     def calls_ending(self, *tails: str) -> list[Call]:
         """Return the calls whose last name is one of `tails`, whatever stands before it."""
-        return [call for tail in tails for call in self.by_tail.get(tail, ())]
+        known = self.by_tail
+        return [call for tail in tails if tail in known for call in known[tail]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.definitions import owner_of
@@ -14,6 +13,8 @@ from esper_agents.review.inputs import is_said_to_be_tensor, is_tensor, takes_in
 from esper_agents.review.models import forward_calls
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.objects import wrapped
+from esper_agents.review.patterns import pattern
+from esper_agents.review.unpacked import values_returned
 from esper_agents.review.values import without_gradients
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ _NO_TENSORS = (
     "torch.device",
     "torch.get",
 )
-_LOSS = re.compile(r"(?:\w+_)?(?:criterion|loss|loss_fn|loss_func|loss_function|crit)(?:_\w+)?")
-_LOSSES = re.compile(r"(?:\w+_)?(?:cross_entropy(?:_with_logits)?|kl_div|with_logits|nll|bce|mse)")
+_LOSS = pattern(r"(?:\w+_)?(?:criterion|loss|loss_fn|loss_func|loss_function|crit)(?:_\w+)?")
+_LOSSES = pattern(r"(?:\w+_)?(?:cross_entropy(?:_with_logits)?|kl_div|with_logits|nll|bce|mse)")
 # Methods that only tensors and distributions have.
 _OF_TENSORS = frozenset({"detach", "cpu", "cuda", "unsqueeze", "softmax", "log_softmax", "argmax", "backward", "clamp"})
 _OF_DISTRIBUTIONS = frozenset({"log_prob", "rsample", "entropy"})
@@ -154,7 +155,13 @@ class Tensors:
             found = _stronger(["data", *(self.holds(each, steps) for each in node.args)])
         elif isinstance(node.func, ast.Attribute) and steps:
             found = self._of_method(node.func, steps)
-        return found
+        return found or (self._given_back(node, steps - 2) if steps > 1 else "")
+
+    def _given_back(self, node: ast.Call, steps: int) -> str:
+        """Return what every `return` of the function of these files gives that a call surely reaches."""
+        given = values_returned(node, self._function, self._index)
+        kinds = [self._at(each.function, each.line).holds(each.value, steps) for each in given]
+        return _stronger(kinds) if kinds and all(kinds) and "list" not in kinds else ""
 
     def _summed(self, name: str, given: ast.expr, steps: int) -> str:
         """Return what the sum of a list is, or another list of its values."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.conditions import is_periodic, tests_around
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.tables import BlockKind
 from esper_agents.review.values import graphs_in
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 _BACKWARD = ("backward", "manual_backward")
 _IN_PLACE = frozenset({"add_", "sub_"})
-_CLEARING = re.compile(r"(zero|clear|reset)_?(the_)?grad", re.IGNORECASE)
-_OPTIMIZER = re.compile(r"opt(im|imi[sz]er)?s?(_|\d|$)|optim|scaler|solver|adam|sgd", re.IGNORECASE)
-_NO_NUMBER = re.compile(r"isnan|isinf|isfinite")
-_CAMEL = re.compile(r"^opt[A-Z]")
-_NOT_OPTIMIZER = re.compile(r"sched|options?$", re.IGNORECASE)
+_CLEARING = pattern(r"(zero|clear|reset)_?(the_)?grad", re.IGNORECASE)
+_OPTIMIZER = pattern(r"opt(im|imi[sz]er)?s?(_|\d|$)|optim|scaler|solver|adam|sgd", re.IGNORECASE)
+_NO_NUMBER = pattern(r"isnan|isinf|isfinite")
+_CAMEL = pattern(r"^opt[A-Z]")
+_NOT_OPTIMIZER = pattern(r"sched|options?$", re.IGNORECASE)
 
 
 def backward_calls(file: FileTables) -> Iterator[Call]:

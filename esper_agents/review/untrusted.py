@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from esper_agents.review.index import Origin, resolve
 from esper_agents.review.names import dotted, root_of, walk
+from esper_agents.review.patterns import pattern
+from esper_agents.review.sample_loops import annotation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +17,16 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call
 
-_NETWORK = re.compile(
+_NETWORK = pattern(
     r"requests\.\w+|httpx\.\w+|urllib\.request\.\w+|urlopen|urlretrieve|hf_hub_download|snapshot_download|cached_download"
     r"|download_url(?:_to_file)?|download_file(?:_from_google_drive)?|gdown\.\w+|wget\.\w+|recv|aiohttp\.\w+|boto3\.\w+"
     r"|get_object|download_blob|b64decode"
 )
-_COMMAND_LINE = re.compile(r"(?:^|\.)(?:sys\.argv|args|opts|cli_args|parsed_args|cmd_args)(?:\.|\[|$)")
-_REQUEST = re.compile(r"^(?:flask\.)?request\.(?:data|get_data|files|json|form|args)|^await request")
-_CHECKED = re.compile(r"sha256|sha1|sha512|md5|blake2|hmac|check_integrity|checksum|compare_digest|verify")
+_COMMAND_LINE = pattern(r"(?:^|\.)(?:sys\.argv|args|opts|cli_args|parsed_args|cmd_args)(?:\.|\[|$)")
+_REQUEST = pattern(r"^(?:flask\.)?request\.(?:data|get_data|files|json|form|args)|^await request")
+_CHECKED = pattern(r"sha256|sha1|sha512|md5|blake2|hmac|check_integrity|checksum|compare_digest|verify")
+# What a web server hands to the function that answers.
+_SENT = pattern(r"\b(?:UploadFile|Request|WebSocket)\b")
 _STEPS = 6
 
 
@@ -42,7 +45,9 @@ def source_of(value: ast.expr, call: Call, index: ProjectIndex) -> Source:
         named = resolve(text, each.function)
         if _REQUEST.search(text) or any(_NETWORK.fullmatch(part) for part in _called(each)):
             return Source.NETWORK
-        if _COMMAND_LINE.search(named):
+        if _SENT.search(annotation_of(root_of(text), each.function)):
+            return Source.NETWORK
+        if _COMMAND_LINE.search(named) or any(_COMMAND_LINE.search(path) for path in _read(each)):
             return Source.COMMAND_LINE
     return Source.UNKNOWN
 
@@ -53,6 +58,13 @@ def is_checked(call: Call) -> bool:
     node = owner.node if owner is not None else call.function.node
     first, last = (0, None) if isinstance(node, ast.Module) else (node.lineno - 1, node.end_lineno)
     return any(_CHECKED.search(line) for line in call.function.file.lines[first:last])
+
+
+def _read(origin: Origin) -> Iterator[str]:
+    """Yield the attributes of imported modules that an expression reads, by their paths."""
+    for each in walk(origin.value):
+        if isinstance(each, ast.Attribute) and root_of(dotted(each)) in origin.function.file.imports:
+            yield resolve(dotted(each), origin.function)
 
 
 def _called(origin: Origin) -> Iterator[str]:

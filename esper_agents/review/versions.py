@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.review.patterns import pattern
 from esper_agents.review.setup_script import required_by
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 RELEASES = tuple(f"1.{minor}" for minor in range(14)) + tuple(f"2.{minor}" for minor in range(14))
 _LARGEST_BYTES = 1 << 20
 _NAMES = frozenset({"torch", "pytorch", "pytorch-cpu", "pytorch-gpu"})
-_REQUIREMENT = re.compile(r"^(?:[\w.-]+::)?(?P<name>[A-Za-z][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?(?P<range>[^;#@)]*)")
-_SHORT = re.compile(r"(?P<sign>\^|~(?!=))\s*(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>[\w.]*)")
+_REQUIREMENT = pattern(r"^(?:[\w.-]+::)?(?P<name>[A-Za-z][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?(?P<range>[^;#@)]*)")
+_SHORT = pattern(r"(?P<sign>\^|~(?!=))\s*(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>[\w.]*)")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _read(file: Path, reader: Callable[[str], Iterable[str]]) -> list[str]:
             return []
         text = file.read_text(encoding="utf-8", errors="replace")
         return list(reader(text)) if "torch" in text else []
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError, MemoryError, configparser.Error):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, MemoryError):
         return []
 
 
@@ -136,8 +136,14 @@ def _poetry(table: dict[str, Any]) -> Iterator[str]:
 
 
 def _setup_cfg(text: str) -> Iterator[str]:
+    # Few projects have such a file, and every review would wait for this to load.
+    import configparser
+
     parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(text)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return
     yield from parser.get("options", "install_requires", fallback="").splitlines()
     if parser.has_section("options.extras_require"):
         for _, lines in parser.items("options.extras_require"):

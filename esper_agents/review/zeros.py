@@ -11,6 +11,7 @@ from esper_agents.review.endings import activation_of_part
 from esper_agents.review.index import Origin
 from esper_agents.review.magnitudes import bare, called_name, cut_at_zero, is_number, operand, squared
 from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.spectra import GATHERING, is_spectral, is_spectrum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Function
 
 _PROBABILITIES = frozenset({Activation.SOFTMAX, Activation.SIGMOID})
-_SPECTRA = frozenset({"stft", "fft", "rfft", "fft2", "rfft2", "fftn", "rfftn"})
 _POWERS = frozenset({"MelSpectrogram", "Spectrogram", "MelScale", "InverseMelScale"})
 _COUNTS = frozenset({"histc", "bincount", "one_hot", "histogram"})
 _SIZES = frozenset({"norm", "vector_norm", "var", "std", "abs", "square"})
@@ -56,8 +56,12 @@ def zero_of(origin: Origin, index: ProjectIndex, steps: int = _STEPS) -> Zero | 
             found = _quotient(left, right, origin, index, steps)
         case ast.BinOp(left=left, op=ast.Sub(), right=right) if is_number(left, 1):
             found = _complement_of_exp(right, origin, index)
-        case ast.BinOp(op=ast.Pow() | ast.Mult()):
+        case ast.BinOp(left=left, op=ast.Pow() | ast.Mult(), right=right):
             found = _of_square(value, origin, index)
+            if found is None and isinstance(value.op, ast.Mult):
+                found = _of_product(left, right, origin, index, steps)
+        case ast.BinOp(op=ast.MatMult() | ast.Add()) if is_spectral(value, function, origin.line, index):
+            found = Zero("what filters make of a spectrum", f"{_ADD}: silence gives exact zeros", function)
         case ast.Call():
             found = _called(value, origin, index, steps)
         case _:
@@ -68,6 +72,12 @@ def zero_of(origin: Origin, index: ProjectIndex, steps: int = _STEPS) -> Zero | 
 def _first(value: ast.expr, origin: Origin, index: ProjectIndex, steps: int) -> Zero | None:
     origins = index.origins(value, origin.function, origin.line)
     return next((found for each in origins if (found := zero_of(each, index, steps - 1)) is not None), None)
+
+
+def _of_product(left: ast.expr, right: ast.expr, origin: Origin, index: ProjectIndex, steps: int) -> Zero | None:
+    """Return why a product can be zero: one of its factors can."""
+    zeros = [_first(each, origin, index, steps) for each in (left, right)]
+    return next((each for each in zeros if each is not None), None)
 
 
 def _quotient(left: ast.expr, right: ast.expr, origin: Origin, index: ProjectIndex, steps: int) -> Zero | None:
@@ -90,13 +100,15 @@ def _complement_of_exp(right: ast.expr, origin: Origin, index: ProjectIndex) -> 
 def _of_square(value: ast.expr, origin: Origin, index: ProjectIndex) -> Zero | None:
     base = squared(value, origin.function)
     for each in index.origins(base, origin.function, origin.line) if base is not None else ():
-        if _is_spectrum(each, index):
+        if is_spectrum(each, index):
             return Zero("the power of a spectrum", _ADD, each.function)
     return None
 
 
 def _called(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) -> Zero | None:
     tail, inner = tail_of(dotted(value.func)), operand(value, origin.function)
+    if tail in GATHERING and is_spectral(value, origin.function, origin.line, index):
+        return Zero("a sum over a spectrum", f"{_ADD}: silence gives exact zeros", origin.function)
     cut = cut_at_zero(value, origin, index)
     if cut:
         return Zero(cut, f"{_ADD}, or write `torch.log1p(x)` where log(1 + x) is meant", origin.function)
@@ -114,7 +126,7 @@ def _called(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) ->
 def _size(value: ast.Call, inner: ast.expr, origin: Origin, index: ProjectIndex) -> Zero | None:
     """Return why a magnitude, a norm or a spread can be zero."""
     tail = tail_of(dotted(value.func))
-    if any(_is_spectrum(each, index) for each in index.origins(inner, origin.function, origin.line)):
+    if any(is_spectrum(each, index) for each in index.origins(inner, origin.function, origin.line)):
         return Zero("the magnitude of a spectrum", f"{_ADD}: silence gives exact zeros", origin.function)
     is_size = tail in {"norm", "vector_norm", "var", "std"}
     return Zero(f"a `{tail}`", _ADD, origin.function, is_likely=False) if is_size else None
@@ -128,20 +140,6 @@ def _alternatives(value: ast.Call, origin: Origin, index: ProjectIndex, steps: i
         return Zero(f"a {found.activation}", "take the loss of the scores: `F.logsigmoid`", found.function)
     zeros = [_first(each, origin, index, steps) for each in value.args[1:]]
     return next((each for each in zeros if each is not None and each.is_likely), None)
-
-
-def _is_spectrum(origin: Origin, index: ProjectIndex) -> bool:
-    """Return whether a value is a Fourier transform, its magnitude or a part of it."""
-    value = bare(origin.value, origin.function)
-    if not isinstance(value, ast.Call):
-        return False
-    tail = tail_of(dotted(value.func))
-    if tail in _SPECTRA:
-        return True
-    inner = operand(value, origin.function)
-    if tail != "abs" or inner is None:
-        return False
-    return any(_is_spectrum(each, index) for each in index.origins(inner, origin.function, origin.line))
 
 
 def softmax_by_hand(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> Activated | None:

@@ -167,3 +167,59 @@ def test_further_forms_of_accumulation_are_found(found, body):
 def test_a_model_moved_to_a_name_in_the_loop_is_found(found):
     source = "def run(model, loader, device):\n    for x in loader:\n        net = model.to(device)\n        net(x)\n"
     assert found("ESP402", source) == ["net = model.to(device)"]
+
+
+@pytest.mark.parametrize(
+    ("clip", "count"),
+    [
+        ("for p in model.parameters():\n    p.grad.clamp_(-1, 1)", 1),
+        ("for p in model.parameters():\n    p.grad.data.clip_(-1, 1)", 1),
+        ("scaler.unscale_(optimizer)\nfor p in model.parameters():\n    p.grad.clamp_(-1, 1)", 0),
+        ("for p in model.parameters():\n    p.data.clamp_(-1, 1)", 0),
+    ],
+)
+def test_gradients_clipped_by_hand_must_be_unscaled_as_well(clip, count, found):
+    source = "def step(model, x, optimizer, scaler):\n    scaler.scale(model(x)).backward()\n"
+    source += indent(clip, "    ") + "\n    scaler.step(optimizer)\n    scaler.update()\n"
+    assert len(found("ESP503", source)) == count
+
+
+@pytest.mark.parametrize(("said", "count"), [("", 1), (", preserve_rng_state=False", 1), (", use_reentrant=False", 0)])
+def test_a_bound_checkpoint_says_its_variant_or_not(said, count, found):
+    source = f"import functools, torch\n\nkeep = functools.partial(torch.utils.checkpoint.checkpoint{said})\n"
+    assert len(found("ESP505", source)) == count
+
+
+@pytest.mark.parametrize(("returned", "count"), [("x[:n]", 1), ("x[:n].clone()", 0), ("torch.relu(x)", 0)])
+def test_an_operator_made_by_a_call_must_not_alias_either(returned, count, found):
+    source = f"""
+    import torch
+
+    def head(x: torch.Tensor, n: int) -> torch.Tensor:
+        return {returned}
+
+    op = torch.library.custom_op("mine::head", head, mutates_args=())
+    """
+    assert len(found("ESP507", source)) == count
+
+
+@pytest.mark.parametrize(
+    ("handed", "count"),
+    [
+        ("[conv.weight]", 1),
+        ("[linear.bias]", 1),
+        ("[linear.weight]", 0),
+        ("[{'params': m.body.parameters()}, {'params': m.head.parameters(), 'lr': 0.1}]", 1),
+        ("[{'params': [p for p in m.parameters() if p.ndim == 2]}, {'params': [linear.weight]}]", 0),
+    ],
+)
+def test_muon_takes_matrices_only_in_lists_and_groups_too(handed, count, found):
+    source = f"""
+    import torch
+    from torch import nn
+
+    def build(m):
+        conv, linear = nn.Conv2d(3, 8, 3), nn.Linear(8, 8)
+        return torch.optim.Muon({handed})
+    """
+    assert len(found("ESP508", source)) == count

@@ -216,3 +216,114 @@ def test_loops_over_elements_outside_of_training_are_advice():
     source = LOOPS + "def row_sums(x):\n    return torch.stack([x[i].sum() * 2 for i in range(x.size(0))])\n"
     (claim,) = review_sources({"a.py": source}, rules=["ESP409"]).claims
     assert claim.severity.value == "suggestion"
+
+
+LENGTHS = """
+import torch
+
+def lengths(cities, tours):
+    total = torch.zeros(tours.size(0), device=cities.device)
+    for b in range(tours.size(0)):
+        for i in range(tours.size(1)):
+            {body}
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (
+            (
+                "here, there = tours[b, i], tours[b, (i + 1) % tours.size(1)]\n"
+                "total[b] += (cities[b, here] - cities[b, there]).norm()"
+            ),
+            1,
+        ),
+        ("total[b] += (cities[b, tours[b, i]] - cities[b, tours[b, i - 1]]).norm()", 1),
+        ("here, there = tours[b, i], self.next(i)\ntotal[b] += (cities[b, here] - cities[b, there]).norm()", 0),
+        ("total[b] += (cities[b, find(tours, i)] - cities[b, tours[b, i]]).norm()", 0),
+    ],
+)
+def test_names_bound_together_and_sizes_in_indices_are_elementwise(body, count, found):
+    source = LENGTHS.format(body=body.replace("\n", "\n" + " " * 12))
+    assert len(found("ESP409", source)) == count
+
+
+ROWS = """
+import torch
+
+def iou_loss(boxes, targets):
+    losses = []
+    for p, t in zip(boxes, targets):
+        {body}
+    return torch.stack(losses).mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("wide = torch.min(p[2], t[2]) - torch.max(p[0], t[0])\nlosses.append(1 - wide / (p[1] + t[1]))", 1),
+        ("losses.append(torch.max(p[0], p[1]))", 0),
+        ("losses.append(1 - self.overlap(p[0], p[1], p[2]))", 0),
+    ],
+)
+def test_what_several_numbers_are_taken_from_is_a_row(body, count, found):
+    assert len(found("ESP409", ROWS.format(body=body.replace("\n", "\n" + " " * 8)))) == count
+
+
+def test_rows_of_what_has_a_shape_that_torch_computes_with_are_rows_of_a_tensor(found):
+    source = """
+    import torch
+
+    def kernel(x, y, gamma):
+        out = torch.empty(x.shape[0], y.shape[0])
+        for i, a in enumerate(x):
+            for j, b in enumerate(y):
+                out[i, j] = torch.exp(-gamma * torch.sum((a - b) ** 2))
+        return out
+    """
+    assert len(found("ESP409", source)) == 1
+    assert not found("ESP409", source.replace("torch.exp", "math.exp").replace("torch.sum((a - b) ** 2)", "abs(a - b)"))
+
+
+def test_an_inner_loop_over_the_pairs_above_the_diagonal_is_part_of_it(found):
+    source = """
+    import torch
+
+    def energy(positions, charges):
+        total = positions.new_zeros(())
+        n = len(positions)
+        for i in range(n):
+            for j in range(i + 1, n):
+                r = torch.linalg.vector_norm(positions[i] - positions[j])
+                total += charges[i] * charges[j] / r
+        return total
+    """
+    assert len(found("ESP409", source)) == 1
+    assert not found("ESP409", source.replace("r = torch.linalg.vector_norm(", "r = r + torch.linalg.vector_norm("))
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("x[i] = (x[i] - x[i].mean()) / x[i].std()", 1),
+        ("x[i] = x[i] / x[i - 1].norm()", 0),
+        ("x[i] = x[i] / x.norm()", 0),
+        ("total = total - torch.log(x[i]).sum()", 1),
+        ("total = torch.log(x[i]).sum() - total", 0),
+        ("run = run + x[i].sum()\n        total = total + run * x[i].mean()", 0),
+    ],
+)
+def test_elements_that_are_computed_from_themselves_need_no_other(body, count, found):
+    source = """
+    import torch
+
+    def normalise(x, total, run):
+        for i in range(x.size(0)):
+            BODY
+        return x, total
+    """
+    source = source.replace("BODY", body.replace("\n        ", "\n            "))
+    assert len(found("ESP409", source)) == count

@@ -218,3 +218,82 @@ KEEPING = {
 @pytest.mark.parametrize(("source", "count"), KEEPING.values(), ids=KEEPING)
 def test_hooks_and_forwards_that_keep_what_passes_are_found(found, source, count):
     assert len(found("ESP303", f"import torch\nfrom torch import nn\n{source}")) == count
+
+
+def test_a_number_of_tokens_has_no_graph(found):
+    source = """
+    def fit(model, loader, optimizer):
+        seen = 0
+        for batch in loader:
+            count = (batch["labels"] != -100).sum()
+            loss = model(batch) * count
+            seen += count
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """
+    assert not found("ESP301", source)
+    assert found("ESP301", source.replace('(batch["labels"] != -100).sum()', "weigh(batch)"))
+
+
+@pytest.mark.parametrize(
+    ("made", "put", "count"),
+    [
+        ("[]", "self.seen.append(h)", 1),
+        ("deque()", "self.seen.append(h)", 1),
+        ("deque(maxlen=8)", "self.seen.append(h)", 0),
+        ("deque([], 8)", "self.seen.append(h)", 0),
+        ("{}", "self.seen[self.calls] = h", 1),
+        ("{}", "self.seen[self.calls] = h.detach()", 0),
+        ("{}", "self.seen['last'] = h", 0),
+        ("{}", "self.seen[x.device] = h", 0),
+    ],
+)
+def test_a_store_that_every_forward_fills_grows(made, put, count, found):
+    source = f"""
+    from collections import deque
+    from torch import nn
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+            self.seen, self.calls = {made}, 0
+
+        def forward(self, x):
+            h = self.layer(x)
+            self.calls += 1
+            {put}
+            return h
+    """
+    assert len(found("ESP303", source)) == count
+
+
+def test_a_hook_that_joins_a_list_keeps_what_it_is_handed(found):
+    source = """
+    class Probe:
+        def __init__(self, net):
+            self.out = []
+            net.register_forward_hook(self.grab)
+
+        def grab(self, module, args, output):
+            self.out += [output]
+    """
+    assert found("ESP303", source) == ["self.out += [output]"]
+    assert not found("ESP303", source.replace("[output]", "[output.detach()]"))
+
+
+def test_rows_of_an_output_keep_its_graph(found):
+    source = """
+    def fit(model, loader, optimizer, bank):
+        for ids, x in loader:
+            z = model(x)
+            loss = criterion(z)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            for i, row in zip(ids, z):
+                bank[i] = row
+    """
+    assert found("ESP303", source) == ["bank[i] = row"]
+    assert not found("ESP303", source.replace("= row", "= row.detach()"))

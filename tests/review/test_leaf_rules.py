@@ -112,3 +112,75 @@ def test_a_leaf_that_is_written_is_found(found, source):
 @pytest.mark.parametrize("source", CLEAN.values(), ids=CLEAN)
 def test_what_autograd_allows_is_left_alone(found, source):
     assert found("ESP106", HEAD + source) == []
+
+
+PICKED = """
+import torch
+from torch import nn
+
+KINDS = (nn.Conv2d, nn.Linear)
+
+
+def prunable(net):
+    for name, module in net.named_modules():
+        if isinstance(module, KINDS):
+            yield name, module
+
+
+def gathered(net):
+    kept = []
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            kept.append(module)
+    return kept
+
+
+def apply(net):
+    {loop}
+"""
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for name, module in prunable(net):\n        module.weight.mul_(0.5)",
+        "for module in gathered(net):\n        module.weight.mul_(0.5)",
+        "for module in [m for m in net.modules() if isinstance(m, KINDS)]:\n        module.weight.mul_(0.5)",
+        "for module in filter(lambda m: isinstance(m, nn.Linear), net.modules()):\n        module.weight.mul_(0.5)",
+        "for module in all(net):\n        if not isinstance(module, KINDS): continue\n        module.weight.mul_(0.5)",
+    ],
+)
+def test_weights_of_layers_that_were_picked_are_written(found, loop):
+    assert found("ESP106", PICKED.format(loop=loop)) == ["module.weight.mul_(0.5)"]
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for name, module in prunable(net):\n        module.weight.data.mul_(0.5)",
+        "for module in [m for m in net.modules() if hasattr(m, 'weight')]:\n        module.weight.mul_(0.5)",
+        "for module in all(net):\n        if isinstance(module, KINDS): continue\n        module.weight.mul_(0.5)",
+        "for module in all(net):\n        if isinstance(module, KINDS): ...\n        else: module.weight.mul_(0.5)",
+    ],
+)
+def test_weights_of_what_may_be_no_layer_are_left_alone(found, loop):
+    assert found("ESP106", PICKED.format(loop=loop)) == []
+
+
+def test_what_an_optimizer_is_handed_is_a_leaf(found):
+    source = """
+    import torch
+
+    def project(generator, x):
+        with torch.no_grad():
+            mean = generator.mapping(x).mean(0)
+        latent = mean.clone().requires_grad_(True)
+        noise = generator.noise(x).requires_grad_()
+        optimizer = torch.optim.Adam([{"params": [latent]}, {"params": [noise]}])
+        for _ in range(10):
+            generator(latent, noise).backward()
+            optimizer.step()
+            latent.clamp_(-1, 1)
+            noise.data.clamp_(-1, 1)
+    """
+    assert found("ESP106", source) == ["latent.clamp_(-1, 1)"]

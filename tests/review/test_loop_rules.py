@@ -235,7 +235,7 @@ def fit(model, data, optimizer):
         ("data, num_workers=4, pin_memory=False", "", ["suggestion"]),
         ("data, num_workers=4, pin_memory=False", "non_blocking=True", ["warning"]),
         ("data, batch_size=8", "non_blocking=True", ["warning"]),
-        ("data, batch_size=8", "", []),
+        ("data, batch_size=8", "", ["suggestion"]),
         ("data, num_workers=4, pin_memory=True", "", []),
         ("data, num_workers=4, pin_memory=True", "non_blocking=True", []),
         ("data, num_workers=4, pin_memory=options.pin", "non_blocking=True", []),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import esper_agents.review.builder
-from esper_agents.review.names import dotted, root_of, walk
+from esper_agents.review.names import below, dotted, root_of, walk
 
 _ASIDE = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 STATEMENTS = """
@@ -34,6 +34,11 @@ def test_all_nodes_but_contexts_and_operators_are_gone_through():
     for source in (STATEMENTS, Path(esper_agents.review.builder.__file__).read_text(encoding="utf-8")):
         tree = ast.parse(source)
         assert list(walk(tree)) == [each for each in ast.walk(tree) if not isinstance(each, _ASIDE)]
+
+
+def test_what_is_directly_below_is_given_in_order_but_for_contexts_and_operators():
+    for node in ast.walk(ast.parse(STATEMENTS)):
+        assert below(node) == [each for each in ast.iter_child_nodes(node) if not isinstance(each, _ASIDE)]
 
 
 @pytest.mark.parametrize(

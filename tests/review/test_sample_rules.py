@@ -208,3 +208,44 @@ def test_samples_moved_one_by_one_are_found(found, source):
 @pytest.mark.parametrize("source", TOGETHER.values(), ids=TOGETHER)
 def test_moves_of_whole_batches_and_of_their_parts_are_left_alone(found, source):
     assert found("ESP410", f"import torch\n{source}") == []
+
+
+@pytest.mark.parametrize(
+    ("filling", "count"),
+    [
+        ("moved.append(picture.to(self.device))", 1),
+        ("moved.append(load(picture).to(dev))", 1),
+        ("moved.append(model(picture).to(dev))", 0),
+        ("moved.append(picture)", 0),
+    ],
+)
+def test_samples_that_get_a_batch_of_their_own_later_are_moved_one_by_one(filling, count, found):
+    source = f"""
+    import torch
+
+    def embed(self, model, pictures, dev):
+        moved, vectors = [], []
+        for picture in pictures:
+            {filling}
+        for each in moved:
+            vectors.append(model(each.unsqueeze(0)))
+        return torch.cat(vectors)
+    """
+    assert len(found("ESP410", source)) == count
+    assert not found("ESP410", source.replace("torch.cat(vectors)", "vectors"))
+
+
+def test_texts_that_a_tokenizer_makes_tensors_of_could_be_one_batch(found):
+    source = """
+    import torch
+
+    def embed(model, tokenizer, texts):
+        vectors = []
+        for text in texts:
+            inputs = tokenizer(text, return_tensors="pt").to("cuda")
+            vectors.append(model(**inputs).last_hidden_state.mean(1))
+        return torch.cat(vectors)
+    """
+    assert len(found("ESP408", source)) == 1
+    assert not found("ESP408", source.replace("model(**inputs).last_hidden_state", "model.generate(**inputs)"))
+    assert not found("ESP408", source.replace(', return_tensors="pt"', "").replace('.to("cuda")', ""))

@@ -6,6 +6,7 @@ import pytest
 
 from esper_agents.domain.finding import Severity
 from esper_agents.review.engine import review, review_sources
+from tests.review.conftest import reviewed
 
 HEAD = "".join(
     f"import {each}\n" for each in ("argparse", "joblib", "numpy as np", "pickle", "requests", "sys", "torch", "yaml")
@@ -136,3 +137,68 @@ def test_what_runs_no_foreign_code_is_left_alone(source):
 
 def test_a_project_without_torch_is_left_alone(found):
     assert found("ESP903", "import pickle\nimport sys\n\nrows = pickle.load(open(sys.argv[1], 'rb'))\n") == []
+
+
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        ("torch.hub.load_state_dict_from_url(url, weights_only=False)", 1),
+        ("torch.hub.load_state_dict_from_url(url=url)", 1),
+        ("torch.hub.load_state_dict_from_url(url, **SAFE)", 0),
+        ("torch.load(path, **OPEN)", 1),
+        ("torch.load(path, **SAFE)", 0),
+        ("torch.load(path, **options)", 0),
+    ],
+)
+def test_what_a_written_dict_says_of_weights_counts(call, count, found):
+    source = f"""
+    import torch
+
+    OPEN = {{"map_location": "cpu", "weights_only": False}}
+    SAFE = {{"weights_only": True}}
+
+    def restore(path, url, options):
+        return {call}
+    """
+    assert len(found("ESP901", source)) == count
+
+
+def severities_of(source, rule):
+    return [str(claim.severity) for claim in reviewed(source, rule).claims]
+
+
+def test_what_a_web_server_hands_over_comes_from_the_network():
+    source = """
+    import pickle
+    import torch
+
+    async def upload(file: {kind}):
+        return torch.as_tensor(pickle.loads(await file.read()))
+    """
+    assert severities_of(source.replace("{kind}", "UploadFile"), "ESP903") == ["warning"]
+    assert severities_of(source.replace("{kind}", "Path"), "ESP903") == ["suggestion"]
+
+
+def test_a_file_that_the_command_line_names_is_somebody_elses():
+    source = """
+    import sys
+    from pickle import load
+    import torch
+
+    with open({path}, "rb") as file:
+        words = load(file)
+    """
+    assert severities_of(source.replace("{path}", "sys.argv[1]"), "ESP903") == ["warning"]
+    assert severities_of(source.replace("{path}", "'words.pkl'"), "ESP903") == ["suggestion"]
+
+
+def test_a_repository_that_a_name_holds_is_trusted_all_the_same(found):
+    source = """
+    from transformers import pipeline
+
+    MODEL = "acme/reader"
+    reader = pipeline("text-generation", model=MODEL, trust_remote_code=True)
+    """
+    assert len(found("ESP902", source)) == 1
+    assert not found("ESP902", source.replace("acme/reader", "./reader"))
+    assert not found("ESP902", source.replace("trust_remote_code=True", "trust_remote_code=True, revision='4f2c'"))

@@ -411,12 +411,10 @@ def test_fetches_now_and_then_or_for_a_decision_are_left_alone(found, line):
 
 def test_a_value_that_a_later_test_reads_may_be_fetched(found):
     source = """
-        import math
-
         for x, y in loader:
             loss = criterion(model(x), y)
             value = loss.item()
-            if not math.isfinite(value):
+            if value > 1e4:
                 raise SystemExit(1)
             loss.backward()
         """

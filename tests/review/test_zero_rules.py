@@ -186,3 +186,47 @@ def test_rows_of_one_tensor_picked_by_two_indices_are_a_suggestion(reviewed_seve
     source = IMPORTS + "def energy(pos, other, i, j):\n    return (pos[i] - {}[j]).pow(2).sum(-1).sqrt()\n"
     assert reviewed_severities("ESP212", source.format("pos")) == ["suggestion"]
     assert reviewed_severities("ESP212", source.format("other")) == ["warning"]
+
+
+SPECTRUM = """
+import torch
+import torch.nn.functional as F
+
+
+def power(wave):
+    return torch.stft(wave, 400, return_complex=True).abs() ** 2
+
+
+def log_mel(wave, filters):
+    parts = torch.stft(wave, 400, return_complex=True)
+    return {value}
+"""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "torch.log(filters @ parts.abs().square())",
+        "torch.matmul(filters, power(wave)).log10()",
+        "(parts.real.pow(2) + parts.imag.pow(2)).log()",
+        "torch.log(torch.einsum('mf,bft->bmt', filters, parts.abs()))",
+        "F.linear(parts.abs().transpose(1, 2), filters).log()",
+        "parts.abs().pow(2).sum(1).log()",
+    ],
+)
+def test_what_filters_make_of_a_spectrum_is_zero_in_silence(found, value):
+    assert len(found("ESP213", SPECTRUM.format(value=value))) == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "torch.log(filters @ power(wave) + 1e-6)",
+        "torch.log(torch.clamp(filters @ parts.abs(), min=1e-5))",
+        "torch.log1p(filters @ parts.abs())",
+        "torch.log(filters @ wave.exp())",
+        "torch.log(torch.sqrt(parts.abs().square() + 1e-9))",
+    ],
+)
+def test_a_spectrum_with_something_added_is_fine(found, value):
+    assert found("ESP213", SPECTRUM.format(value=value)) == []

@@ -11,6 +11,7 @@ from esper_agents.review.conditions import tests_around
 from esper_agents.review.frameworks import runs_the_loop
 from esper_agents.review.models import callers_around
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.training import backward_calls, is_optimizer_step
 
@@ -27,18 +28,18 @@ _WRAPPERS = (
     "DistributedDataParallel",
 )
 # What holds back the averaging, or brings an engine that does.
-_HANDLED = re.compile(
+_HANDLED = pattern(
     r"\bno_sync\b|require_backward_grad_sync|set_requires_gradient_sync|\bdeepspeed\b|\baccelerator\.accumulate\b"
-    r"|no_backward_sync|register_comm_hook|\bno_sync_context\b|maybe_no_sync|fully_shard"
+    r"|no_backward_sync|register_comm_hook|\bno_sync_context\b|maybe_no_sync"
 )
-_EVERY = re.compile(
+_EVERY = pattern(
     r"accum|grad_acc|every|update_freq|iter_size|virtual|micro|num_steps|_step|sync|boundary|chunk|split",
     re.IGNORECASE,
 )
 
 
 class AccumulationWithoutNoSync(Rule):
-    """Gradients accumulated over several backwards of a `DistributedDataParallel` model, without its `no_sync()`.
+    """Gradients accumulated over several backwards of a model in several processes, without its `no_sync()`.
 
     ## Why it costs
     Each backward averages all gradients between the processes, though only the last one before the optimizer's step
@@ -46,11 +47,13 @@ class AccumulationWithoutNoSync(Rule):
 
     ## When it is right
     One process, or a network so fast that the averaging hides behind the backward. The result is the same, only slower.
+    For a model in shards it is advice: `no_sync()` then keeps whole gradients in memory until the step.
     A project that mentions `no_sync`, `require_backward_grad_sync` or `set_requires_gradient_sync` anywhere in the
     files at hand, or leaves it to a framework, is not reported.
 
     ## Sources
-    PyTorch documentation of `torch.nn.parallel.DistributedDataParallel.no_sync`.
+    PyTorch documentation of `torch.nn.parallel.DistributedDataParallel.no_sync`, of
+    `torch.distributed.fsdp.FullyShardedDataParallel.no_sync` and of `FSDPModule.set_requires_gradient_sync`.
     """
 
     code, name = "ESP412", "accumulation-without-no-sync"
@@ -94,7 +97,8 @@ class AccumulationWithoutNoSync(Rule):
             if not around & wrapped or any(_HANDLED.search(each.text) for each in around | wrapped):
                 continue
             if _accumulates(block, index):
-                yield self._found(backward, is_here=file in wrapped)
+                is_sharded = all(each in _sharding_files(index) for each in around & wrapped)
+                yield (self._sharded if is_sharded else self._found)(backward, is_here=file in wrapped)
 
     def _found(self, call: Call, *, is_here: bool) -> Hit:
         return self.hit(
@@ -103,6 +107,17 @@ class AccumulationWithoutNoSync(Rule):
             remedy="run all but the last batch before a step under `with model.no_sync(): ...`, forward and backward",
             confidence=Confidence.HIGH if is_here else Confidence.MODERATE,
             basis=SEEN if is_here else FOLLOWED,
+        )
+
+    def _sharded(self, call: Call, *, is_here: bool) -> Hit:
+        return self.hit(
+            call.node,
+            "every backward of the accumulation reduces all gradients between the processes",
+            remedy="where memory holds whole gradients, run all but the last batch before a step under "
+            "`model.no_sync()`; for `fully_shard` call `model.set_requires_gradient_sync(False)` for them",
+            confidence=Confidence.MODERATE,
+            basis=SEEN if is_here else FOLLOWED,
+            severity=Severity.SUGGESTION,
         )
 
 
@@ -123,13 +138,28 @@ def _files_around(function: Function, index: ProjectIndex) -> set[FileTables]:
 
 
 def _wrapping_files(index: ProjectIndex) -> frozenset[FileTables]:
-    """Return the files that wrap a model in `DistributedDataParallel`."""
+    """Return the files that wrap a model for several processes."""
     return index.once(
         "files that wrap for several processes",
+        lambda: (
+            _sharding_files(index)
+            | frozenset(
+                call.function.file
+                for call in index.calls_ending("DistributedDataParallel", "DDP")
+                if call.name in _WRAPPERS or tail_of(call.name) == "DistributedDataParallel"
+            )
+        ),
+    )
+
+
+def _sharding_files(index: ProjectIndex) -> frozenset[FileTables]:
+    """Return the files that shard a model over several processes."""
+    return index.once(
+        "files that shard over several processes",
         lambda: frozenset(
             call.function.file
-            for call in index.calls_ending("DistributedDataParallel", "DDP")
-            if call.name in _WRAPPERS or tail_of(call.name) == "DistributedDataParallel"
+            for call in index.calls_ending("FullyShardedDataParallel", "FSDP", "fully_shard")
+            if call.name.startswith("torch.distributed.")
         ),
     )
 
@@ -141,11 +171,32 @@ def _accumulates(loop: Block, index: ProjectIndex) -> bool:
     if inside:
         return all(
             any(_is_boundary(test) or _is_count(test, loop) for test in tests_around(call.block, loop))
+            or _is_after_skip(call, loop)
             for call in inside
         )
     outer = list(loop.loops())[1:]
     is_micro = any(_EVERY.search(name) for name in _words(loop))
     return is_micro and any(call.block.loop in outer for call in steps)
+
+
+def _is_after_skip(call: Call, loop: Block) -> bool:
+    """Return whether a `continue` above a call leaves most rounds before it: `if step % 4: continue`."""
+    return any(
+        isinstance(each.node, ast.If)
+        and isinstance(each.node.body[-1], ast.Continue)
+        and each.node.lineno < call.line
+        and each.parent is loop
+        and (_is_boundary(each.node.test) or _is_below(each.node.test, loop))
+        for each in loop.function.blocks
+    )
+
+
+def _is_below(test: ast.expr, loop: Block) -> bool:
+    """Return whether a test asks if what the loop counts by hand is still too little."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Lt | ast.LtE):
+        return False
+    counted = loop.function.assignments.get(dotted(test.left), ())
+    return any(each.is_augmented and each.block.within(loop) for each in counted)
 
 
 def _is_boundary(test: ast.expr) -> bool:

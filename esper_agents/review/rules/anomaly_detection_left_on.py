@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.hot import hot_around
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import Rewrite, Rule
 from esper_agents.review.tables import LOOPS
+from esper_agents.review.training import is_optimizer_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _SWITCHES = ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
 _CONTEXTS = ("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")
 _TRAINERS = ("Trainer", "Fabric")
-_DEBUGGING = re.compile(r"debug|anomal|nan|diagnos|check_grad|profil")
+_DEBUGGING = pattern(r"debug|anomal|nan|diagnos|check_grad|profil")
 
 
 class AnomalyDetectionLeftOn(Rule):
@@ -97,6 +98,9 @@ def _holds_training(call: Call, context: ast.With | ast.AsyncWith, index: Projec
     inside = [each for each in call.function.calls if context.lineno < each.line <= last]
     if any(each.tail == "backward" and each.block.loop is not None for each in inside):
         return True
+    # A function that sends backward in it and steps an optimizer is a training step, whoever repeats it.
+    if any(each.tail == "backward" for each in inside) and not call.function.is_module:
+        return any(is_optimizer_step(each, index) for each in call.function.calls)
     if hot_around(call.block, index) is not None:
         return any("backward" in index.reached(called) for each in inside for called in index.callees(each))
     return any(

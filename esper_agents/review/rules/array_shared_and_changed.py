@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.index import resolve
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
-from esper_agents.review.shared_memory import changed_after, changed_in_class, changed_item, changes, viewed_array
+from esper_agents.review.shared_memory import (
+    SHARING,
+    changed_after,
+    changed_in_class,
+    changed_item,
+    changes,
+    viewed_array,
+)
 from esper_agents.review.tables import Call
 
 if TYPE_CHECKING:
@@ -20,8 +28,10 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import FileTables
 
-_SHARING = ("torch.from_numpy", "torch.as_tensor", "torch.frombuffer", "torch.asarray")
 # What a shared tensor goes through without a copy, so that it still shares.
+_READING = pattern(
+    r"__getitem__|__iter__|_?(?:get|fetch|read|load)_(?:item|sample|example|batch|window|patch|row)|sample"
+)
 _VIEWING = frozenset({"view", "reshape", "unsqueeze", "squeeze", "permute", "transpose", "t", "flatten", "detach"})
 _KEEPING = frozenset({"append", "extend", "add", "put", "insert", "appendleft", "put_nowait"})
 
@@ -60,12 +70,12 @@ class ArraySharedAndChanged(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield what shares memory with something that changes while both are used."""
-        for call in (*file.calls_to(*_SHARING), *file.calls_ending("numpy")):
+        for call in (*file.calls_to(*SHARING), *file.calls_ending("numpy")):
             source, is_tensor = _shared(call)
             if not source or (call.tail in {"as_tensor", "asarray"} and not _is_array(source, call, index)):
                 continue
             kept = _kept_as(call)
-            if kept is None:
+            if kept is None or _is_item(call, index):
                 continue
             if kept and _is_stored(kept, call):
                 kept = ""
@@ -89,9 +99,9 @@ class ArraySharedAndChanged(Rule):
     def _items(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the views of one item of a data set that are changed in place, and the data set with them."""
         for owner in file.classes:
-            method = owner.methods.get("__getitem__")
-            for path, assignments in method.assignments.items() if method is not None else ():
-                for each in assignments:
+            methods = [each for name, each in owner.methods.items() if _READING.fullmatch(name)]
+            for method, path in ((one, path) for one in methods for path in one.assignments):
+                for each in method.assignments[path]:
                     found = changed_item(each, path, index) if path.isidentifier() else None
                     if found is not None:
                         yield self.hit(
@@ -110,6 +120,17 @@ class ArraySharedAndChanged(Rule):
             confidence=Confidence.HIGH if is_seen else Confidence.MODERATE,
             basis=SEEN if is_seen else FOLLOWED,
         )
+
+
+def _is_item(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a call makes the view of an item of a data set that is reported where it is changed."""
+    if call.function.owner is None or _READING.fullmatch(call.function.name) is None:
+        return False
+    return any(
+        each.statement is call.statement and path.isidentifier() and changed_item(each, path, index) is not None
+        for path, assignments in call.function.assignments.items()
+        for each in assignments
+    )
 
 
 def _shared(call: Call) -> tuple[str, bool]:

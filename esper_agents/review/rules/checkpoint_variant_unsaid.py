@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.finding import Category, Severity
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.index import resolve
+from esper_agents.review.names import dotted
 from esper_agents.review.rule import FileRule, Rewrite
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 _NAMES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
 _PLACE = 3
+_SAID = frozenset({"use_reentrant", None})
 
 
 class CheckpointVariantUnsaid(FileRule):
@@ -47,14 +50,33 @@ class CheckpointVariantUnsaid(FileRule):
                     remedy="write `use_reentrant=False`",
                 )
 
+        for call in file.calls_to("functools.partial"):
+            if _is_bound_open(call):
+                yield self.hit(
+                    call.node,
+                    "`checkpoint` is bound without saying which variant it wants, and gets the old one with a warning",
+                    remedy="write `use_reentrant=False`",
+                    confidence=Confidence.MODERATE,
+                )
+
     def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - whatever it says
         """Return the call with the variant that torch recommends."""
-        return Rewrite(arguments={"use_reentrant": "False"}) if call.name in _NAMES and _is_open(call) else None
+        is_open = (call.name in _NAMES and _is_open(call)) or (
+            call.name == "functools.partial" and _is_bound_open(call)
+        )
+        return Rewrite(arguments={"use_reentrant": "False"}) if is_open else None
 
 
 def _is_open(call: Call) -> bool:
     said = {each.arg for each in call.node.keywords}
-    return bool(call.node.args) and not said & {"use_reentrant", None} and not _is_said_in_place(call)
+    return bool(call.node.args) and not said & _SAID and not _is_said_in_place(call)
+
+
+def _is_bound_open(call: Call) -> bool:
+    """Return whether a `functools.partial` binds `checkpoint` and leaves the variant open."""
+    first = call.argument(0)
+    said = {each.arg for each in call.node.keywords}
+    return first is not None and resolve(dotted(first), call.function) == _NAMES[0] and not said & _SAID
 
 
 def _is_said_in_place(call: Call) -> bool:

@@ -63,7 +63,7 @@ class ClippingOfScaledGradients(Rule):
                         yield self._found(call, scaler, backward)
 
     def _found(self, call: Call, scaler: str, backward: Call) -> Hit:
-        itself = call.tail in _CLIPPING
+        itself = call.tail in _CLIPPING or _clamps(call)
         steps = [each for each in call.function.calls if each.tail == "step" and each.receiver == scaler]
         if steps and all(backward.line < each.line < call.line for each in steps):
             return self.hit(
@@ -114,9 +114,16 @@ def _is_disabled(scaler: str, backward: Call, index: ProjectIndex) -> bool:
 
 
 def _clips(call: Call, index: ProjectIndex) -> bool:
-    if call.tail in _CLIPPING:
+    if call.tail in _CLIPPING or _clamps(call):
         return True
     return any(set(_CLIPPING) & index.reached(each) for each in index.callees(call))
+
+
+def _clamps(call: Call) -> bool:
+    """Return whether a call clips a gradient by hand: `p.grad.clamp_(-1, 1)`."""
+    if call.tail == "_foreach_clamp_max_":
+        return True
+    return call.tail in {"clamp_", "clip_"} and call.receiver.removesuffix(".data").endswith(".grad")
 
 
 def _is_unscaled(call: Call, scaler: str, index: ProjectIndex) -> bool:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.review.conditions import is_now_and_then, names_in
+from esper_agents.review.index import argument_for
 from esper_agents.review.names import dotted, root_of
-from esper_agents.review.rule import FileRule
+from esper_agents.review.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 _REPEATED = frozenset({"forward", "__call__", "training_step", "validation_step", "train_step", "step", "predict"})
 
 
-class CompileInLoop(FileRule):
+class CompileInLoop(Rule):
     """A `torch.compile` inside a loop, or in a `forward`, of something that does not change there.
 
     ## Why it costs
@@ -57,7 +59,7 @@ class CompileInLoop(FileRule):
         "        fast(x)\n"
     )
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield what is compiled in a loop without depending on it."""
         yield from self._decorated(file)
         for call in file.calls_to("torch.compile"):
@@ -68,12 +70,14 @@ class CompileInLoop(FileRule):
                     f"`{ast.unparse(call.node.args[0])}` is wrapped anew by `torch.compile` in every round of the loop",
                     remedy="compile it once, before the loop",
                 )
-            elif call.block.loop is None and _is_in_every_call(call):
+            elif call.block.loop is None and (_is_in_every_call(call) or _is_repeated(call, index)):
                 yield self.hit(
                     call.node,
                     f"`{ast.unparse(call.node.args[0])}` is wrapped anew by `torch.compile` in every call of "
                     f"{call.function.qualname!r}",
-                    remedy="compile it once, in `__init__`",
+                    remedy="compile it once, in `__init__`"
+                    if call.function.owner
+                    else "compile it once, before the loop",
                 )
 
     def _decorated(self, file: FileTables) -> Iterator[Hit]:
@@ -99,6 +103,35 @@ def _is_in_every_call(call: Call) -> bool:
     path = dotted(call.node.args[0])
     is_kept = any(target.startswith("self.") and each.value is call.node for target, each in _assigned(function))
     return path.startswith("self.") and not is_kept and call.block is function.block
+
+
+def _is_repeated(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a function that a loop calls compiles what it is handed, uses it, and does not keep it."""
+    function = call.function
+    handed = dotted(call.node.args[0]) if call.node.args else ""
+    if handed not in function.parameters or call.block is not function.block or function.decorators:
+        return False
+    names = {target for target, each in _assigned(function) if each.value is call.node}
+    is_called = isinstance(call.parent, ast.Call) and call.parent.func is call.node
+    is_used = is_called or any(each.path in names for each in function.calls)
+    kept = {path for statement, _ in function.returns if statement.value is not None for path in _held(statement.value)}
+    if not is_used or kept & names or any(not name.isidentifier() for name in names):
+        return False
+    return any(
+        each.block.loop is not None
+        and function in index.callees(each)
+        and not is_now_and_then(each.block, each.block.loop)
+        and not set(each.block.loop.targets) & _held(argument)
+        for each in index.callers(function)
+        for argument in (argument_for(each, function, handed),)
+        if argument is not None
+    )
+
+
+def _held(value: ast.expr) -> set[str]:
+    """Return the names that a value gives on as they are."""
+    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+    return {each.id for each in parts if isinstance(each, ast.Name)}
 
 
 def _assigned(function: Function) -> Iterator[tuple[str, Assignment]]:

@@ -75,25 +75,23 @@ class ConcatenationInLoop(FileRule):
     )
 
     def look(self, file: FileTables) -> Iterator[Hit]:
-        """Yield the first of the concatenations that a loop feeds to itself, with what grows beside it."""
-        found: dict[Block, list[tuple[Call, str]]] = {}
+        """Yield the concatenations that a loop feeds to itself, the first of each tensor."""
+        found: dict[tuple[Block, str], list[Call]] = {}
         for call in sorted(file.calls_ending(*_NAMES), key=lambda each: (each.line, each.node.col_offset)):
             if call.block.loop is None or call.name not in _JOINING or _is_aside(call):
                 continue
             target = _replaced(call)
             loop = _growing_loop(call, target) if target else None
             if loop is not None and not _is_read_elsewhere(call, loop, target) and not frees_what_it_takes(loop):
-                found.setdefault(loop, []).append((call, target))
-        for each in found.values():
-            yield self._grown(each)
+                found.setdefault((loop, _entry(call) or target), []).append(call)
+        for (_, target), calls in found.items():
+            yield self._grown(calls, target)
 
-    def _grown(self, grown: Sequence[tuple[Call, str]]) -> Hit:
-        names = list(dict.fromkeys(f"{target!r}" for _, target in grown))
-        what = f"{names[0]} is" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are"
-        is_little = all(adds_a_number(call, target) for call, target in grown)
+    def _grown(self, calls: Sequence[Call], target: str) -> Hit:
+        is_little = all(adds_a_number(each, target) for each in calls)
         return self.hit(
-            grown[0][0].node,
-            f"{what} copied as a whole in every round of the loop",
+            calls[0].node,
+            f"{target!r} is copied as a whole in every round of the loop",
             remedy="append the parts to a list and join them once after the loop",
             severity=Severity.SUGGESTION if is_little else None,
         )
@@ -195,8 +193,10 @@ def _picked_by(call: Call) -> set[str]:
 
 
 def _is_made_inside(call: Call, loop: Block, target: str) -> bool:
+    entry = _entry(call)
     return any(
         each.statement is not call.statement
+        and (not entry or ast.unparse(each.node) == entry)
         and each.block.within(loop)
         and target not in names_in(each.value)
         and not is_first_round(each.block, loop, target)
@@ -206,14 +206,25 @@ def _is_made_inside(call: Call, loop: Block, target: str) -> bool:
 
 def _is_read_elsewhere(call: Call, loop: Block, target: str) -> bool:
     """Return whether the loop reads the tensor in another statement, so that it cannot wait until the end."""
+    entry = _entry(call)
+    growing = {each.statement for each in call.function.calls if each.tail in _NAMES and _replaced(each) == target}
     for statement in walk(loop.node):
         is_leaf = isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return | ast.Assert)
-        if is_leaf and statement is not call.statement and reads(statement, target):
+        is_other = is_leaf and statement is not call.statement and (bool(entry) or statement not in growing)
+        if is_other and (entry in ast.unparse(statement) if entry else reads(statement, target)):
             return True
         is_test = isinstance(statement, ast.If | ast.While) and not asks_for_the_first(statement.test, target, loop)
         if is_test and target in names_in(statement.test):
             return True
     return is_read_by_method(target, loop) or _is_read_in_growing(call, target)
+
+
+def _entry(call: Call) -> str:
+    """Return the entry of a dict that a concatenation replaces, as written: other entries are other tensors."""
+    statement = call.statement
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    is_named = isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
+    return ast.unparse(target) if target is not None and is_named else ""
 
 
 def _is_read_in_growing(call: Call, target: str) -> bool:

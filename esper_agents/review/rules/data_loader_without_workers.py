@@ -50,7 +50,7 @@ class DataLoaderWithoutWorkers(Rule):
         "\n"
         "def fit(model, pictures, optimizer):\n"
         "    step = torch.compile(model.cuda())\n"
-        "    for x in DataLoader(pictures, batch_size=64, shuffle=True):\n"
+        "    for x in DataLoader(pictures, batch_size=64, shuffle=True, pin_memory=True):\n"
         "        optimizer.zero_grad()\n"
         "        step(x.cuda()).backward()\n"
         "        optimizer.step()\n"

@@ -45,10 +45,9 @@ class DataParallelWrapper(FileRule):
 
     def look(self, file: FileTables) -> Iterator[Hit]:
         """Yield where a model is wrapped."""
-        for call in file.calls_ending("DataParallel", "data_parallel"):
-            if call.name in _NAMES:
-                yield self.hit(
-                    call.node,
-                    "one process drives all devices and copies the model to them in every step",
-                    remedy="use `DistributedDataParallel`, one process for each device, started by `torchrun`",
-                )
+        for call in file.calls_to(*_NAMES):
+            yield self.hit(
+                call.node,
+                "one process drives all devices and copies the model to them in every step",
+                remedy="use `DistributedDataParallel`, one process for each device, started by `torchrun`",
+            )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -13,6 +12,7 @@ from esper_agents.review.host_tensors import functions_with_host_tensors, mixing
 from esper_agents.review.inputs import follows_inputs, sets_up, takes_inputs
 from esper_agents.review.meetings import meeting
 from esper_agents.review.names import dotted
+from esper_agents.review.patterns import pattern
 from esper_agents.review.places import Effect
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.tables import Purpose
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import FileTables, Function
 
-_ASKS_FOR_DEVICE = re.compile(
+_ASKS_FOR_DEVICE = pattern(
     r"""["']cuda(?::\d+)?["']|\.cuda\(|\.to\((?:self\.|args\.|cfg\.)?(?:device|dev|local_rank|rank)\b"""
     r"""|accelerator=["'](?:gpu|cuda|auto)|gpus=|device=\w+(?:\.\w+)*\.device\b"""
 )
@@ -78,10 +78,10 @@ class DeviceMismatch(Rule):
         found = functions_with_host_tensors(file, index)
         if not found or not _asks_for_device(index):
             return
+        seen: set[ast.expr] = set()
         for function, seeds in found.items():
             if not _runs_on_device(function, index):
                 continue
-            seen: set[ast.expr] = set()
             for node in mixing_nodes(function, seeds):
                 met = meeting(node, function, index)
                 if met is not None and met.host.source is not None and met.host.source not in seen:
@@ -90,8 +90,7 @@ class DeviceMismatch(Rule):
 
     def _found(self, node: ast.AST, met: Meeting, function: Function) -> Hit:
         source, made_in = met.host.source, met.host.function
-        same_file = made_in is not None and made_in.file is function.file
-        at = source if source is not None and same_file and not isinstance(source, ast.Name) else node
+        at = source if source is not None and made_in is function and not isinstance(source, ast.Name) else node
         line = getattr(node, "lineno", 0)
         text = ast.unparse(source.func) if isinstance(source, ast.Call) else "this"
         remedy = "make it where the other is: `device=x.device`, or keep it with `register_buffer`"
@@ -102,8 +101,12 @@ class DeviceMismatch(Rule):
             message = f"`{text}(...)` gives a tensor on the CPU in the size of an input that may be on the device"
         elif met.effect is Effect.COPIES:
             message = f"`{text}(...)` gives an index on the CPU, which is copied to the device whenever it is used"
-        else:
+        elif at is source:
             message = f"`{text}(...)` gives a tensor on the CPU, which meets one on the device on line {line}"
+        else:
+            message = (
+                f"`{text}(...)`{_where_made(met, function)} gives a tensor on the CPU, which meets one on the device"
+            )
         is_seen = made_in is function and met.device.source is not None and met.device.function is function
         return self.hit(
             at,
@@ -113,6 +116,14 @@ class DeviceMismatch(Rule):
             basis=SEEN if made_in is function else FOLLOWED,
             severity=_severity(met, is_seen=is_seen),
         )
+
+
+def _where_made(met: Meeting, function: Function) -> str:
+    """Return where a tensor was made that meets another in a function, in words."""
+    if met.host.source is None or met.host.function is None:
+        return ""
+    made_in = met.host.function.file
+    return f" (line {met.host.source.lineno}{'' if made_in is function.file else f' of {made_in.path}'})"
 
 
 def _severity(met: Meeting, *, is_seen: bool) -> Severity | None:
@@ -152,4 +163,5 @@ def _runs_on_device(function: Function, index: ProjectIndex) -> bool:
         or takes_inputs(function, index)
         or bool(moves(function, index))
         or follows_inputs(function, index)
+        or any(takes_inputs(call.function, index) or moves(call.function, index) for call in index.callers(function))
     )

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.activations import activated
-from esper_agents.review.conditions import tests_around
+from esper_agents.review.conditions import names_in, tests_around
+from esper_agents.review.counts import divisions_by_counts
+from esper_agents.review.definitions import owner_of
 from esper_agents.review.divisors import (
     bare,
     divides_masked_sum,
@@ -17,6 +19,7 @@ from esper_agents.review.divisors import (
     is_product_of_norms,
 )
 from esper_agents.review.index import resolve
+from esper_agents.review.inputs import is_tensor
 from esper_agents.review.models import belongs_to_training
 from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.quotients import quotients
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.quotients import Division
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Call, FileTables, Function
 
@@ -47,9 +51,9 @@ class DivisionWithoutFloor(Rule):
 
     ## When it is right
     Something is added to the divisor, it is clamped, or the values are known to be positive (`exp`, `softmax`). A test
-    of the divisor round the division counts as well. Of divisions of a reduction by a
-    reduction, a correlation by hand is reported in training, and a mean over a mask that a comparison made is a
-    suggestion: masks are usually known not to be empty.
+    of the divisor round the division counts as well. Of divisions of a reduction by a reduction, a correlation by hand
+    is reported in training. A mean over what a mask lets through is reported in a loss, a suggestion elsewhere; a
+    whole padding mask is known not to be empty. A normalised difference and a share of a union are suggestions.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.normalize`, which takes the larger of the norm and `eps`, and of
@@ -70,10 +74,10 @@ class DivisionWithoutFloor(Rule):
                 yield hit
 
     def _of_quotients(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
-        for found in quotients(file, index) if file.imports_torch else ():
+        for found in (*quotients(file, index), *divisions_by_counts(file, index)) if file.imports_torch else ():
             if _is_safe(found.call, found.tensor, index) or _is_cared_for(found.node, found.call):
                 continue
-            is_sure = found.is_likely or "loss" in found.call.function.name
+            is_sure = found.is_likely or ("loss" in found.call.function.name and not found.is_padding)
             yield self._several(found.node, found.where, is_sure=is_sure)
 
     def _of_reductions(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
@@ -156,7 +160,7 @@ def _divided_by(statement: ast.stmt, is_divisor: Callable[[ast.expr], bool]) -> 
             yield node, node.left
 
 
-def _is_cared_for(division: ast.AST, call: Call) -> bool:
+def _is_cared_for(division: ast.AST, call: Call | Division) -> bool:
     """Return whether the function replaces the results that are no numbers, or asks the divisor beforehand."""
     text = ast.unparse(call.statement)
     if any(word in text for word in ("nan_to_num", "where(", "masked_fill")):
@@ -208,14 +212,14 @@ def _is_itself(divided: ast.expr, reduced: ast.expr) -> bool:
     )
 
 
-def _is_safe(call: Call, reduced: ast.expr, index: ProjectIndex) -> bool:
+def _is_safe(call: Call | Division, reduced: ast.expr, index: ProjectIndex) -> bool:
     """Return whether the divisor is surely above zero, tested, or no tensor at all."""
     name = dotted(reduced)
     root = root_of(name)
     # Weights that are just drawn are not all alike.
     if "init" in call.function.name or "reset_parameters" in call.function.name:
         return True
-    if not call.function.file.imports_torch or "numpy" in call.function.file.imports.values():
+    if not call.function.file.imports_torch or _may_be_array(reduced, call, index):
         return True
     if any(root and root in ast.unparse(test) for test in tests_around(call.block, call.function.block)):
         return True
@@ -226,6 +230,30 @@ def _is_safe(call: Call, reduced: ast.expr, index: ProjectIndex) -> bool:
         return True
     origins = index.origins(reduced, call.function, call.line)
     return any(_is_positive(origin.value) for origin in origins) or _was_floored(call, name)
+
+
+def _may_be_array(reduced: ast.expr, call: Call | Division, index: ProjectIndex) -> bool:
+    """Return whether a value may be one of NumPy's: the file uses NumPy, and the function does not show a tensor."""
+    function = call.function
+    if "numpy" not in function.file.imports.values():
+        return False
+    made = [each.value for each in index.origins(reduced, function, call.line) if each.function is function]
+    roots = {root_of(dotted(each)) for value in (reduced, *made) for each in walk(value) if isinstance(each, ast.Name)}
+    of_numpy = [each for each in function.calls if each.name.startswith("numpy.") or each.tail == "numpy"]
+    if any(roots & names_in(each.node) or each.node in made for each in of_numpy):
+        return True
+    if any(is_tensor(each, function, index) for each in roots) or any(_is_of_torch(each) for each in walk(call.node)):
+        return False
+    owner = owner_of(function)
+    methods = owner.methods.values() if owner is not None and "self" in roots else (function,)
+    return not any(each.name.startswith("torch.") for method in methods for each in method.calls)
+
+
+def _is_of_torch(node: ast.AST) -> bool:
+    """Return whether a part of an expression is written as only tensors are: `x.norm()`, `x.sum(dim=1)`."""
+    if isinstance(node, ast.keyword):
+        return node.arg in {"dim", "keepdim"}
+    return isinstance(node, ast.Attribute) and node.attr == "norm" and not dotted(node).startswith(("np.", "numpy."))
 
 
 def _is_positive(value: ast.expr) -> bool:
@@ -243,7 +271,7 @@ def _is_literal(value: ast.expr) -> bool:
     return any(word in text for word in _WRITTEN_OUT)
 
 
-def _was_floored(call: Call, name: str) -> bool:
+def _was_floored(call: Call | Division, name: str) -> bool:
     """Return whether the tensor was clamped or added to somewhere above."""
     return any(
         isinstance(getattr(each.statement, "op", None), ast.Add)

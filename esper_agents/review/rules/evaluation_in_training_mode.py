@@ -13,6 +13,7 @@ from esper_agents.review.model_modes import Mode, mode_events, modes_before
 from esper_agents.review.models import belongs_to_training, forward_calls, gradients_off_around
 from esper_agents.review.renamings import means_outside
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.unpacked import modules_handed_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,6 +143,8 @@ def _is_loaded(call: Call, index: ProjectIndex) -> bool:
     places += [
         (each.function, means_outside(each, call.function, path, index)) for each in index.callers(call.function)
     ]
+    made = index.binding(path, call.function, call.line)
+    places += [(function, name) for name, function in modules_handed_back(made, index)] if made is not None else []
     return any(
         each.tail == "load_state_dict" and name and each.receiver.removesuffix(".module") == name
         for function, name in places

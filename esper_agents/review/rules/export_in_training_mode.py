@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.exported import is_exported_in_training
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import INFERRED, SEEN, Rule
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _EXPORTS = ("torch.export.export", "torch.jit.trace", "torch.jit.trace_module", "torch.onnx.export")
 _FIRST = {"torch.jit.trace": "func", "torch.onnx.export": "model"}
 # What is prepared for training with quantization is exported as it is to be trained.
-_ON_PURPOSE = re.compile(r"pt2e|prepare_qat|QAT|TrainingMode|unflatten|\bpipelin", re.IGNORECASE)
+_ON_PURPOSE = pattern(r"pt2e|prepare_qat|QAT|TrainingMode|unflatten|\bpipelin", re.IGNORECASE)
 
 
 class ExportInTrainingMode(Rule):

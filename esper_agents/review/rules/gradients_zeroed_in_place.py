@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FileRule, Rewrite
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
 
-_PARAMETERS = re.compile(r"parameters\(\)|params\b|\bparameters\b|\bweights\b|\blayers\b|\bvariables\b")
-_BY_HAND = re.compile(r"\.grad(?:\.data)?(?:\[[^\]]*\])? (?:\*= 0|= 0)\b")
+_PARAMETERS = pattern(r"parameters\(\)|params\b|\bparameters\b|\bweights\b|\blayers\b|\bvariables\b")
+_BY_HAND = pattern(r"\.grad(?:\.data)?(?:\[[^\]]*\])? (?:\*= 0|= 0)\b")
 
 
 class GradientsZeroedInPlace(FileRule):

@@ -10,6 +10,7 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.compiled import compiled_in
 from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.names import dotted, root_of, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN, Example, Rule, Shown
 from esper_agents.review.tables import BlockKind
 from esper_agents.review.tensor_tests import asks_a_tensor, is_reduction, names_known, tests_of
@@ -41,13 +42,13 @@ _NUMBERS = frozenset({"float", "int", "bool"})
 _METHODS = frozenset({"item", "tolist", "backward"})
 # With `capture_scalar_outputs` and `capture_dynamic_output_shape_ops`, which `fullgraph=True` turns on, these stay.
 _FETCHES = frozenset({"item", "tolist"})
-_CAPTURED = re.compile(r"capture_(?:scalar_outputs|dynamic_output_shape_ops)\s*=\s*True")
+_CAPTURED = pattern(r"capture_(?:scalar_outputs|dynamic_output_shape_ops)\s*=\s*True")
 _LOGGING = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 # Said under an `if`, or in a function that may be called under one, these are for the rare case.
 _RARE = _LOGGING | {"warn", "print"}
-_LOGGER = re.compile(r"_*(log|logger|logging)", re.IGNORECASE)
-_GUARDED = re.compile(r"is_compiling|is_dynamo_compiling|is_scripting|is_tracing|debug|verbose|isEnabledFor")
-_COMPILING = re.compile(r"is_\w*compiling|is_exporting|is_scripting|is_tracing")
+_LOGGER = pattern(r"_*(log|logger|logging)", re.IGNORECASE)
+_GUARDED = pattern(r"is_compiling|is_dynamo_compiling|is_scripting|is_tracing|debug|verbose|isEnabledFor")
+_COMPILING = pattern(r"is_\w*compiling|is_exporting|is_scripting|is_tracing")
 
 
 class GraphBreak(Rule):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.definitions import owner_of
+from esper_agents.review.gathered import Put
+from esper_agents.review.graded_evaluations import evaluations_with_gradients
 from esper_agents.review.hooks import forward_hooks, gathering_lambdas
 from esper_agents.review.hot import hot_around, hot_blocks, is_rare
 from esper_agents.review.models import forward_calls_in
-from esper_agents.review.names import dotted, root_of, tail_of, walk
+from esper_agents.review.names import dotted, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.sample_loops import overs
 from esper_agents.review.stores import is_emptied, is_made_in, is_read_in, starts_in_init
+from esper_agents.review.tables import BlockKind
 from esper_agents.review.training import backward_calls_in, loss_of
 from esper_agents.review.values import without_gradients
 
@@ -25,22 +29,8 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Block, FileTables, Function
 
-_STEPS = 8
-# What gives back a tensor on the same graph.
-_KEEPING = frozenset(
-    {"abs", "add", "chunk", "clone", "contiguous", "cuda", "div", "double", "exp", "flatten", "float", "half", "log"}
-    | {"log_softmax", "max", "mean", "min", "mul", "norm", "normalize", "permute", "pow", "relu", "reshape", "sigmoid"}
-    | {"softmax", "split", "square", "squeeze", "sub", "sum", "tanh", "to", "transpose", "unsqueeze", "view"}
-    | {"masked_fill", "leaky_relu", "gelu", "silu", "elu", "dropout", "clamp", "sqrt", "matmul", "bmm", "cumsum"}
-)
-# What lets go of the graph.
-_LETTING_GO = frozenset(
-    {"detach", "detach_", "item", "numpy", "tolist", "argmax", "long", "int", "bool", "size", "float16"}
-)
 # Modules that keep what passes on purpose.
-_RECORDING = re.compile(r"record|observe|logger|track|histor|captur|probe|monitor|buffer|memory", re.IGNORECASE)
-_OUTPUTS = frozenset({"logits", "last_hidden_state", "hidden_states", "pooler_output", "attentions"})
-_NO_TENSORS = frozenset({"data", "shape", "dtype", "device", "ndim"})
+_RECORDING = pattern(r"record|observe|logger|track|histor|captur|probe|monitor|buffer|memory", re.IGNORECASE)
 
 
 class IntermediatesKept(Rule):
@@ -52,7 +42,7 @@ class IntermediatesKept(Rule):
 
     ## When it is right
     The list goes into the loss, or is emptied in every step. What is detached, or gathered without gradients to be
-    joined for an evaluation, is not reported.
+    joined for an evaluation, is not reported; an evaluation with gradients on is told of by itself, and this is advice.
 
     ## Sources
     PyTorch frequently asked questions, "My model reports cuda runtime error(2): out of memory"; documentation of
@@ -86,24 +76,31 @@ class IntermediatesKept(Rule):
         for call in file.calls_ending("append", "extend"):
             if not call.receiver or len(call.node.args) != 1 or without_gradients(call.block):
                 continue
-            put = _Put(call.node, call.receiver, call.node.args[0], call.block, call.line)
+            put = Put(call.node, call.receiver, call.node.args[0], call.block, call.line)
             if call.function in hooks:
                 yield from self._from_outputs(put, hooks[call.function], "the hook", index)
             elif call.function.name == "forward" and put.is_own:
                 yield from self._in_forward(put, index)
             else:
                 yield from self._in_step(put, index)
+                yield from self._in_evaluation(put, index)
+        for function, outputs in hooks.items():
+            for put in _joined_lists(function):
+                yield from self._from_outputs(put, outputs, "the hook", index)
         for gather, names in gathering_lambdas(file):
-            put = _Put(gather.node, gather.receiver, gather.node.args[0], gather.block, 0)
+            put = Put(gather.node, gather.receiver, gather.node.args[0], gather.block, 0)
             yield from self._from_outputs(put, names, "the hook", index)
         for put in _assigned(file, index):
             yield from self._in_step(put, index)
+            yield from self._in_evaluation(put, index)
+        for put in _stored_in_forward(file):
+            yield from self._in_forward(put, index)
 
-    def _from_outputs(self, put: _Put, names: frozenset[str], who: str, index: ProjectIndex) -> Iterator[Hit]:
+    def _from_outputs(self, put: Put, names: frozenset[str], who: str, index: ProjectIndex) -> Iterator[Hit]:
         if put.keeps(names) and not is_emptied(put.store, put.function, index):
             yield self._found(put, who, SEEN)
 
-    def _in_forward(self, put: _Put, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_forward(self, put: Put, index: ProjectIndex) -> Iterator[Hit]:
         owner = owner_of(put.function)
         if owner is None or _RECORDING.search(owner.name):
             return
@@ -111,116 +108,73 @@ class IntermediatesKept(Rule):
             inputs = frozenset(name for name in put.function.parameters if name != "self")
             yield from self._from_outputs(put, inputs | _computed(put.function), "every forward", index)
 
-    def _in_step(self, put: _Put, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_step(self, put: Put, index: ProjectIndex) -> Iterator[Hit]:
         hot = hot_around(put.block, index)
         if hot is None or is_rare(put.block, hot.around, put.line) or is_made_in(put.store, put.function, hot.around):
             return
         outputs = _outputs(put.function, index)
-        is_output = any(each.node is put.value for each in forward_calls_in(put.function, index))
+        is_output = put.is_made_by({each.node for each in forward_calls_in(put.function, index)})
         if not is_output and not put.keeps(outputs):
             return
         is_store = hot.basis == SEEN or put.is_own
         if is_store and not _is_used(put, hot.around) and not is_emptied(put.store, put.function, index):
             yield self._found(put, "every training step", hot.basis)
 
-    def _found(self, put: _Put, who: str, basis: str) -> Hit:
+    def _in_evaluation(self, put: Put, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield what gathers outputs in a loop that evaluates with gradients on."""
+        graded = evaluations_with_gradients(put.function.file, index)
+        around = next((each for each in put.block.loops() if each in graded), None)
+        if around is None or hot_around(put.block, index) is not None or is_made_in(put.store, put.function, around):
+            return
+        is_output = put.is_made_by({each.node for each in forward_calls_in(put.function, index)})
+        keeps = is_output or put.keeps(_outputs(put.function, index))
+        if keeps and not is_rare(put.block, around, put.line) and not is_emptied(put.store, put.function, index):
+            # Evaluating without gradients mends this as well, and that is said by itself.
+            yield self._found(put, "every batch of the evaluation", FOLLOWED, Severity.SUGGESTION)
+
+    def _found(self, put: Put, who: str, basis: str, severity: Severity | None = None) -> Hit:
         return self.hit(
             put.node,
             f"{who} adds to {put.store!r} a tensor with its graph, which stays on the device",
             remedy="keep `output.detach().cpu()` of what is needed, or only the number that is made of it",
             confidence=Confidence.MODERATE if basis == FOLLOWED else Confidence.HIGH,
             basis=basis,
+            severity=severity,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Put:
-    """Something that is put into a store.
-
-    Attributes:
-        node: What does it.
-        store: The store, as written.
-        value: What is put in.
-        block: Where.
-        line: The line; names mean what they mean above it.
-    """
-
-    node: ast.AST
-    store: str
-    value: ast.expr
-    block: Block
-    line: int
-
-    @property
-    def function(self) -> Function:
-        """The function in which it happens."""
-        return self.block.function
-
-    @property
-    def is_own(self) -> bool:
-        """Whether the store is an attribute of the object whose method it is."""
-        return self.store.startswith("self.") and self.store.count(".") == 1
-
-    def keeps(self, names: frozenset[str]) -> bool:
-        """Return whether what is put in surely carries the graph of one of these names."""
-        return _keeps(self.value, self.function, self.line, names)
+def _joined_lists(function: Function) -> Iterator[Put]:
+    """Yield what a function adds by `store += [output]`."""
+    for target, assignments in function.assignments.items():
+        for each in assignments:
+            if each.is_augmented and isinstance(each.value, ast.List):
+                yield Put(each.statement, target, each.value, each.block, each.line)
 
 
-def _assigned(file: FileTables, index: ProjectIndex) -> Iterator[_Put]:
-    """Yield what training steps add by `store += [output]` and by `store[step] = output`."""
+def _assigned(file: FileTables, index: ProjectIndex) -> Iterator[Put]:
+    """Yield what training steps and evaluations add by `store += [output]` and by `store[step] = output`."""
     hot = (each.around.function for each in hot_blocks(index).values())
-    functions = dict.fromkeys(each for each in hot if each.file is file)
+    graded = (each.function for each in evaluations_with_gradients(file, index))
+    functions = dict.fromkeys(each for each in (*hot, *graded) if each.file is file)
     for function in functions:
-        for target, assignments in function.assignments.items():
+        yield from _joined_lists(function)
+        for assignments in function.assignments.values():
             for each in assignments:
-                if each.is_augmented and isinstance(each.value, ast.List):
-                    yield _Put(each.statement, target, each.value, each.block, each.line)
-                elif isinstance(each.node, ast.Subscript) and not isinstance(each.node.slice, ast.Constant | ast.Slice):
-                    yield _Put(each.statement, dotted(each.node.value), each.value, each.block, each.line)
+                if isinstance(each.node, ast.Subscript) and not isinstance(each.node.slice, ast.Constant | ast.Slice):
+                    yield Put(each.statement, dotted(each.node.value), each.value, each.block, each.line)
 
 
-def _keeps(value: ast.expr, function: Function, line: int, names: frozenset[str], steps: int = _STEPS) -> bool:
-    """Return whether a value surely carries the graph of one of these names."""
-    match value:
-        case ast.Name():
-            return _named(value, function, line, names, steps)
-        case ast.Attribute():
-            is_output = value.attr in _OUTPUTS and dotted(value.value) in names
-            return value.attr not in _NO_TENSORS and (is_output or _named(value, function, line, names, steps))
-        case ast.Call(func=ast.Attribute(value=receiver, attr=name)) if name in _KEEPING:
-            of_torch = root_of(dotted(receiver)) in {*function.file.imports, "F", "torch"}
-            kept = value.args[0] if of_torch and value.args else receiver
-            return _keeps(kept, function, line, names, steps)
-        case _:
-            return any(_keeps(each, function, line, names, steps) for each in _parts(value))
-
-
-def _parts(value: ast.expr) -> list[ast.expr]:
-    """Return the parts of an expression whose graphs it takes over."""
-    parts: list[ast.expr] = []
-    match value:
-        case ast.Subscript():
-            parts = [value.value]
-        case ast.Tuple() | ast.List():
-            parts = value.elts
-        case ast.Dict():
-            parts = value.values
-        case ast.BinOp():
-            parts = [value.left, value.right]
-        case _:
-            pass
-    return parts
-
-
-def _named(value: ast.Name | ast.Attribute, function: Function, line: int, names: frozenset[str], steps: int) -> bool:
-    path = dotted(value)
-    last = function.last_assignment(path, line)
-    if last is None or last.is_unpacked or last.is_augmented or not steps:
-        return path in names
-    made = last.value
-    if isinstance(made, ast.Call) and path in names:
-        return tail_of(dotted(made.func)) not in _LETTING_GO
-    return _keeps(made, function, last.line, names, steps - 1)
+def _stored_in_forward(file: FileTables) -> Iterator[Put]:
+    """Yield what the `forward` of a class stores under a key that it counts up: `self.seen[self.calls] = output`."""
+    for owner in file.classes:
+        function = owner.methods.get("forward")
+        for target, assignments in function.assignments.items() if function is not None else ():
+            if not target.startswith("self.") or not target.endswith("[]"):
+                continue
+            for each in assignments:
+                key = dotted(each.node.slice) if isinstance(each.node, ast.Subscript) else ""
+                if key.startswith("self.") and any(one.is_augmented for one in owner.attributes.get(key, ())):
+                    yield Put(each.statement, target.removesuffix("[]"), each.value, each.block, each.line)
 
 
 def _computed(function: Function) -> frozenset[str]:
@@ -236,14 +190,22 @@ def _outputs(function: Function, index: ProjectIndex) -> frozenset[str]:
     """Return the names that hold what a model gave back, losses aside: those are another rule's."""
     calls = {call.node for call in forward_calls_in(function, index)}
     losses = {loss_of(call) for call in backward_calls_in(function)}
-    return frozenset(
+    whole = {
         target
         for target, assignments in function.assignments.items()
         if any(each.value in calls for each in assignments) and target not in losses and not target.endswith("[]")
+    }
+    rows = (
+        each.element
+        for block in function.blocks
+        if block.kind is BlockKind.FOR
+        for each in overs(block)
+        if each.path in whole
     )
+    return frozenset(whole | set(rows) - {""})
 
 
-def _is_used(put: _Put, around: Block) -> bool:
+def _is_used(put: Put, around: Block) -> bool:
     """Return whether the step reads the store, or its loss is made of it."""
     if is_read_in(put.store, around, put.node):
         return True

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.conditions import steers, tests_around
+from esper_agents.review.conditions import is_periodic, steers, tests_around, tests_of
 from esper_agents.review.fetches import (
     CONVERTING,
     DRAWING,
@@ -20,32 +18,34 @@ from esper_agents.review.fetches import (
     shows,
     shows_tensor,
 )
-from esper_agents.review.hot import hot_around, hot_blocks, hot_in, is_rare
+from esper_agents.review.hot import hot_around, hot_in, is_rare
 from esper_agents.review.models import forward_calls, is_evaluating
 from esper_agents.review.names import dotted, root_of
 from esper_agents.review.needed import is_needed, makes_a_size
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule, Shown
-from esper_agents.review.tables import LOOPS, BlockKind
+from esper_agents.review.tables import BlockKind
+from esper_agents.review.told_once import one_each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from esper_agents.review.hot import Hot
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Block, Call, FileTables
 
-_ACCELERATORS = re.compile(r"(?:torch\.)?(?:cuda|mps|xpu|npu|accelerator)(?:\.memory)?")
+_ACCELERATORS = pattern(r"(?:torch\.)?(?:cuda|mps|xpu|npu|accelerator)(?:\.memory)?")
 _CLOCKS = frozenset(
     {"time", "perf_counter", "perf_counter_ns", "monotonic", "elapsed_time", "Event", "Timer", "timeit"}
 )
-_DEVICE = re.compile(r"device|cuda")
-_MADE_HERE = re.compile(
+_DEVICE = pattern(r"device|cuda")
+_MADE_HERE = pattern(
     r"torch\.(?:empty|zeros|ones|rand|randn|randint|randperm|tensor|arange|linspace|full|from_numpy)\(\)"
 )
-_NAN = re.compile(r"isnan|isinf|isfinite|nan|finite")
+_NAN = pattern(r"isnan|isinf|isfinite|nan|finite")
 # Whose attributes are settings and no tensors.
-_SETTINGS = re.compile(r"_?(?:cfg|conf|config|args|hparams|hps|opts?|options|settings|params|flags|FLAGS|hp)")
+_SETTINGS = pattern(r"_?(?:cfg|conf|config|args|hparams|hps|opts?|options|settings|params|flags|FLAGS|hp)")
 _TESTING = ("isnan", "isinf", "isfinite")
 _ADVICE = "see by `esper torch profile` what the wait costs; keep `loss.detach()` and fetch it once after the loop"
 
@@ -77,9 +77,9 @@ class ItemInTrainingLoop(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield for each training loop, and each function that one calls for every step, the first of its fetches."""
-        fetches = (*self._fetched(file, index), *self._decisions(file, index), *self._checks(file, index))
-        yield from _one_each(fetches, index)
-        yield from _one_each(tuple(self._handed_back(file, index)), index)
+        yield from one_each((*self._fetched(file, index), *self._decisions(file, index)), index)
+        yield from one_each((*self._checks(file, index), *self._fetched_to_check(file, index)), index)
+        yield from one_each(tuple(self._handed_back(file, index)), index)
         yield from self._in_evaluation(file, index)
 
     def _fetched(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, Hit]]:
@@ -153,15 +153,29 @@ class ItemInTrainingLoop(Rule):
     def _checks(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, Hit]]:
         """Yield the tests in training loops that look for NaN: they are wanted, but in every step each is a wait."""
         for call in file.calls_ending(*_TESTING):
-            hot = hot_around(call.block, index) if isinstance(call.statement, ast.If | ast.Assert) else None
+            test = call.statement.test if isinstance(call.statement, ast.If | ast.Assert) else None
+            hot = hot_around(call.block, index) if test is not None and not is_periodic(test) else None
             if hot is None or is_rare(call.block, hot.around, call.line):
                 continue
             asked = call.argument(0) or _receiver(call)
-            if not call.name.startswith(("math.", "numpy.")) and device_values(call.function, index).holds(
-                asked, call.line
-            ):
+            is_known = dotted(asked).endswith(".grad") or device_values(call.function, index).holds(asked, call.line)
+            if is_known and not call.name.startswith(("math.", "numpy.")):
                 what = "a test for NaN in every training step makes the host wait for the device"
                 yield hot, self._asked(call.node, what, "fetch the result every so many steps", hot)
+
+    def _fetched_to_check(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, Hit]]:
+        """Yield the numbers fetched in every step of which nothing is asked but whether they are NaN."""
+        for call in file.calls_ending("item", "float"):
+            tests = tests_of(call)
+            if not tests or not all(_NAN.search(ast.unparse(each)) and not is_periodic(each) for each in tests):
+                continue
+            hot = hot_around(call.block, index)
+            if hot is None or is_rare(call.block, hot.around, call.line) or makes_a_size(call, index):
+                continue
+            is_item = call.tail == "item" and is_fetch(call) and _is_fresh(call, hot.around)
+            if is_item or _is_float_of_tensor(call, index):
+                what = "a number fetched in every training step for a test for NaN makes the host wait for the device"
+                yield hot, self._asked(call.node, what, "fetch it every so many steps", hot)
 
     def _asked(self, node: ast.AST, message: str, remedy: str, hot: Hot) -> Hit:
         return self.hit(
@@ -237,6 +251,12 @@ def _converts(call: Call, index: ProjectIndex) -> bool:
     return device_values(call.function, index).holds(call.node.args[0], call.line)
 
 
+def _is_float_of_tensor(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a call is `float(loss)` of a tensor that the step made."""
+    is_plain = call.tail == "float" and not call.receiver and len(call.node.args) == 1
+    return is_plain and device_values(call.function, index).holds(call.node.args[0], call.line)
+
+
 def _is_fresh(call: Call, around: Block) -> bool:
     """Return whether what is fetched is made anew in every step, and on the device as far as can be seen."""
     root = root_of(call.receiver)
@@ -255,7 +275,7 @@ def _is_fresh(call: Call, around: Block) -> bool:
 
 def _is_kept(value: ast.expr) -> bool:
     """Return whether a value was there before the step: an entry of what an object holds, as it is."""
-    return isinstance(value, ast.Attribute | ast.Subscript) and root_of(dotted(value)) == "self"
+    return dotted(value).startswith("self.") and "(" not in dotted(value)
 
 
 def _is_batch(found: object, around: Block) -> bool:
@@ -267,34 +287,3 @@ def _names_a_device(index: ProjectIndex) -> bool:
     return index.once(
         "names a device", lambda: any("cuda" in file.text or "device" in file.text for file in index.files.values())
     )
-
-
-def _one_each(found: Sequence[tuple[Hot, Hit]], index: ProjectIndex) -> Iterator[Hit]:
-    """Yield for each loop, or function that a loop calls, one hit that says how many there are."""
-    groups: dict[Block, list[Hit]] = {}
-    for hot, hit in found:
-        groups.setdefault(_widest(hot.around, index), []).append(hit)
-    yield from (_together(hits, around) for around, hits in groups.items() if not _polls(around))
-
-
-def _widest(around: Block, index: ProjectIndex) -> Block:
-    """Return the outermost hot code round hot code in the same function."""
-    known = hot_blocks(index)
-    return [each for each in around.chain() if each in known][-1]
-
-
-def _polls(around: Block) -> bool:
-    """Return whether a loop waits for something else to happen: it sleeps."""
-    return any(call.tail == "sleep" and call.block.within(around) for call in around.function.calls)
-
-
-def _together(hits: list[Hit], around: Block) -> Hit:
-    """Return the first of the hits that matter most, with how many more there are."""
-    loudest = [each for each in hits if each.severity is None] or hits
-    first = min(loudest, key=lambda each: (each.line, each.column))
-    more = len({each.line for each in hits}) - 1
-    if not more:
-        return first
-    where = "loop" if around.kind in LOOPS else "function"
-    others = "one more line does" if more == 1 else f"{more} more lines do"
-    return replace(first, message=f"{first.message}; {others} in this {where}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.shapes.facts import Value
     from esper_agents.review.shapes.interpreter import Interpreter
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _ASKING = tuple(each for each in PARAMETERS if wanted(Layer(each, {})) is not None)
 
@@ -52,7 +52,7 @@ class LayerSizeMismatch(Rule):
         shapes = shapes_of(index)
         for call in file.calls_to("torch.nn.Sequential"):
             yield from self._in_sequence(call, shapes)
-        made = [*file.calls_to(*_CONSTRUCTORS), *_objects_made(file, index)]
+        made = [*file.calls_to(*_CONSTRUCTORS), *_objects_made(file, index), *_built_by_functions(file, index)]
         names = {tail_of(target) for each in made for target in _targets(each)}
         for call in file.calls_ending(*sorted(names - {""})):
             if call.node.args and not call.has_splat() and "(" not in call.path and "[" not in call.path:
@@ -61,10 +61,12 @@ class LayerSizeMismatch(Rule):
     def _in_sequence(self, call: Call, shapes: Interpreter) -> Iterator[Hit]:
         """Yield the layers of a `Sequential` that do not fit the one before, whatever it is given."""
         sequence = shapes.ask(call.node, call)
-        if not isinstance(sequence, Layer) or len(sequence.parts) != len(call.node.args):
+        if not isinstance(sequence, Layer):
             return
+        is_spread = len(sequence.parts) != len(call.node.args) or call.has_splat()
+        nodes = [call.node] * len(sequence.parts) if is_spread else call.node.args
         value: Value = UNKNOWN
-        for node, part in zip(call.node.args, sequence.parts, strict=True):
+        for node, part in zip(nodes, sequence.parts, strict=True):
             misfit = _misfit(part, value, shapes)
             if misfit is not None:
                 yield self._found(node, misfit, SEEN)
@@ -80,10 +82,21 @@ class LayerSizeMismatch(Rule):
             # What goes wrong is told where it does, inside.
             return
         value = shapes.ask(call.node.args[0], call)
+        if isinstance(layer, Object) and _is_written_out(value):
+            yield from self._inside(layer, call, shapes)
         misfit = self._first_misfit(layer, value, shapes, call)
         if misfit is not None and self._first_misfit(layer, UNKNOWN, shapes, call) is None:
             is_open = isinstance(value, Tensor) and value.is_open
             yield self._found(call.node, misfit, SEEN if is_open else FOLLOWED)
+
+    def _inside(self, network: Object, call: Call, shapes: Interpreter) -> Iterator[Hit]:
+        """Yield the first layer inside a network that cannot take what is left of an input of a known size."""
+        for inner, layer, value in shapes.calls_inside(network, call):
+            misfit = self._first_misfit(layer, value, shapes, inner) if isinstance(layer, Layer) else None
+            if misfit is not None:
+                is_here = inner.function.file is call.function.file
+                yield self._found(inner.node if is_here else call.node, misfit, FOLLOWED)
+                return
 
     def _first_misfit(self, layer: Value, value: Value, shapes: Interpreter, call: Call) -> Misfit | None:
         """Return what the first part of a layer that cannot take its input cannot take."""
@@ -133,6 +146,34 @@ def _objects_made(file: FileTables, index: ProjectIndex) -> Iterator[Call]:
             owner = index.class_named(calls[0].name, file)
             if owner is not None and index.is_module(owner):
                 yield from calls
+
+
+def _built_by_functions(file: FileTables, index: ProjectIndex) -> Iterator[Call]:
+    """Yield the calls of functions of the reviewed files that hand back a layer: `self.enc = double(3, 16)`."""
+    builders = index.once("functions that build layers", lambda: frozenset(_builders(index)))
+    names = index.once("names of what builds layers", lambda: frozenset(each.name for each in builders))
+    for tail in sorted(names & file.by_tail.keys()):
+        for call in file.calls_ending(tail):
+            if any(each in builders for each in index.callees(call)):
+                yield call
+
+
+def _builders(index: ProjectIndex) -> Iterator[Function]:
+    for file in index.files.values():
+        for call in file.calls_to(*_CONSTRUCTORS):
+            if not call.function.is_module and any(_is_handed_back(call, each) for each, _ in call.function.returns):
+                yield call.function
+
+
+def _is_handed_back(call: Call, statement: ast.Return) -> bool:
+    is_named = isinstance(statement.value, ast.Name) and statement.value.id in set(_targets(call))
+    return statement.value is call.node or is_named
+
+
+def _is_written_out(value: Value) -> bool:
+    """Return whether all sizes of a tensor are plain numbers, as those of `torch.randn(2, 3, 224, 224)` are."""
+    is_known = isinstance(value, Tensor) and not value.is_open and bool(value.dims)
+    return is_known and isinstance(value, Tensor) and all(isinstance(each, int) for each in value.dims)
 
 
 def _misfit(layer: Value, value: Value, shapes: Interpreter) -> Misfit | None:

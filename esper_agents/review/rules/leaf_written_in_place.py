@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -11,6 +10,7 @@ from esper_agents.review.conditions import tests_around
 from esper_agents.review.leaves import is_leaf
 from esper_agents.review.models import gradients_off_around
 from esper_agents.review.names import dotted
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule, Shown
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _WRITING = (
     *("addmm_", "addmv_", "addr_", "baddbmm_", "subtract_", "multiply_", "divide_", "square_", "reciprocal_", "log_"),
 )
 # What a path goes through when it reaches the values beside autograd, or something else than the tensor.
-_ASIDE = re.compile(r"\.(data|grad|detach\(\)|shape|dtype|numpy\(\))\b|\.(data|grad|detach\(\))$|\bgrad\b")
+_ASIDE = pattern(r"\.(data|grad|detach\(\)|shape|dtype|numpy\(\))\b|\.(data|grad|detach\(\))$|\bgrad\b")
 
 
 class LeafWrittenInPlace(Rule):

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import Rewrite, Rule
 from esper_agents.review.tables import BlockKind
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Call, FileTables
 
-_TRIED = re.compile(r"^\s+from torch\.(cuda|cpu)\.amp import", re.MULTILINE)
+_TRIED = pattern(r"^\s+from torch\.(cuda|cpu)\.amp import", re.MULTILINE)
 # What the old contexts take in these places; the new ones have them in another order.
 _PLACES = ("enabled", "dtype", "cache_enabled")
 _INSTEAD = {

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.devices import uses_gpu
-from esper_agents.review.loaders import LOADERS, has_no_workers, loops_over_loaders, trains
+from esper_agents.review.loaders import LOADERS, loops_over_loaders, trains
 from esper_agents.review.moves import is_without_waiting, moves_to_device
-from esper_agents.review.names import root_of, walk
+from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.rule import INFERRED, SEEN, Rewrite, Rule
 from esper_agents.review.tables import LOOPS
 
@@ -76,7 +76,7 @@ class LoaderWithoutPinning(Rule):
             hurried = next((move for move in moves if is_without_waiting(move)), None)
             if hurried is not None:
                 yield self._in_vain(call, hurried)
-            elif moves and uses_gpu(index) and not has_no_workers(call) and _trains(call, index):
+            elif moves and uses_gpu(index) and _trains(call, index):
                 yield self._found(call)
 
     def fix(self, call: Call, claim: Claim) -> Rewrite | None:
@@ -126,7 +126,12 @@ def _goes_over(block: Block, handed: set[str]) -> bool:
 
 def _moves_in(loop: Block) -> list[Call]:
     """Return the moves of what a loop hands out, or of its fields, `x.pin_memory()` before it aside."""
-    handed = set(loop.targets)
+    handed = set(loop.targets) | {
+        path
+        for path, made in loop.function.assignments.items()
+        for each in made
+        if each.block.within(loop) and isinstance(each.value, ast.Call) and dotted(each.value.func) == "next"
+    }
     for block in loop.function.blocks:
         if block.kind in LOOPS and block is not loop and block.within(loop) and _goes_over(block, handed):
             handed |= set(block.targets)

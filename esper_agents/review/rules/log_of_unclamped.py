@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -13,7 +12,15 @@ from esper_agents.review.in_place import is_changed_in_place
 from esper_agents.review.index import resolve
 from esper_agents.review.magnitudes import squared
 from esper_agents.review.names import dotted
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
+from esper_agents.review.unpacked import parts_returned, values_returned
+from esper_agents.review.vanishing import (
+    exponential_in,
+    is_bare,
+    is_complemented,
+    weighs_itself,
+)
 from esper_agents.review.zeros import Zero, zero_of
 
 if TYPE_CHECKING:
@@ -32,7 +39,7 @@ _TANH = frozenset({"torch.tanh", "torch.nn.functional.tanh", "torch.nn.Tanh()"})
 _CLAMPS = frozenset({"clamp", "clamp_min", "clip", "clamp_", "clamp_min_", "clip_"})
 # What takes care of the infinities afterwards.
 _CARING = frozenset({"where", "nan_to_num", "masked_fill"})
-_WHOLE = re.compile(r"\.(?:long|int)\(\)|\.to\((?:dtype=)?torch\.(?:long|int)\w*\)")
+_WHOLE = pattern(r"\.(?:long|int)\(\)|\.to\((?:dtype=)?torch\.(?:long|int)\w*\)")
 _ADD = "add a small number or clamp: `torch.log(x.clamp_min(1e-8))`"
 _COMPLEMENT = {
     Activation.SIGMOID: "use `F.logsigmoid(-scores)`, which stays finite",
@@ -53,7 +60,7 @@ class LogOfUnclamped(Rule):
     Something is added to the value or it is clamped above 0, in place as well. What merely might be zero, such as a
     mean or a difference of measurements, is not reported, only what the reviewed files show to be made so; nor is what
     ends as a whole number, such as a bucket. What is zero for peculiar inputs only, such as a norm, a variance,
-    `1 - exp(x)` or a draw of `torch.rand`, is a suggestion.
+    `1 - exp(x)` or a draw of `torch.rand`, is a suggestion, and so is an entropy by hand of what was handed in.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.logsigmoid`, `torch.log1p` and `torch.nn.BCEWithLogitsLoss`, the last
@@ -96,11 +103,33 @@ class LogOfUnclamped(Rule):
             if value is None or _is_cared_for(call):
                 continue
             for origin in index.origins(value, call.function, call.line):
-                zero = _zero(origin, index) or zero_of(origin, index)
+                zero = _zero(origin, index) or zero_of(origin, index) or _vanishing(origin, index)
                 lifted = origin.function is call.function and is_changed_in_place(dotted(value), call, origin.line)
                 if zero is not None and not lifted:
                     yield self._found(call, origin, zero)
                     break
+            else:
+                yield from self._by_hand(call, value, index)
+
+    def _by_hand(self, call: Call, value: ast.expr, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the logarithms in an entropy or a cross entropy by hand, of what is handed in as it is."""
+        is_entropy = weighs_itself(call, value)
+        if not call.name.startswith("torch.") and not call.function.file.imports_torch:
+            return
+        if not (is_entropy or is_complemented(call, value)) or not is_bare(value, call, index):
+            return
+        if activation_of_part(value, call.function, call.line, index) is not None:
+            return
+        what = "entropy" if is_entropy else "cross entropy"
+        remedy = "use `torch.special.entr(p)`" if is_entropy else "use `F.binary_cross_entropy(p, y)`, which bounds it"
+        yield self.hit(
+            call.node,
+            f"this {what} by hand is NaN or infinite where {ast.unparse(value)!r} is exactly 0",
+            remedy=f"{remedy}, or clamp it: `p.clamp_min(1e-8)`",
+            confidence=Confidence.LOW,
+            basis=f"{INFERRED}: nothing in sight keeps it from 0",
+            severity=Severity.SUGGESTION,
+        )
 
     def _found(self, call: Call, origin: Origin, zero: Zero) -> Hit:
         here = origin.function is call.function and zero.function is call.function
@@ -135,6 +164,28 @@ def _becomes_whole(call: Call) -> bool:
     name = dotted(made[0]) if made else ""
     later = [each.statement for each in call.function.assignments.get(name, ()) if name and each.line > call.line]
     return any(_WHOLE.search(ast.unparse(each)) for each in (call.statement, *later))
+
+
+def _vanishing(origin: Origin, index: ProjectIndex) -> Zero | None:
+    """Return why a value is rounded to zero: it sums up exponentials of squares, or is a product with a zero."""
+    found = exponential_in(origin, index)
+    if found is not None and found.value is not origin.value:
+        remedy = "stay with logarithms: `torch.logsumexp(log_weights + log_density, dim)`"
+        return Zero("an `exp` of a negative square", remedy, found.function)
+    parts = parts_returned(origin.value, origin.function, origin.line, index)
+    made = (one for each in parts for one in index.origins(each.value, each.function, each.line))
+    found_part = next((zero for each in made if (zero := zero_of(each, index)) is not None), None)
+    return found_part or _given_back(origin, index)
+
+
+def _given_back(origin: Origin, index: ProjectIndex) -> Zero | None:
+    """Return why what a function of these files gives back can be zero, whichever way it ends."""
+    ways = [
+        index.origins(each.value, each.function, each.line)
+        for each in values_returned(origin.value, origin.function, index)
+    ]
+    zeros = [next((zero for one in way if (zero := zero_of(one, index)) is not None), None) for way in ways]
+    return zeros[0] if zeros and None not in zeros else None
 
 
 def _zero(origin: Origin, index: ProjectIndex) -> Zero | None:

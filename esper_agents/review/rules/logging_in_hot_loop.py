@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import names_in, tests_around
-from esper_agents.review.fetches import DRAWING, FETCHING, SHOWING, draws, is_fetch, shows, shows_tensor
-from esper_agents.review.hot import hot_around, is_rare
+from esper_agents.review.fetches import DRAWING, FETCHING, SHOWING, draws, is_fetch, shown, shows, shows_tensor
+from esper_agents.review.hot import hot_around, hot_in, is_rare
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import Rule
+from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
     from esper_agents.review.hot import Hot
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables
+    from esper_agents.review.tables import Block, Call, FileTables, Function
 
-_PHASE = re.compile(r"(?<![a-z])(?:phase|train|training|is_train|mode|split)(?![a-z])", re.IGNORECASE)
-_PARAMETERS = re.compile(r"parameters\(\)|modules\(\)")
+_PHASE = pattern(r"(?<![a-z])(?:phase|train|training|is_train|mode|split)(?![a-z])", re.IGNORECASE)
+_PARAMETERS = pattern(r"parameters\(\)|modules\(\)")
 # Bars redraw by themselves every so often, and levels under `info` are off.
 _CHEAP = frozenset({"set_postfix", "set_postfix_str", "set_description", "set_description_str", "debug", "warning"})
+# A tensor and the number of the step.
+_FEW_VALUES = 2
 _REMEDY = "do it every so many steps only: `if step % 100 == 0: ...`"
 
 
@@ -79,6 +83,17 @@ class LoggingInHotLoop(Rule):
             elif hot.around not in lines and not _is_fetched(call, index):
                 lines.add(hot.around)
                 yield self._line(call, hot)
+        for hot in hot_in(file, index):
+            yield from self._in_helpers(hot, index)
+
+    def _in_helpers(self, hot: Hot, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the calls of helpers that draw or save whenever they are called."""
+        for call in hot.around.function.calls if not hot.is_epoch else ():
+            is_drawing = call.block.within(hot.around) and any(
+                _always_draws(each, index) for each in index.callees(call)
+            )
+            if is_drawing and not _is_excused(call, hot):
+                yield self._heavy(call, hot)
 
     def _heavy(self, call: Call, hot: Hot) -> Hit:
         return self.hit(
@@ -101,6 +116,17 @@ class LoggingInHotLoop(Rule):
         )
 
 
+def _always_draws(function: Function, index: ProjectIndex) -> bool:
+    """Return whether a function that is no part of the step itself draws or saves in each of its calls."""
+    if function.is_module or hot_around(function.block, index) is not None:
+        return False
+    drawing = [each for each in function.calls if each.tail in DRAWING and draws(each)]
+    return any(
+        each.block is function.block and not any(block.kind is BlockKind.IF for block in function.blocks)
+        for each in drawing
+    )
+
+
 def _is_excused(call: Call, hot: Hot) -> bool:
     """Return whether a test picks the steps; one that asks for the phase does not."""
     if is_rare(call.block, hot.around, call.line):
@@ -110,8 +136,12 @@ def _is_excused(call: Call, hot: Hot) -> bool:
 
 
 def _is_fetched(call: Call, index: ProjectIndex) -> bool:
-    """Return whether the line waits for the device in the first place, which another rule says."""
-    return shows_tensor(call, index) or any(
+    """Return whether the line waits for the device in the first place, which another rule says.
+
+    A line that shows several other values as well is a log, which is too much in every step without the wait, too.
+    """
+    values = [each for each in shown(call) if not isinstance(each, ast.Constant)]
+    return (shows_tensor(call, index) and len(values) <= _FEW_VALUES) or any(
         each.tail in FETCHING and each.statement is call.statement and is_fetch(each) for each in call.function.calls
     )
 

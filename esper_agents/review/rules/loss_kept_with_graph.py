@@ -11,6 +11,7 @@ from esper_agents.review.kept_losses import components, losses_in_loops, losses_
 from esper_agents.review.meters import adds_up
 from esper_agents.review.names import dotted
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
+from esper_agents.review.tables import BlockKind
 from esper_agents.review.values import graphs_in, keeps_graph, without_gradients
 
 if TYPE_CHECKING:
@@ -66,16 +67,17 @@ class LossKeptWithGraph(Rule):
         for loop, losses in losses_in_loops(file, index).items():
             function = loop.function
             known = losses | components(function, loop, losses)
-            yield from self._gathered(function, loop, known | _aliases(function, known), losses)
+            yield from self._gathered(function, loop, known | _aliases(function, known), losses, index)
             yield from self._handed_to_meters(loop, known | _aliases(function, known), index)
         for function, losses in losses_of_steps(file, index).items():
             known = losses | _aliases(function, losses)
-            yield from self._gathered(function, function.block, known, losses)
+            yield from self._gathered(function, function.block, known, losses, index)
             yield from self._handed_to_meters(function.block, known, index)
         for function in file.functions:
             if repeats_as_training_step(function, index):
                 losses = _returned(function)
-                yield from self._gathered(function, function.block, losses | _aliases(function, losses), losses)
+                known = losses | _aliases(function, losses)
+                yield from self._gathered(function, function.block, known, losses, index)
 
     def _handed_to_meters(self, loop: Block, losses: Collection[str], index: ProjectIndex) -> Iterator[Hit]:
         for call in loop.function.calls:
@@ -92,14 +94,18 @@ class LossKeptWithGraph(Rule):
                     )
 
     def _gathered(
-        self, function: Function, around: Block, losses: Collection[str], sent: Collection[str]
+        self, function: Function, around: Block, losses: Collection[str], sent: Collection[str], index: ProjectIndex
     ) -> Iterator[Hit]:
         used = _flowing_into(function, sent) - set(losses)
         for call in function.calls:
-            if call.tail in _ADDING and call.block.within(around) and call.node.args:
+            is_plain = call.tail in _ADDING and call.block.within(around) and bool(call.node.args)
+            # A method of these files is judged by what it does with what it is given.
+            if is_plain and not index.possible_callees(call):
                 yield from self._appended(call, around, losses, used)
         for target, assignments in function.assignments.items():
             if target in losses or target in used or _is_fresh(function, target, around):
+                continue
+            if _starts_anew_with_step(function, target, around):
                 continue
             for each in assignments:
                 if each.block.within(around) and _gathers(each, losses) and not without_gradients(each.block):
@@ -193,6 +199,17 @@ def _is_fresh(function: Function, store: str, around: Block) -> bool:
         each.block is around and not each.is_augmented and store not in set(names_read(each.value))
         for each in function.assignments.get(store, ())
     ) and not store.endswith("[]")
+
+
+def _starts_anew_with_step(function: Function, store: str, around: Block) -> bool:
+    """Return whether a sum goes back to a number where the optimizer steps: it holds one step's batches at most."""
+    resets = [
+        each.block
+        for each in function.assignments.get(store, ())
+        if isinstance(each.value, ast.Constant) and each.block.within(around) and each.block.kind is BlockKind.IF
+    ]
+    steps = [call.block for call in function.calls if call.tail == "step" and "opt" in call.receiver.lower()]
+    return any(step.within(reset) for reset in resets for step in steps)
 
 
 def _returned(function: Function) -> set[str]:

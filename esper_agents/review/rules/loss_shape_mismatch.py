@@ -16,7 +16,8 @@ from esper_agents.review.loss_calls import (
     loss_called,
     loss_calls,
 )
-from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.loss_targets import squeezed_elsewhere, target_by_key
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import UNKNOWN, Kind, Layer, Object, Tensor, shown
 from esper_agents.review.shapes.fitting import is_crossed, is_deeper
@@ -60,8 +61,10 @@ class LossShapeMismatch(Rule):
     entropy wants class numbers without the dimension of the classes, and with one class its loss is always 0.
 
     ## When it is right
-    Shapes are compared only where the reviewed files show them: layers, data sets, literals. A difference of
-    `x.unsqueeze(1)` and `y` is a table of all pairs on purpose and not reported; a loss of the two is.
+    Shapes are compared only where the reviewed files show them: layers, data sets, literals, and the key under which a
+    batch was given its targets. Where nothing shows the target, a column is a warning if the same model's output is
+    squeezed elsewhere before it meets targets. A difference of `x.unsqueeze(1)` and `y` is a table of all pairs on
+    purpose and not reported; a loss of the two is.
 
     ## Sources
     PyTorch documentation: "Broadcasting semantics", `torch.nn.MSELoss`, `torch.nn.BCEWithLogitsLoss` and
@@ -93,7 +96,11 @@ class LossShapeMismatch(Rule):
                 one, two = shapes.ask(input_, call), shapes.ask(target, call)
                 two = two if isinstance(two, Tensor) else UNKNOWN
                 if isinstance(one, Tensor):
-                    yield from self._judged(call, loss, one, two)
+                    by_key = (
+                        target_by_key(target, call, index) if two.is_open and not two.dims and one.last == 1 else None
+                    )
+                    found = list(self._judged(call, loss, one, by_key or two))
+                    yield from found or self._seen_elsewhere(call, loss, one, two, index)
                 if loss in OF_CLASSES.values() and isinstance(one, Tensor) and _is_of_tokens(input_, one, call, index):
                     yield self._found(call, _sequence(loss, one, two))
         for call in file.calls_ending(*_ENDS):
@@ -108,6 +115,24 @@ class LossShapeMismatch(Rule):
             found = _by_element(loss, one, two)
         if found is not None:
             yield self._found(call, found)
+
+    def _seen_elsewhere(self, call: Call, loss: str, one: Tensor, two: Tensor, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield a loss of a column whose last dimension is taken off wherever else it is held against targets."""
+        input_, target = call.argument(0, "input"), call.argument(1, "target")
+        is_column = one.last == 1 and (one.is_open or one.rank == 2)  # noqa: PLR2004 - rows and columns
+        if not is_column or two.dims or not two.is_open or loss in OF_CLASSES.values() or not input_ or not target:
+            return
+        other = squeezed_elsewhere(input_, target, call, index)
+        if other is not None:
+            yield self.hit(
+                call.node,
+                f"`{loss}` is given shape {shown(one)}, while line {other.line} takes the last dimension off before it "
+                "is held against targets",
+                remedy="give both the same shape here as well: `prediction.squeeze(-1)`",
+                confidence=Confidence.MODERATE,
+                basis=f"{INFERRED}: that both uses have targets of one shape",
+                severity=Severity.WARNING,
+            )
 
     def _by_hand(self, call: Call, index: ProjectIndex, shapes: Interpreter) -> Iterator[Hit]:
         """Yield the differences and comparisons that are made into an error or an accuracy."""

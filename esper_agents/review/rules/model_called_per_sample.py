@@ -14,6 +14,7 @@ from esper_agents.review.hot import hot_around
 from esper_agents.review.index import argument_for
 from esper_agents.review.models import forward_calls, forward_calls_in
 from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule, Shown
 from esper_agents.review.sample_loops import Over, annotation_of, may_be_list, sample_loops
 from esper_agents.review.samples import Sample, SampleTrace
@@ -26,21 +27,22 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Block, Call, FileTables
 
-_TIME = re.compile(
+_TIME = pattern(
     r"t|time\w*|step\w*|ts|tau|pos|position|layer\w*|level|lvl|scale|head|hop|depth|k|fold|seed|epoch\w*|it|iter\w*"
 )
-_NO_BATCH = re.compile(
+_NO_BATCH = pattern(
     r"(?:\w+_)?(?:data_?loader|loader|paths?|files?|filenames?|urls?|prompts?|texts?|sentences?|docs|documents"
     r"|epochs?|seeds?|folds?|scales?|layers?|models?|modules?|heads?|views?|crops?|levels?|stages?|stream|reader|queue"
     r"|timesteps?|steps|tokens?|words?|sequences?|seqs?|graphs?|episodes?|modalities|augs?|augmentations|transforms)"
     r"|\w*[lL]oader"
 )
-_BATCHES = re.compile(
+_TEXTS = pattern(r"(?:\w+_)?(?:texts?|sentences?|docs|documents|prompts?|sequences?|queries|passages)")
+_BATCHES = pattern(
     r"x|X|xs|(?:\w+_)?batch(?:_\w+)?|samples?|inputs?|imgs?|images?|frames?|patches|pixel_values|observations|obs|states"
 )
-_STATEFUL = re.compile(r"(?:\w+_)?(?:cell|rnn|lstm|gru|memory|decoder|step|env)(?:_?\d+|_\w+)?", re.IGNORECASE)
-_STEPWISE = re.compile(r"(?:\w+_)?(?:generate|sample|decode|rollout|unroll|beam_search|stream\w*|online\w*)(?:_\w+)?")
-_MODEL = re.compile(
+_STATEFUL = pattern(r"(?:\w+_)?(?:cell|rnn|lstm|gru|memory|decoder|step|env)(?:_?\d+|_\w+)?", re.IGNORECASE)
+_STEPWISE = pattern(r"(?:\w+_)?(?:generate|sample|decode|rollout|unroll|beam_search|stream\w*|online\w*)(?:_\w+)?")
+_MODEL = pattern(
     r"(?:\w+_)?(?:encoder|backbone|extractor|classifier|generator|discriminator|unet|vit|resnet|detector|segmenter"
     r"|embedder|transformer|predictor|regressor|cnn|mlp|ae|vae)"
 )
@@ -111,6 +113,7 @@ class ModelCalledPerSample(Rule):
     def _found(self, call: Call, over: Over, sample: Sample, index: ProjectIndex, *, is_followed: bool) -> Hit:
         is_sure = over.is_tensor or (over.has_shape and bool(over.counter))
         is_advice = sample.is_prepared and not is_sure and hot_around(call.block, index) is None
+        is_advice |= sample.is_tokenized
         whole = f"`{over.path}`" if over.path.replace(".", "").isidentifier() else "the whole batch"
         return self.hit(
             call.node,
@@ -177,7 +180,7 @@ def _is_batch(over: Over, sample: Sample, call: Call, index: ProjectIndex) -> bo
     """Return whether what a loop goes over is a batch of samples of one size."""
     last = tail_of(over.path)
     is_time = bool(over.counter) and _TIME.fullmatch(over.counter) is not None and not sample.adds_axis
-    if over.axis != 0 or is_time or _NO_BATCH.fullmatch(last):
+    if over.axis != 0 or is_time or (_NO_BATCH.fullmatch(last) and not _is_text(last, sample)):
         return False
     if _is_loader(over, call, index) or may_be_list(over.path, call.block):
         return False
@@ -186,6 +189,11 @@ def _is_batch(over: Over, sample: Sample, call: Call, index: ProjectIndex) -> bo
     if sample.is_prepared:
         return False
     return over.is_tensor or bool(over.has_shape and over.counter) or _is_tensor_by_use(call, over)
+
+
+def _is_text(name: str, sample: Sample) -> bool:
+    """Return whether samples are texts that a tokenizer would pad to one size."""
+    return sample.is_tokenized and _TEXTS.fullmatch(name) is not None
 
 
 def _is_tensor_by_use(call: Call, over: Over) -> bool:

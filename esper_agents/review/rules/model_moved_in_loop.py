@@ -66,16 +66,18 @@ class ModelMovedInLoop(Rule):
         for call in file.calls_ending("to", "cuda"):
             if not call.receiver or not moves_to_device(call):
                 continue
-            if call.block.loop is not None and is_model(call.receiver, call, index):
-                yield from self._in_loop(call, call.block.loop, file)
-            elif call.block.loop is None:
+            if call.block.loop is not None:
+                yield from self._in_loop(call, call.block.loop, index)
+            else:
                 yield from self._in_step(call, index)
 
-    def _in_loop(self, call: Call, loop: Block, file: FileTables) -> Iterator[Hit]:
+    def _in_loop(self, call: Call, loop: Block, index: ProjectIndex) -> Iterator[Hit]:
         bound = bound_to(call)
-        runs = _runs(loop, call.receiver) or (bool(bound) and _runs(loop, bound))
+        # What is moved and called as well is a module, whatever its name.
+        runs = _runs(loop, call.receiver) or _runs_at_once(call) or (bool(bound) and _runs(loop, bound))
+        runs &= is_model(call.receiver, call, index) or call.receiver.replace(".", "").isidentifier()
         if runs and not _is_excused(call, loop):
-            trains = any(each.block.within(loop) for each in backward_calls(file))
+            trains = any(each.block.within(loop) for each in backward_calls(call.function.file))
             yield self.hit(
                 call.node,
                 f"{call.receiver!r} is moved to its device in every round of the loop",
@@ -109,6 +111,11 @@ def _runs(loop: Block, path: str) -> bool:
         (call.path == path or (call.receiver == path and call.tail == "forward")) and call.block.loop is loop
         for call in loop.function.calls
     )
+
+
+def _runs_at_once(call: Call) -> bool:
+    """Return whether what a move gives back is called on the spot: `net.to(device)(x)`."""
+    return isinstance(call.parent, ast.Call) and call.parent.func is call.node
 
 
 def _is_excused(call: Call, loop: Block) -> bool:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import tests_around
-from esper_agents.review.index import Origin
+from esper_agents.review.index import Origin, resolve
 from esper_agents.review.names import dotted
-from esper_agents.review.parameters import dimensions
+from esper_agents.review.parameters import dimensions, is_layer_without_matrix
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, INFERRED, Rule, Shown
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 _NAMES = ("torch.optim.Muon", "torch.optim._muon.Muon")
 _ALL = frozenset({"parameters", "named_parameters"})
-_DIMENSIONS = re.compile(r"\b(?:ndim|dim|shape|size|ndimension)\b")
-_TWO_OR_MORE = re.compile(r"(?:ndim|dim\(\)|ndimension\(\))\s*(?:>=\s*2|>\s*1|!=\s*1)|len\([\w.]+\)\s*(?:>=\s*2|>\s*1)")
+_DIMENSIONS = pattern(r"\b(?:ndim|dim|shape|size|ndimension)\b")
+_TWO_OR_MORE = pattern(r"(?:ndim|dim\(\)|ndimension\(\))\s*(?:>=\s*2|>\s*1|!=\s*1)|len\([\w.]+\)\s*(?:>=\s*2|>\s*1)")
 _STEPS = 4
 
 
@@ -80,6 +81,14 @@ class MuonOnNonMatrix(Rule):
                     break
 
     def _judged(self, call: Call, origin: Origin, index: ProjectIndex) -> Hit | None:
+        odd = next(_odd_ones(origin, index), None)
+        if odd is not None:
+            return self.hit(
+                call.node,
+                f"`{ast.unparse(odd)}` is no matrix: Muon raises a ValueError for it",
+                remedy="hand it to `torch.optim.AdamW`",
+                basis=FOLLOWED,
+            )
         picked = _picked(origin, index)
         if picked is None:
             return None
@@ -97,6 +106,16 @@ class MuonOnNonMatrix(Rule):
             confidence=Confidence.HIGH if known is not None else Confidence.MODERATE,
             basis=FOLLOWED if known is not None else f"{INFERRED}: nearly every model has biases or norms",
         )
+
+
+def _odd_ones(origin: Origin, index: ProjectIndex) -> Iterator[ast.Attribute]:
+    """Yield the parameters of a written list that surely are no matrices: biases, weights of norms and kernels."""
+    for each in origin.value.elts if isinstance(origin.value, ast.List | ast.Tuple) else ():
+        if isinstance(each, ast.Attribute) and each.attr in {"weight", "bias"}:
+            made = index.origins(each.value, origin.function, origin.line)
+            layers = [resolve(dotted(one.value), one.function).removesuffix("()") for one in made]
+            if layers and all(is_layer_without_matrix(layer, each.attr) for layer in layers):
+                yield each
 
 
 def _what_is_wrong(known: Dimensions | None, condition: str) -> str:
@@ -142,12 +161,19 @@ def _picked(origin: Origin, index: ProjectIndex, steps: int = _STEPS) -> tuple[a
             inner, condition = handed, ast.unparse(test)
         case ast.ListComp(generators=[each]) | ast.GeneratorExp(generators=[each]):
             inner, condition = each.iter, " and ".join(ast.unparse(test) for test in each.ifs)
-        case ast.List(elts=[ast.Dict(keys=keys, values=values)]):
-            inner = next((value for key, value in zip(keys, values, strict=True) if _is_params(key)), None)
+        case ast.List(elts=[ast.Dict(), *_] as groups):
+            return next(filter(None, (_of_group(each, origin, index, steps) for each in groups)), None)
         case _:
             pass
     found = _further(inner, origin, index, steps) if inner is not None else None
     return (found[0], condition or found[1]) if found is not None else None
+
+
+def _of_group(group: ast.expr, origin: Origin, index: ProjectIndex, steps: int) -> tuple[ast.expr, str] | None:
+    """Return the same for one of several groups of parameters, where all of a module's are handed over."""
+    entries = zip(group.keys, group.values, strict=True) if isinstance(group, ast.Dict) else ()
+    inner = next((value for key, value in entries if _is_params(key)), None)
+    return _further(inner, origin, index, steps) if inner is not None else None
 
 
 def _gathered(origin: Origin, index: ProjectIndex, steps: int) -> tuple[ast.expr, str] | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.devices import uses_gpu
-from esper_agents.review.frameworks import runs_the_loop
+from esper_agents.review.frameworks import compiles, runs_the_loop
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import INFERRED, Rule
 from esper_agents.review.tables import Purpose
 from esper_agents.review.training import innermost_training_loops, is_optimizer_step
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Block, FileTables
 
 # Other ways to the same end count as well: the choice was made.
-_COMPILES = re.compile(r"\b(?:torch\.compile|torch_?compile|_?dynamo|torch\.jit|CUDAGraph|torch_xla|inductor)\b")
-_METHOD = re.compile(r"\.compile\(")
+_COMPILES = pattern(r"\b(?:torch\.compile|torch_?compile|_?dynamo|torch\.jit|CUDAGraph|torch_xla|inductor)\b")
+_METHOD = pattern(r"\.compile\(")
 
 
 class NoCompile(Rule):
@@ -92,7 +92,9 @@ def _training_loops(file: FileTables, index: ProjectIndex) -> Iterator[Block]:
 
 def _is_settled(file: FileTables) -> bool:
     """Return whether a file compiles something, or leaves that to a framework."""
-    return runs_the_loop(file) or _COMPILES.search(file.text) is not None or _compiles_a_model(file)
+    if runs_the_loop(file) or compiles(file):
+        return True
+    return _COMPILES.search(file.text) is not None or _compiles_a_model(file)
 
 
 def _compiles_a_model(file: FileTables) -> bool:

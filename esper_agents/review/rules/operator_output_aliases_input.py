@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.names import dotted, root_of
 from esper_agents.review.operators import implementations
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import INFERRED, SEEN, FileRule
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _PERHAPS = frozenset(
     | {"type", "type_as", "ravel"}
 )
 _IN_PLACE_ASIDE = frozenset({"requires_grad_", "retain_grad_", "share_memory_", "rename_"})
-_TENSOR = re.compile(r"(?:Optional\[)?(?:\w+\.)*Tensor\]?(?: ?\| ?None)?")
+_TENSOR = pattern(r"(?:Optional\[)?(?:\w+\.)*Tensor\]?(?: ?\| ?None)?")
 _STEPS = 6
 
 
@@ -79,6 +79,10 @@ class OperatorOutputAliasesInput(FileRule):
             if operator is not None:
                 yield from self._returned(function)
                 yield from self._changed(function, operator)
+        for call in file.calls_to("torch.library.custom_op", "torch.library.triton_op"):
+            written = call.argument(1, "fn")
+            named = dotted(written) if written is not None else ""
+            yield from (hit for each in file.functions if each.name == named for hit in self._returned(each))
         for function in implementations(file):
             yield from self._returned(function, is_checked=False)
 

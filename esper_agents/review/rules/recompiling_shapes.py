@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.compiled import compiled_called, compiled_functions
+from esper_agents.review.compiled_numbers import set_from_outside
 from esper_agents.review.conditions import is_now_and_then, names_in
 from esper_agents.review.definitions import owner_of
-from esper_agents.review.index import resolve
-from esper_agents.review.names import dotted, root_of, walk
+from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.rule import FOLLOWED, SEEN, Example, Rule
+from esper_agents.review.static_shapes import calls_static, static_names, varying_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
 
+_WRAPPINGS = frozenset({"reversed", "tqdm", "list", "track", "progress_bar"})
 _GROWING = frozenset({"append", "extend", "insert", "appendleft"})
-_MAKERS = frozenset({"torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.FloatTensor", "torch.stack"})
 _COUNTER = "keep the count in a tensor (`self.register_buffer(...)`, then `self.steps += 1`), or count outside"
+_SET = "hand the number over as a tensor (`torch.tensor(step, device=x.device)`), or keep it in a buffer"
 _GLOBAL = "hand the count over as an argument, or keep it in a tensor"
 _LIST = "return what is gathered, and gather it outside the compiled code"
 
@@ -34,8 +36,8 @@ class RecompilingShapes(Rule):
     ## Why it costs
     What is no tensor is compiled in as it is: when it changes, all of it is compiled again, for seconds each time.
     After 8 times (`torch._dynamo.config.recompile_limit`) torch gives up and runs the code without compiling it. It
-    happens with a number kept on a module or in a global, with a list that grows, with a number that says how often a
-    loop goes round, and with every number and size under `dynamic=False`.
+    happens with a number kept on a module or in a global, also where a loop outside sets it, with a list that grows,
+    with a number that says how often a loop goes round, and with every number and size under `dynamic=False`.
 
     ## When it is right
     It changes a few times only, or `torch._dynamo.config.allow_unspec_int_on_nn_module` is set. Plain numbers handed
@@ -88,15 +90,34 @@ class RecompilingShapes(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield what changes from call to call."""
+        yield from self._sized(file, index)
         known = compiled_functions(index)
         if not known or index.once("numbers of modules are dynamic", lambda: _are_numbers_dynamic(index)):
             return
         for function, by in known.items():
             if function.file is file:
                 yield from self._kept(function, by, index)
+        for node, number, function, by in set_from_outside(file, index, _counters):
+            where = f"{function.qualname!r}, which reads it, is compiled at {by.path}:{by.line}"
+            yield self._found(node, f"`{number}` changes in every round", where, _SET, by)
         for call in file.calls if _may_call(file, known) else ():
             if call.block.loop is not None:
                 yield from self._handed_over(call, call.block.loop, index)
+
+    def _sized(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+        """Yield the calls that hand sizes of their own to what is compiled for one size each."""
+        for call in file.calls_ending(*static_names(index)):
+            loop = call.block.loop
+            if loop is None or is_now_and_then(call.block, loop) or not calls_static(call, index):
+                continue
+            what = varying_size(call, loop)
+            if what:
+                yield self.hit(
+                    call.node,
+                    f"`{what}` has a size of its own in each round, and under `dynamic=False` each compiles anew",
+                    remedy="pad to one size or to a few, or leave `dynamic` to torch",
+                    basis=FOLLOWED,
+                )
 
     def _kept(self, function: Function, by: CompiledBy, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the counters and lists that compiled code keeps from call to call."""
@@ -129,8 +150,7 @@ class RecompilingShapes(Rule):
         arguments = [*call.node.args, *(each.value for each in call.node.keywords)]
         counters, lists = _counters(loop), _growing_lists(call, loop)
         names = [each for each in arguments if isinstance(each, ast.Name)]
-        varying = {each.id for each in names if _sizes_vary(each, call, loop)}
-        if not {each.id for each in names} & (counters | lists | varying):
+        if not {each.id for each in names} & (counters | lists):
             return
         found = compiled_called(call, index)
         if found is None or is_now_and_then(call.block, loop):
@@ -140,7 +160,7 @@ class RecompilingShapes(Rule):
             if not isinstance(argument, ast.Name):
                 continue
             is_counter = argument.id in counters and (by.is_static or _says_how_often(parameter, function))
-            if is_counter or argument.id in lists or (by.is_static and argument.id in varying):
+            if is_counter or argument.id in lists:
                 does = "grows" if argument.id in lists else "changes"
                 why = " under `dynamic=False`" if by.is_static and argument.id not in lists else ""
                 yield self.hit(
@@ -165,8 +185,14 @@ def _counts(each: Assignment, path: str) -> bool:
     """Return whether an assignment counts: `n += 1`, `n = n + 1`."""
     if isinstance(each.value, ast.BinOp) and not each.is_augmented:
         sides = (each.value.left, each.value.right)
-        return any(dotted(side) == path for side in sides) and any(_is_number(side) for side in sides)
-    return each.is_augmented and _is_number(each.value)
+        return any(dotted(side) == path for side in sides) and any(_is_step(side) for side in sides)
+    return each.is_augmented and _is_step(each.value)
+
+
+def _is_step(node: ast.expr) -> bool:
+    """Return whether a value is a plain number, or the size of a tensor, which is one as well."""
+    inner = node.func if isinstance(node, ast.Call) else node.value if isinstance(node, ast.Subscript) else None
+    return _is_number(node) or (isinstance(inner, ast.Attribute) and inner.attr in {"shape", "size"})
 
 
 def _is_number(node: ast.expr) -> bool:
@@ -214,10 +240,10 @@ def _counters(loop: Block) -> set[str]:
     found: set[str] = set()
     for each in (loop, *loop.loops()):
         for target, over in _goes_over(each.node):
-            made = dotted(over.func) if isinstance(over, ast.Call) else ""
+            made = _unwrapped(over)
             if made == "enumerate" and isinstance(target, ast.Tuple):
                 found.add(dotted(target.elts[0]))
-            elif made == "range":
+            elif made in {"range", "trange"}:
                 found.add(dotted(target))
     for path, assignments in loop.function.assignments.items():
         if any(each.block.within(loop) and _counts(each, path) for each in assignments):
@@ -225,23 +251,18 @@ def _counters(loop: Block) -> set[str]:
     return found - {""}
 
 
+def _unwrapped(over: ast.expr) -> str:
+    """Return what makes the rounds of a loop: `range` of `tqdm(reversed(range(n)))`."""
+    while isinstance(over, ast.Call) and tail_of(dotted(over.func)) in _WRAPPINGS and over.args:
+        over = over.args[0]
+    return tail_of(dotted(over.func)) if isinstance(over, ast.Call) else ""
+
+
 def _goes_over(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     """Return what a loop or comprehension binds, with what it goes over."""
     if isinstance(node, ast.For | ast.AsyncFor):
         return [(node.target, node.iter)]
     return [(each.target, each.iter) for each in getattr(node, "generators", ())]
-
-
-def _sizes_vary(argument: ast.Name, call: Call, loop: Block) -> bool:
-    """Return whether a tensor is made in a loop of as many elements as the round at hand has: one for each word."""
-    made = call.function.last_assignment(argument.id, call.line)
-    if made is None or not made.block.within(loop) or made.is_unpacked or not isinstance(made.value, ast.Call):
-        return False
-    parts = [each for each in walk(made.value) if isinstance(each, ast.ListComp)]
-    bound = {root_of(target) for each in (loop, *loop.loops()) for target in each.targets}
-    return resolve(dotted(made.value.func), call.function) in _MAKERS and any(
-        bound & {root_of(name) for name in names_in(each.generators[0].iter)} for each in parts
-    )
 
 
 def _growing_lists(call: Call, loop: Block) -> set[str]:

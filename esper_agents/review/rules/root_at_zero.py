@@ -11,6 +11,7 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.in_place import is_changed_in_place
 from esper_agents.review.magnitudes import bare, cut_at_zero, is_number, squared, sum_of_squares
 from esper_agents.review.names import dotted, root_of, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.roots import is_differentiated, may_be_differentiated, roots
 from esper_agents.review.rule import INFERRED, Rule
 from esper_agents.review.values import without_gradients
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import FileTables, Function
 
-_DETACHED = re.compile(r"detach|\.data\b|\.item\(|no_grad|numpy|\bnp\.")
-_GRADIENT = re.compile(r"grad", re.IGNORECASE)
+_DETACHED = pattern(r"detach|\.data\b|\.item\(|no_grad|numpy|\bnp\.")
+_GRADIENT = pattern(r"grad", re.IGNORECASE)
 _MADE = frozenset(
     {
         "arange",
@@ -42,8 +43,8 @@ _MADE = frozenset(
     }
     | {"full", "fftfreq", "rfftfreq", "indices", "nonzero", "range", "len", "float", "int"}
 )
-_ANGLE = re.compile(r"cos|sin|tanh|sim|dot|corr", re.IGNORECASE)
-_WEIGHT = re.compile(r"weight|param|kernel", re.IGNORECASE)
+_ANGLE = pattern(r"cos|sin|tanh|sim|dot|corr", re.IGNORECASE)
+_WEIGHT = pattern(r"weight|param|kernel", re.IGNORECASE)
 _REPLACING = frozenset({"where", "masked_fill", "nan_to_num"})
 _PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum", "baddbmm", "addmm"})
 

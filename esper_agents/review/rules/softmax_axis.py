@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.index import Origin
 from esper_agents.review.names import dotted
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import INFERRED, SEEN, Rule
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import UNKNOWN, Layer, Tensor
@@ -28,6 +29,7 @@ from esper_agents.review.softmaxes import (
     softmaxes,
     weighs_values,
 )
+from esper_agents.review.weights import is_over_batch, rank_of, summed_along
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 _IMAGE = 4
 _STEPS = 3
-_BATCHES = re.compile(r"loader|batch|\.split\(|\.chunk\(", re.IGNORECASE)
+_BATCHES = pattern(r"loader|batch|\.split\(|\.chunk\(", re.IGNORECASE)
 
 
 class SoftmaxAxis(Rule):
@@ -55,8 +57,8 @@ class SoftmaxAxis(Rule):
     ## When it is right
     Axis 0 is the right one for a vector of weights, or over a stack of terms, and the axis of the queries where slots
     compete for inputs and are normalised afterwards. An axis is reported only where the reviewed files show what the
-    scores are: the output of a layer, a product of queries and keys that then weighs values, or scores whose best class
-    is taken along another axis.
+    scores are, such as the output of a layer or a product of queries and keys, or along which axis the weights are
+    used: the best class is taken, values are summed up, or a matrix product sums up the last.
 
     ## Sources
     PyTorch documentation of `torch.nn.functional.softmax`: the parameter `dim`, and the deprecation of leaving it
@@ -101,11 +103,19 @@ class SoftmaxAxis(Rule):
             yield self._wrong(
                 found.call.node, found.call.tail, "over axis 0 of a batch makes its examples compete", "write `dim=-1`"
             )
-        elif found.axis == 0 and is_turned_into_row(found):
+        elif found.axis == 0 and (is_turned_into_row(found) or is_over_batch(found, scores, index)):
             what = "over axis 0 of a batch makes its examples compete"
             yield self._wrong(found.call.node, found.call.tail, what, "write `dim=-1`")
+        elif _has_one_only(found, scores, index):
+            what = f"along axis {found.axis}, which has a size of 1, gives nothing but ones"
+            yield self._wrong(
+                found.call.node, found.call.tail, what, "write the axis of what is to compete, such as `dim=1`"
+            )
+        elif found.axis == 0 and (used := summed_along(found)) is not None and used[1] > 0:
+            what = f"along axis 0, while line {used[0].line} sums up what it weighs along axis {used[1]}"
+            yield self._wrong(found.call.node, found.call.tail, what, f"write `dim={used[1]}`")
         elif (
-            _is_over_queries(found, scores)
+            _is_over_queries(found, rank_of(found, scores, index))
             and is_product_of_keys(found.scores, found.call, index)
             and weighs_values(found)
         ):
@@ -177,9 +187,17 @@ def _is_of_batch(found: Softmax, index: ProjectIndex) -> bool:
     return False
 
 
-def _is_over_queries(found: Softmax, scores: Tensor) -> bool:
-    if scores.rank is not None and scores.rank > 2:  # noqa: PLR2004 - queries and keys, and a batch
-        return found.axis not in {-1, scores.rank - 1}
+def _has_one_only(found: Softmax, scores: Tensor, index: ProjectIndex) -> bool:
+    """Return whether the axis is that of the outputs of a layer with a single one."""
+    if found.axis in {-1, len(scores.dims) - 1} and scores.last == 1 and (found.axis < 0 or not scores.is_open):
+        return _made_by(found, index, "Linear")
+    is_channel = found.axis in {1, -3} and len(scores.dims) == _IMAGE and scores.dims[1] == 1
+    return is_channel and _made_by(found, index, "Conv2d")
+
+
+def _is_over_queries(found: Softmax, rank: int | None) -> bool:
+    if rank is not None and rank > 2:  # noqa: PLR2004 - queries and keys, and a batch
+        return found.axis not in {-1, rank - 1}
     return found.axis == -2  # noqa: PLR2004 - the last but one
 
 

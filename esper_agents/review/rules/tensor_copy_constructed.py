@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import tests_around
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import SEEN, Rule
 from esper_agents.review.tensor_kinds import Tensors
 from esper_agents.review.training import is_backward, losses_of
@@ -28,9 +29,9 @@ _MAKING = (
 # What copies the values of a list, and hands a tensor on as it is.
 _AS_IT_IS = frozenset({"as_tensor", "asarray", "Variable"})
 _COPYING = frozenset({"tensor", "new_tensor"})
-_GRAPHS = re.compile(r"\w*log_?probs?|\w*losses|\w*logits|entropies")
-_KIND = re.compile(r"isinstance|is_tensor|type\(")
-_LOSS_FUNCTION = re.compile(r"\w*loss\w*|training_step|forward|step", re.IGNORECASE)
+_GRAPHS = pattern(r"\w*log_?probs?|\w*losses|\w*logits|entropies")
+_KIND = pattern(r"isinstance|is_tensor|type\(")
+_LOSS_FUNCTION = pattern(r"\w*loss\w*|training_step|forward|step", re.IGNORECASE)
 
 
 class TensorCopyConstructed(Rule):

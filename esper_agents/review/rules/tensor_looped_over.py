@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.elementwise import Work
 from esper_agents.review.hot import hot_around
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import INFERRED, SEEN, Rule, Shown
 from esper_agents.review.sample_loops import overs, sample_loops
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Block, FileTables
 
 # What runs once, or is written as a loop on purpose.
-_ONCE = re.compile(
+_ONCE = pattern(
     r"__init__|__post_init__|_?init_?\w*|reset_parameters|\w*_loop(?:ed)?(?:_\w+)?|\w*_step_by_step|__repr__|__str__"
     r"|_?(?:build|make|create|get|precompute|compute|set|prepare|register)_\w*"
     r"(?:mask|bias|index|indices|grid|table|encoding|embedding|kernel|filter|window|anchors?|matrix|weights?)\w*"
     r"|(?:\w+_)?(?:plot|draw|print|show|save|visuali[sz]e|export|convert|test|debug|reference|naive|slow)(?:_\w+)?"
 )
-_COMPUTING = re.compile(
+_COMPUTING = pattern(
     r"_?forward\w*|__call__|\w*loss\w*|training_step|compute_\w+|\w*distance\w*|\w*similarity\w*|\w*attention\w*"
 )
 
@@ -79,7 +79,8 @@ class TensorLoopedOver(Rule):
         return self.hit(
             loop.node,
             "a tensor is computed in Python, one element or row in each round",
-            remedy="write it as one operation on whole tensors, by broadcasting, `torch.where` or `torch.einsum`",
+            remedy="write it as one operation on whole tensors: by broadcasting, `torch.where` or `torch.einsum`, and "
+            "windows by `Tensor.unfold`, a pooling or `torch.cumsum`",
             confidence=Confidence.HIGH if is_sure else Confidence.MODERATE,
             basis=SEEN if is_sure else f"{INFERRED}: that it is a tensor, from how it is used",
             severity=None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import are_alternatives
 from esper_agents.review.index import resolve
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.symbols import is_guarded
 from esper_agents.review.tables import Purpose
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Block, FileTables
 
 # Those of oneDNN are for the CPU, and apart.
-_NEW = re.compile(r"torch\.backends\.(?:cuda\.matmul\.|cudnn\.(?:conv\.|rnn\.)?)?fp32_precision")
-_OLD = re.compile(r"torch\.backends\.(?:cuda\.matmul|cudnn)\.allow_tf32")
+_NEW = pattern(r"torch\.backends\.(?:cuda\.matmul\.|cudnn\.(?:conv\.|rnn\.)?)?fp32_precision")
+_OLD = pattern(r"torch\.backends\.(?:cuda\.matmul|cudnn)\.allow_tf32")
 _OLD_CALLS = ("torch.set_float32_matmul_precision", "torch.get_float32_matmul_precision")
 
 

@@ -162,7 +162,9 @@ def _left_in_evaluation(loop: Block, path: str, index: ProjectIndex) -> Iterator
     switching = [call for call, modes in events.items() if modes & {Mode.TRAINING, Mode.UNKNOWN}]
     for call in leaving:
         nearest = index.flow(function).first_after(call, [*trainings, *switching]).events
-        if nearest and not any(each in switching for each in nearest):
+        # A switch that stands outside comes too late for the rounds that are still to go.
+        is_switched_back = any(each in switching and each.block.within(loop) for each in nearest)
+        if any(each in trainings for each in nearest) and not is_switched_back:
             yield call
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.loaded_states import Source, source_of
 from esper_agents.review.names import dotted, root_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import INFERRED, SEEN, Rule
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Call, FileTables
 
-_REPORTED = re.compile(r"missing|unexpected|incompatible|mismatch|unmatched|not_loaded|skipped", re.IGNORECASE)
-_WARNING = re.compile(r"\w*warn\w*")
-_NO_MODULE = re.compile(r"(?:\w*_)?(?:env|envs|storage|buffer|tensordict|td|optimizer|optim|scheduler|sampler|loader)")
-_SHARDS = re.compile(r"shard|part|chunk|file|path|ckpt|checkpoint", re.IGNORECASE)
+_REPORTED = pattern(r"missing|unexpected|incompatible|mismatch|unmatched|not_loaded|skipped", re.IGNORECASE)
+_WARNING = pattern(r"\w*warn\w*")
+_NO_MODULE = pattern(r"(?:\w*_)?(?:env|envs|storage|buffer|tensordict|td|optimizer|optim|scheduler|sampler|loader)")
+_SHARDS = pattern(r"shard|part|chunk|file|path|ckpt|checkpoint", re.IGNORECASE)
 
 
 class UncheckedPartialLoad(Rule):

@@ -55,7 +55,7 @@ class UnsafeLoad(Rule):
         ]
         asked = index.torch_asked_by(file) if loads else None
         for call in loads:
-            said = next((each.value for each in call.node.keywords if each.arg == "weights_only"), None)
+            said = _said_of_weights(call)
             if isinstance(said, ast.Constant) and said.value is False:
                 yield self.hit(
                     call.node,
@@ -81,11 +81,14 @@ class UnsafeLoad(Rule):
 
     def _fetched(self, file: FileTables) -> Iterator[Hit]:
         for call in file.calls_to(*_FROM_URL):
-            said = {each.arg for each in call.node.keywords}
-            if call.node.args and not said & {"weights_only", None} and not _is_second_try(call):
+            said = _said_of_weights(call)
+            is_off = isinstance(said, ast.Constant) and said.value is False
+            is_open = said is None and not call.has_splat()
+            if (is_off or is_open) and (call.node.args or call.node.keywords) and not _is_second_try(call):
                 yield self.hit(
                     call.node,
-                    "this runs whatever code the downloaded file holds: here `weights_only` is off by default",
+                    "this runs whatever code the downloaded file holds"
+                    + ("" if is_off else ": here `weights_only` is off by default"),
                     remedy="write `weights_only=True`, and `check_hash=True` where the name carries one",
                 )
 
@@ -109,6 +112,20 @@ class UnsafeLoad(Rule):
             return None
         # Whoever wrote False may need it, except for what goes straight into a model: weights are all it can be.
         return Rewrite(arguments={"weights_only": "True"}) if asked is None or _is_state(call) else None
+
+
+def _said_of_weights(call: Call) -> ast.expr | None:
+    """Return what a call says of `weights_only`, itself or by a `**` of a dict that the code writes out."""
+    for each in call.node.keywords:
+        if each.arg == "weights_only":
+            return each.value
+        path = dotted(each.value) if each.arg is None else ""
+        made = (*call.function.assignments.get(path, ()), *call.function.file.functions[0].assignments.get(path, ()))
+        held = made[0].value if made and all(one is made[0] for one in made) else None
+        for key, value in zip(held.keys, held.values, strict=True) if isinstance(held, ast.Dict) else ():
+            if isinstance(key, ast.Constant) and key.value == "weights_only":
+                return value
+    return None
 
 
 def _is_second_try(call: Call) -> bool:

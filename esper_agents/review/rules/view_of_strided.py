@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, FileTables, Function
 
 _STRIDING = frozenset(
-    {"permute", "transpose", "t", "T", "mT", "expand", "expand_as", "swapaxes", "swapdims", "broadcast_to"}
+    {"permute", "transpose", "t", "T", "mT", "expand", "expand_as", "swapaxes", "swapdims", "broadcast_to", "einsum"}
 )
 # Layers that put the batch first by turning their result.
-_TURNING = ("LSTM", "GRU", "RNN")
+_TURNING = ("LSTM", "GRU", "RNN", "MultiheadAttention")
 # How many assignments away a name is followed.
 _NAMES_DEEP = 4
 

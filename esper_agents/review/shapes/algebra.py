@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.shapes.facts import UNKNOWN, Tensor, fresh
 from esper_agents.review.shapes.sizes import Dim, differ, divided, plus, product
+from esper_agents.review.shapes.splitting import split_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +192,8 @@ def flattened(tensor: Tensor, start: int, end: int) -> Tensor:
 def reshaped(tensor: Tensor, sizes: Sequence[Dim]) -> Tensor:
     """Return what `reshape` gives: contiguous, unless it had nothing to do; a size of -1 is worked out."""
     dims = worked_out(tensor, sizes)
-    places = tuple(range(len(dims))) if tensor.is_open or _is_straight(tensor) or len(dims) < len(tensor.dims) else None
+    is_straight = tensor.is_open or _is_straight(tensor) or len(dims) < len(tensor.dims)
+    places = tuple(range(len(dims))) if is_straight else split_places(tensor, dims)
     return Tensor(dims, False, tensor.kind, places, tensor.is_fresh or not tensor.is_open, is_array=tensor.is_array)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Assignment, Function
+    from esper_agents.review.tables import Assignment, Block, Function
 
 
 _GROWING = frozenset({"append", "extend", "insert", "appendleft"})
@@ -38,9 +38,7 @@ class Bindings(Calls):
         """Return what a name or an attribute of `self` holds at a place."""
         if path in frame.bound:
             return frame.bound[path]
-        if any(path in each.targets for each in place.block.chain() if each.kind is BlockKind.COMPREHENSION):
-            return None
-        if is_reshaped_in_place(frame.function, path):
+        if _is_drawn(path, place.block) or is_reshaped_in_place(frame.function, path):
             return None
         found = reaching(frame.function, path, place)
         values = [self._assigned(each, frame) for each in found.assignments]
@@ -50,6 +48,8 @@ class Bindings(Calls):
         value = join(values)
         if isinstance(value, Items):
             value = self._grown(path, value, frame)
+        if isinstance(value, Number) and value.dim is None and found.is_whole:
+            return Number(_name_of(path, found.assignments, frame.function))
         return self._pinned(path, value, place, frame)
 
     def _in_rounds(
@@ -194,6 +194,20 @@ class Bindings(Calls):
         return self._read[function]
 
 
+def _name_of(path: str, assignments: tuple[Assignment, ...], function: Function) -> Dim:
+    """Return a name for a number that nobody knows: one that a function works out once, by division, is one size."""
+    if len(assignments) != 1 or len(function.assignments.get(path, ())) != 1:
+        return None
+    made = assignments[0]
+    is_once = made.block.loop is None and made.block.function is function and isinstance(made.statement, ast.Assign)
+    is_size = any(
+        (isinstance(each, ast.BinOp) and isinstance(each.op, ast.FloorDiv | ast.Div))
+        or (isinstance(each, ast.Attribute) and each.attr in {"shape", "size"})
+        for each in walk(made.value)
+    )
+    return Symbol(1, (f"{function.qualname}.{path}@{made.line}",)) if is_once and is_size else None
+
+
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
@@ -235,3 +249,13 @@ def _names(target: ast.Tuple | ast.List, qualname: str, path: str) -> list[Dim]:
         name = each.id if isinstance(each, ast.Name) and each.id.strip("_") else f"{path}.shape[{place}]"
         found.append(Symbol(1, (f"{qualname}.{name}@{target.lineno}",)))
     return found
+
+
+def _is_drawn(path: str, block: Block) -> bool:
+    """Return whether a comprehension around a point binds a path."""
+    around: Block | None = block
+    while around is not None:
+        if around.kind is BlockKind.COMPREHENSION and path in around.targets:
+            return True
+        around = around.parent
+    return False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.index import argument_for
 from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.patterns import pattern
 from esper_agents.review.shapes import batches
 from esper_agents.review.shapes.facts import Handed, Many, Number, Object, Value, join
 from esper_agents.review.shapes.frames import Frame, Place, place_of
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _CALLERS = 4
 _LISTS = frozenset({"list", "List", "Sequence", "Iterable"})
-_MODEL = re.compile(r"(?:\w+_)?(?:model|net|network|classifier|regressor)")
-_PART = re.compile(r"Loss|Criterion|EMA|Block|Layer|Norm|Wrapper|Embed|Attention|Head|Augment")
+_MODEL = pattern(r"(?:\w+_)?(?:model|net|network|classifier|regressor)")
+_PART = pattern(r"Loss|Criterion|EMA|Block|Layer|Norm|Wrapper|Embed|Attention|Head|Augment")
 
 
 class Callers(Working):

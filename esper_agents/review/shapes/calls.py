@@ -35,6 +35,8 @@ from esper_agents.review.shapes.outside import Outside
 from esper_agents.review.shapes.sizes import Symbol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from esper_agents.review.tables import Call, Class, Function
 
 _DEPTH = 6
@@ -78,7 +80,7 @@ class Calls(Outside, Callers):
     def called(self, node: ast.Call, place: Place, frame: Frame) -> Value:
         """Return what a call gives."""
         name = resolve(dotted(node.func), frame.function)
-        made = self.made_outside(name, node, place, frame)
+        made = None if self._is_own(name, frame) else self.made_outside(name, node, place, frame)
         if made is not None:
             return made
         owner = self.index.class_named(name, frame.function.file) if "(" not in name else None
@@ -95,9 +97,19 @@ class Calls(Outside, Callers):
             return self.apply(module, self.arguments(node, place, frame), frame)
         return self._followed(node, place, frame) or self._headed(node, place, frame)
 
+    def _is_own(self, name: str, frame: Frame) -> bool:
+        """Return whether a name is that of a function of the reviewed files, whatever libraries call so."""
+        if "(" in name or root_of(name) in _LIBRARIES:
+            return False
+        return self.index.function(name, frame.function.file) is not None
+
     def _constructed(self, owner: Class, node: ast.Call, place: Place, frame: Frame) -> Value:
         init = self.index.method(owner, "__init__")
         given = self.arguments(node, place, frame)
+        if init is None and not given.is_hidden and any(each.endswith("dataclass") for each in owner.decorators):
+            names = [dotted(each.target) for each in owner.node.body if isinstance(each, ast.AnnAssign)]
+            fields = dict(zip(names, given.values, strict=False)) | dict(given.named)
+            return Object(owner, Frame(owner.file.functions[0], fields, None, frame.depth + 1))
         if init is None or given.is_hidden:
             return Object(owner)
         return Object(owner, self.entered(init, given, frame, made=None, skips_self=True))
@@ -107,7 +119,9 @@ class Calls(Outside, Callers):
         names = list(function.parameters)
         if skips_self and names[:1] in (["self"], ["cls"]):
             names = names[1:]
-        arguments: dict[str, Value] = dict(given.named) | dict(zip(names, given.values, strict=False))
+        # Behind `*` nobody knows which argument is which, nor which parameter is left as it is.
+        listed: Iterable[Value] = (None,) * len(names) if given.is_hidden else given.values
+        arguments: dict[str, Value] = dict(zip(names, listed, strict=False)) | dict(given.named)
         return Frame(function, arguments, made, frame.depth + 1)
 
     def apply(self, module: Value, given: Given, frame: Frame) -> Value:
@@ -123,7 +137,8 @@ class Calls(Outside, Callers):
 
     def entering(self, function: Function, given: Given, frame: Frame, module: Object | None) -> Value:
         """Return what a function gives for these arguments; sizes that have names in another object lose them."""
-        if frame.depth >= _DEPTH or given.is_hidden:
+        # A network is followed through `*`, where a question starts: further down it costs more than it tells.
+        if frame.depth >= _DEPTH or (given.is_hidden and (frame.depth > 0 or function.name != "forward")):
             return None
         made = module.made if module is not None else None
         inner = self.entered(function, given, frame, made, skips_self=module is not None)

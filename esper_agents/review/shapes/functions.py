@@ -184,6 +184,9 @@ def _summed(given: Given) -> Value:
         if isinstance(value, Tensor) and value.rank == len(letters):
             sizes |= {letter: dim for letter, dim in zip(letters, value.dims, strict=True) if dim is not None}
     parts = sources.split(",")
+    first = given.at(1)
+    if len(parts) == 1 and sorted(parts[0]) == sorted(out) and isinstance(first, Tensor):
+        return algebra.permuted(first, [parts[0].index(letter) for letter in out])
     dims = [sizes.get(letter) for letter in out]
     if len(parts) != 2:  # noqa: PLR2004 - a product of two
         return Tensor(tuple(dims), False)

@@ -28,6 +28,8 @@ from esper_agents.review.shapes.given import Given
 from esper_agents.review.shapes.parts import Parts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, Function
 
@@ -98,6 +100,18 @@ class Interpreter(Parts):
         found = self.parameter(names[0], self.frame_of(forward))
         return isinstance(found, Tensor) and bool(found.dims)
 
+    def calls_inside(self, module: Object, call: Call) -> Iterator[tuple[Call, Value, Value]]:
+        """Yield what an object's `forward` surely runs when a call hands it these values, each with its first input."""
+        forward = self.index.method(module.owner, "forward")
+        if forward is None:
+            return
+        frame = self.entered(forward, self.given(call), self.frame_of(call.function), module.made, skips_self=True)
+        for each in forward.calls:
+            if each.block is forward.block and each.node.args and not each.has_splat():
+                self._steps = 0
+                place = Place(each.block, position_of(each.statement))
+                yield each, self.of(each.node.func, place, frame), self.of(each.node.args[0], place, frame)
+
     def frame_of(self, function: Function) -> Frame:
         """Return a function as anybody may call it."""
         if function not in self._frames:
@@ -106,9 +120,10 @@ class Interpreter(Parts):
 
     def of(self, node: ast.expr, place: Place, frame: Frame) -> Value:
         """Return what an expression is at a place; None where it cannot be told."""
-        key = (id(node), id(frame))
-        if id(node) in frame.known:
-            return frame.known[id(node)]
+        identity = id(node)
+        if identity in frame.known:
+            return frame.known[identity]
+        key = (identity, id(frame))
         self._steps += 1
         if key in self._active or self._steps > _STEPS:
             return None
@@ -116,7 +131,7 @@ class Interpreter(Parts):
         found = self._worked_out(node, place, frame)
         self._active.discard(key)
         if self._steps <= _STEPS:
-            frame.known[id(node)] = found
+            frame.known[identity] = found
         return found
 
     def _worked_out(self, node: ast.expr, place: Place, frame: Frame) -> Value:  # noqa: PLR0911, PLR0912, C901 - one for each kind of expression

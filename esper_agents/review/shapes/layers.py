@@ -167,7 +167,9 @@ def _single(layer: Layer, tensor: Tensor) -> Value:
         out = size(layer, "out_features")
         return fresh((*tensor.dims[:-1], out), Kind.FLOAT, is_open=tensor.is_open)
     if name == "MultiheadAttention":
-        return Items((Tensor(tensor.dims, tensor.is_open, Kind.FLOAT), UNKNOWN))
+        first = layer.sizes.get("batch_first", Number(0))
+        is_turned = isinstance(first, Number) and first.dim == 1 and tensor.rank == 3  # noqa: PLR2004 - as for recurrent ones
+        return Items((Tensor(tensor.dims, tensor.is_open, Kind.FLOAT, (1, 0, 2) if is_turned else None), UNKNOWN))
     if name == "Flatten":
         start, end = layer.sizes.get("start_dim", Number(1)), layer.sizes.get("end_dim", Number(-1))
         return _flat(tensor, start, end)

@@ -48,6 +48,10 @@ ELEMENTWISE = frozenset(
 )
 
 
+# Methods of a column of pandas that give another as long, or its values.
+_OF_COLUMNS = frozenset({"to_numpy", "fillna", "map", "apply", "replace", "ffill", "bfill", "interpolate"})
+
+
 _CASTING = frozenset({"to", "astype", "type", "type_as"})
 
 
@@ -91,6 +95,8 @@ def method(name: str, tensor: Tensor, given: Given) -> Value:  # noqa: PLR0911 -
         return replace(tensor, kind=_KINDS[name])
     if name in _CASTING:
         return _cast(tensor, given)
+    if tensor.is_array and name in _OF_COLUMNS:
+        return replace(tensor, kind=None)
     if name in ELEMENTWISE:
         return _pointwise(tensor, given)
     if name in _NORMALISING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from esper_agents.review.index import resolve
 from esper_agents.review.names import dotted, root_of, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.shapes import batches, layers
 from esper_agents.review.shapes.facts import (
     UNKNOWN,
@@ -51,7 +51,7 @@ _PLAIN = frozenset(
 )
 _NUMERIC = ("math.", "random.", "time.", "os.")
 # Rewards and ends of episodes come one by one, as plain numbers.
-_COUNTED = re.compile(
+_COUNTED = pattern(
     r"(?:\w+_)?(?:rewards?|dones?|terminals?|terminateds?|truncateds?|returns|rewards_to_go)(?:_(?:batch|list|b))?"
     r"|batch_(?:rewards?|dones?|returns)"
 )
@@ -156,7 +156,9 @@ class Outside(Working):
 
     def _sequence_built(self, listed: ast.expr, place: Place, frame: Frame) -> Value:
         """Return a `Sequential` of a list that was gathered: only its last layer is known, where nothing hides it."""
-        path = dotted(listed)
+        path, whole = dotted(listed), self.of(listed, place, frame)
+        if isinstance(whole, Items):
+            return Layer("Sequential", {}, whole.values)
         calls = [
             (position_of(each.statement), each.node.args[-1], each.block)
             for each in frame.function.calls
@@ -170,6 +172,17 @@ class Outside(Working):
         earlier = [each for each in (*calls, *added) if each[0] < place.position]
         if not path or not earlier:
             return None
+        listed_at = [each for each in frame.function.assignments.get(path, ()) if isinstance(each.value, ast.List)]
+        kept = [each for each in frame.function.calls if each.receiver == path]
+        is_straight = len(listed_at) == 1 == len(frame.function.assignments.get(path, ())) and all(
+            each.tail == "append" and each.block is listed_at[0].block for each in kept
+        )
+        first = listed_at[0].value if is_straight else None
+        if isinstance(first, ast.List) and not any(isinstance(each, ast.Starred) for each in first.elts):
+            steps = [(position_of(listed_at[0].statement), each) for each in first.elts]
+            steps += [(position, each) for position, each, _ in calls if position < place.position]
+            parts = (self.of(each, Place(listed_at[0].block, position), frame) for position, each in steps)
+            return Layer("Sequential", {}, tuple(parts))
         position, last, block = max(earlier, key=lambda each: each[0])
         if block not in place.block.chain():
             return None
@@ -204,6 +217,7 @@ class Outside(Working):
             case "len":
                 is_known = isinstance(first, Tensor) and not first.is_open and bool(first.dims)
                 found = Number(first.dims[0] if is_known and isinstance(first, Tensor) else None)
+                found = Number(len(first.values)) if isinstance(first, Items) else found
             case "enumerate":
                 found = Many(Items((Number(), batches.element(first))))
             case "zip":

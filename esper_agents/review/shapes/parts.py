@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.patterns import pattern
 from esper_agents.review.shapes import algebra
 from esper_agents.review.shapes.arithmetic import integer
 from esper_agents.review.shapes.bindings import Bindings
@@ -18,13 +19,15 @@ from esper_agents.review.shapes.facts import (
     Kind,
     Many,
     Number,
+    Object,
     Samples,
     Table,
     Tensor,
+    Text,
     Type,
     Value,
 )
-from esper_agents.review.shapes.frames import Frame, Place, reaching
+from esper_agents.review.shapes.frames import END, Frame, Place, reaching
 from esper_agents.review.shapes.indexing import indexed
 from esper_agents.review.shapes.methods import size_at
 from esper_agents.review.shapes.reshaping import mirrored
@@ -37,6 +40,9 @@ _TYPES = {
 }
 
 
+# What picks several columns or rows of a data frame, as it stands in the code and by its name.
+_OF_SEVERAL = (ast.Slice, ast.Compare, ast.List, ast.ListComp, ast.UnaryOp, ast.BinOp)
+_SEVERAL = pattern(r"s$|mask|_idx|index|cols|columns|subset|feat")
 UNKNOWN_EXTENT = Extent(UNKNOWN)
 
 
@@ -53,7 +59,39 @@ class Parts(Bindings):
             if bound is not None:
                 return bound
         base = self.of(node.value, place, frame)
+        if isinstance(base, Object):
+            return self._of_object(node.attr, base)
         return self._of_base(node.attr, base)
+
+    def _of_object(self, name: str, base: Object) -> Value:
+        """Return what an attribute of an object holds that its constructor, or the body of a data class, gave it."""
+        classes = self.index.lineage(base.owner).classes
+        found = [each for one in classes for path in (name, f"self.{name}") for each in one.attributes.get(path, ())]
+        if base.made is None or len(found) > 1 or name in self._changed_outside():
+            return None
+        if base.made.arguments is not None and base.made.function.is_module and name in base.made.arguments:
+            return base.made.arguments[name]
+        if not found:
+            return None
+        function = found[0].block.function
+        if found[0].target == name and base.made.function.is_module:
+            return self.of(found[0].value, Place(function.block, END), self.frame_of(function))
+        if found[0].block is not base.made.function.block or found[0].is_augmented:
+            return None
+        return self.name(f"self.{name}", Place(function.block, END), base.made)
+
+    def _changed_outside(self) -> frozenset[str]:
+        """Return the attributes that some code assigns to what is not `self`."""
+        return self.index.once(
+            "attributes changed outside",
+            lambda: frozenset(
+                tail_of(path)
+                for file in self.index.files.values()
+                for function in file.functions
+                for path in function.assignments
+                if "." in path and not path.startswith("self.")
+            ),
+        )
 
     def _of_base(self, name: str, base: Value) -> Value:  # noqa: PLR0911 - one for each kind of value
         match base:
@@ -108,7 +146,7 @@ class Parts(Bindings):
                 key = parts[0].value if isinstance(parts[0], ast.Constant) else None
                 return values.get(str(key))
             case Table():
-                return _of_table(parts, base)
+                return _of_table(parts, base, [self.of(each, place, frame) for each in parts])
             case Handed() if len(parts) > 1:
                 given = [None if isinstance(each, ast.Slice) else self.of(each, place, frame) for each in parts]
                 return indexed(GIVEN, parts, given)
@@ -132,18 +170,26 @@ class Parts(Bindings):
         return Items(tuple(Number(each) for each in tensor.dims[low:high]))
 
 
-def _of_table(parts: list[ast.expr], table: Table) -> Value:
+def _of_table(parts: list[ast.expr], table: Table, values: list[Value]) -> Value:
     """Return a column of a data frame, a part of it, or one of its rows."""
-    if len(parts) == 1 and table.is_by_row and not isinstance(parts[0], ast.Slice | ast.Compare | ast.List):
+    column = Tensor((None,), False, is_array=True)
+    if len(parts) == 1 and table.is_by_row and not isinstance(parts[0], _OF_SEVERAL):
         return Many(Number())
     if len(parts) == 1:
-        return (
-            Table()
-            if isinstance(parts[0], ast.List | ast.Slice | ast.Compare)
-            else Tensor((None,), False, is_array=True)
-        )
+        kept = _names_several(parts[0], values[0])
+        return None if kept is None else (Table() if kept else column)
     rows, columns = parts
     if isinstance(rows, ast.Slice):
-        is_one = isinstance(columns, ast.Constant) or integer(columns) is not None
-        return Tensor((None,), False, is_array=True) if is_one else Table()
+        is_one = isinstance(columns, ast.Constant) or isinstance(values[1], Text) or integer(columns) is not None
+        return column if is_one else Table()
     return Number() if isinstance(columns, ast.Constant) else None
+
+
+def _names_several(part: ast.expr, value: Value) -> bool | None:
+    """Return whether a key of a data frame names several of its columns or rows; None where that cannot be said."""
+    if isinstance(part, _OF_SEVERAL) or isinstance(value, Items | Many | Tensor):
+        return True
+    if isinstance(part, ast.Constant | ast.JoinedStr) or isinstance(value, Text):
+        return False
+    name = tail_of(dotted(part))
+    return None if not name or _SEVERAL.search(name) else False

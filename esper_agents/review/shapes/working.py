@@ -6,6 +6,7 @@ import ast
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from esper_agents.review.shapes.facts import Items
 from esper_agents.review.shapes.given import Given
 
 if TYPE_CHECKING:
@@ -51,9 +52,15 @@ class Working(ABC):
 
     def arguments(self, node: ast.Call, place: Place, frame: Frame) -> Given:
         """Return what the arguments of a call are."""
-        hidden = any(isinstance(each, ast.Starred) for each in node.args) or any(
-            each.arg is None for each in node.keywords
-        )
-        values = tuple(self.of(each, place, frame) for each in node.args if not isinstance(each, ast.Starred))
+        hidden = any(each.arg is None for each in node.keywords)
+        values: list[Value] = []
+        for each in node.args:
+            found = self.of(each.value if isinstance(each, ast.Starred) else each, place, frame)
+            if not isinstance(each, ast.Starred):
+                values.append(found)
+            elif isinstance(found, Items):
+                values += found.values
+            else:
+                hidden = True
         named = {each.arg: self.of(each.value, place, frame) for each in node.keywords if each.arg is not None}
-        return Given(values, named, hidden)
+        return Given(tuple(values), named, hidden)
