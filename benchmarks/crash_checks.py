@@ -1,18 +1,24 @@
-"""What must hold after every crash: nothing accepted is lost, nothing finished is repeated, one certificate."""
+"""What must hold after every crash: nothing lost that was accepted, nothing repeated, one certificate, a whole log."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import sqlite3
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from crash_session import ANSWERS, PLAYBOOKS, UNREPEATABLE
 
+from esper_agents.api import open_project
 from esper_agents.certificates.policy import policy_text
+from esper_agents.certificates.sealing.dsse import read_envelope
 from esper_agents.certificates.verify import Outcome, verify_statement, verify_view
+from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.evidence import CallOutcome
 
 if TYPE_CHECKING:
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crash_session import Place
+
+    from esper_agents.orchestration.repair import Repaired
 
 _ROWS = "SELECT seq, session_id, frame, step, call, kind, fence, body FROM ledger ORDER BY seq"
 
@@ -79,7 +87,7 @@ def violations(place: Place, kills: Sequence[Seen], expected: Sequence[tuple[int
         expected: Keys of the rows of a session that nothing happened to.
     """
     now = look(place)
-    found = [*place.lines("trouble"), *_lost(place, now), *_of_calls(now), *_certificate(place, now)]
+    found = [*place.lines("trouble"), *_lost(place, now), *_of_calls(now), *_certificate(place, now), *_log(place)]
     for kill in kills:
         found.extend(_since(kill, now))
     if sorted(now.keys) != sorted(expected):
@@ -159,8 +167,35 @@ def _certificate(place: Place, now: Seen) -> Iterator[str]:
 
 
 def _view(view: Path, data: bytes) -> Iterator[str]:
-    if not view.is_file() or view.with_suffix(".intoto.json").read_bytes() != data:
-        yield "the certificate is not published as it was issued"
+    if not all(view.with_suffix(each).is_file() for each in (".md", ".html", ".dsse.json", ".tlog-proof")):
+        yield "the certificate is not published whole"
         return
+    if read_envelope(view.with_suffix(".dsse.json").read_bytes()).payload != data:
+        yield "the certificate is not published as it was issued"
     checks = (*verify_view(data, view.read_text()), *verify_statement(data, policy_text()))
     yield from (f"{each.name}: {each.detail}" for each in checks if each.outcome is not Outcome.HOLDS)
+
+
+def mend(place: Place) -> Repaired:
+    """Repair the archive of a place, as somebody may at any time."""
+
+    async def run() -> Repaired:
+        async with open_project(place.project) as project:
+            return await project.repair()
+
+    with patch.dict(os.environ, {"ESPER_HOME": str(place.home)}):
+        return asyncio.run(run())
+
+
+def _log(place: Place) -> Iterator[str]:
+    """Yield what is wrong with the log and the certificate's standing in it, and what a repair still finds to do."""
+    with patch.dict(os.environ, {"ESPER_HOME": str(place.home)}):
+        whole = asyncio.run(verify_all(place.project))
+    yield from (f"log: {each.kind} at {each.where}" for each in whole.faults)
+    for each in whole.certificates:
+        found = each.verified
+        checks = (*found.genuine, *found.complete, *found.verdict)
+        yield from (f"{check.name}: {check.detail}" for check in checks if check.outcome is not Outcome.HOLDS)
+    done = mend(place)
+    if done.written or done.corrected or done.entered or done.nodes or done.left:
+        yield f"a repair had something to do: {done}"

@@ -8,6 +8,7 @@ EsperError
 │   └── RefusedError ......... 2  the router will not take the task
 ├── EvidenceError ............ 4  something could not be measured or read
 ├── IntegrityError ........... 7  a certificate or archive that is not what it was
+│   └── NewerRecordError ..... 4  a record that a newer esper-agents issued, which this one cannot judge
 ├── BusyError ................ 75 another process owns the session
 │   └── LeaseLostError ....... 75 the lease went to another owner while this one was working
 ├── DriftError ............... 1  a playbook no longer makes the moves that the ledger recorded
@@ -135,6 +136,12 @@ class IntegrityError(EsperError):
     """A certificate or archive that is not what it was when it was issued."""
 
     exit_code = ExitCode.TAMPERED
+
+
+class NewerRecordError(IntegrityError):
+    """A record that a newer esper-agents issued. It may be all that it should be; this program cannot tell."""
+
+    exit_code = ExitCode.UNDECIDED
 
 
 class BusyError(EsperError):

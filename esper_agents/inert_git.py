@@ -20,6 +20,8 @@ _INERT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", 
 _ELSEWHERE = frozenset(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"))
 # A partial clone fetches what it lacks, by programs that its configuration names. Older gits know only the second.
 _OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+# Where the signing key is: nothing that we start needs to know.
+_KEY_FILE = "ESPER_SIGNING_KEY_FILE"
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
 
 
@@ -113,7 +115,7 @@ def _command(root: Path, arguments: Sequence[str]) -> list[str]:
 
 
 def _environment(emptied: Sequence[str]) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if name not in _ELSEWHERE} | _OFFLINE
+    kept = {name: text for name, text in os.environ.items() if name not in {*_ELSEWHERE, _KEY_FILE}} | _OFFLINE
     first = int(kept.get("GIT_CONFIG_COUNT") or 0)
     # Not `-c`: the name of a filter may hold `=`.
     for number, name in enumerate(emptied, first):

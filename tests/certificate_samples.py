@@ -6,14 +6,16 @@ from dataclasses import replace
 from hashlib import sha1, sha256
 
 from esper_agents.certificates.policy import ceiling, load_policy, settle
+from esper_agents.certificates.question_kind import kinds_text
 from esper_agents.certificates.statement import digest_of_value as digest
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
-from esper_agents.domain.certificate import Certificate, Definition
+from esper_agents.domain.certificate import Certificate, Definition, Exchange, SkillUse
 from esper_agents.domain.evidence import Artifact, CallOutcome, Evidence, Risk, SourceFile
 from esper_agents.domain.finding import Category, Claim, Confidence, Finding, Location, Severity, fingerprint
 from esper_agents.domain.handoff import ConsultAnswer, Handoff, OpenPart
 from esper_agents.domain.move import RiskAssessment, RiskRow
 from esper_agents.domain.project import Revision
+from esper_agents.domain.relation import Relation, RelationKind
 from esper_agents.domain.route import Candidate, Route, RouteOutcome
 from esper_agents.domain.status import Kind, Stance, Status
 from esper_agents.domain.task import Task
@@ -163,6 +165,7 @@ def certificate(
         next_steps=(),
         risks=RiskAssessment("Low", "Easy"),
         environment={"esper-agents": "0.1.0", "python": "3.11.7"},
+        question_kinds_sha256=sha256(kinds_text().encode()).hexdigest(),
     )
     facts = replace(bare, **changes)
     top = ceiling(
@@ -244,6 +247,20 @@ def full() -> Certificate:
         caveats=("Only one epoch was looked at.",),
         next_steps=("Run the tests.",),
         risks=RiskAssessment("Medium", "Moderate", (RiskRow("slower steps", "Low", "Medium", "measure a step"),)),
+        definitions=(
+            Definition("pytorch-expert", "ce" * 32, "playbook", "ef" * 32, "esper-agents 0.1.0"),
+            Definition(
+                "pytorch-code-reviewer",
+                "cd" * 32,
+                "claude",
+                "",
+                "anthropic 1.0.0",
+                skills=(SkillUse("training-loops", "aa" * 32),),
+                exchanges=(Exchange("claude-opus-5", "bb" * 32, "cc" * 32),),
+            ),
+        ),
+        relations=(Relation(RelationKind.SUPERSEDES, f"crt_{7:032x}", "dd" * 32),),
+        redactions=2,
     )
 
 
@@ -304,7 +321,16 @@ def every_text(made: Certificate, text: str) -> Certificate:
         task=replace(made.task, request=text, paths=(path,), kind_because=text),
         route=replace(made.route, agent=text, explanation=text),
         definitions=tuple(
-            replace(each, agent=text, reasoner=text, provider=text, sha256=text) for each in made.definitions
+            replace(
+                each,
+                agent=text,
+                reasoner=text,
+                provider=text,
+                sha256=text,
+                skills=(SkillUse(text, text),),
+                exchanges=(Exchange(text, text, text),),
+            )
+            for each in made.definitions
         ),
         verdict=replace(
             made.verdict,
@@ -348,4 +374,5 @@ def every_text(made: Certificate, text: str) -> Certificate:
         next_steps=(text,),
         risks=replace(made.risks, rows=(RiskRow(text, "Low", "Low", text),)),
         environment={text: text},
+        relations=(Relation(RelationKind.DEPENDS_ON, text, text),),
     )

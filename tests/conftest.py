@@ -42,6 +42,9 @@ def home(tmp_path_factory, monkeypatch):
     for name in [each for each in os.environ if each.startswith(("ESPER_", "GIT_")) and "_TEST_" not in each]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("ESPER_HOME", str(folder))
+    # A process keeps the signing key that it was given; each test stands for a process of its own.
+    monkeypatch.setattr("esper_agents.certificates.sealing.keys._given", None)
+    monkeypatch.setattr("esper_agents.certificates.sealing.keys._read", {})
     # Tests in two processes need not wait for each other to measure: no test looks at a clock.
     monkeypatch.setattr("esper_agents.torchlab.turn.NAME", f"\0esper-agents-torchlab-test-{os.getpid()}")
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")

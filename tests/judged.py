@@ -30,13 +30,18 @@ class Judged:
         root: The project's folder.
         id: The certificate.
         view: Its published view.
-        record: Its published record.
+        record: Its published envelope.
     """
 
     root: Path
     id: str
     view: Path
     record: Path
+
+    @property
+    def proof(self) -> Path:
+        """Its published proof."""
+        return self.view.with_suffix(".tlog-proof")
 
     @property
     def train(self) -> Path:
@@ -47,7 +52,7 @@ class Judged:
 def judge(root: Path) -> Judged:
     """Review `train.py` of a project; a critical finding stands at line 8 and a warning at line 10."""
     outcome = asyncio.run(_review(root))
-    return Judged(root, outcome.certificate.id, outcome.view, outcome.view.with_suffix(".intoto.json"))
+    return Judged(root, outcome.certificate.id, outcome.view, outcome.view.with_suffix(".dsse.json"))
 
 
 async def _review(root: Path):

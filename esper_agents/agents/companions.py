@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING
 from esper_agents.agents.decoding import MAX_BYTES, decode
 from esper_agents.agents.front_matter import read_document
 from esper_agents.agents.notes import Notes
+from esper_agents.agents.skills import skill_files
 from esper_agents.errors import DefinitionError, UsageError
-from esper_agents.paths import data_folder
 from esper_agents.review.companion import Companion
 from esper_agents.review.source import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from esper_agents.agents.strict_yaml import FieldContent
 
-SKILL_FOLDERS = (".esper/skills", ".claude/skills")
 _KEY = "companions"
-_MOST_SKILLS = 500
 _LOOKS = "write `companions:` as a list of `when:`, `then:` and `why:`, globs in quotes"
 
 
@@ -46,7 +43,7 @@ def declared_companions(root: Path) -> Declared:
     """
     found: list[Companion] = []
     unreadable: list[Unreadable] = []
-    for file, name in _skills(root):
+    for file, name in skill_files(root):
         try:
             found += _companions(file, name)
         except DefinitionError as error:
@@ -55,15 +52,6 @@ def declared_companions(root: Path) -> Declared:
         except OSError as error:
             unreadable.append(Unreadable(name, f"cannot be opened: {error.strerror}", f"run `ls -l {name}`", None))
     return Declared(tuple(found), tuple(unreadable))
-
-
-def _skills(root: Path) -> Iterator[tuple[Path, str]]:
-    ours = data_folder("prompts") / "skills"
-    for folder, shown in ((ours, "esper-agents/skills"), *((root / each, each) for each in SKILL_FOLDERS)):
-        within = folder.resolve() if folder is ours else root.resolve()
-        for file in sorted(folder.glob("*/SKILL.md"))[:_MOST_SKILLS]:
-            if file.is_file() and file.resolve().is_relative_to(within):
-                yield file, f"{shown}/{file.parent.name}/SKILL.md"
 
 
 def _companions(file: Path, name: str) -> list[Companion]:

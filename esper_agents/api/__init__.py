@@ -14,9 +14,10 @@ from __future__ import annotations
 from esper_agents.api.project import OpenProject, Plan, open_project
 from esper_agents.api.session import Outcome, Session
 from esper_agents.api.sync import SyncProject, SyncSession, open_project_sync
+from esper_agents.domain.budget import read_budget
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.frame import Brief
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, ToolCall, UseTools
+from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Panel, ToolCall, UseTools
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult, tool
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "HandOff",
     "OpenProject",
     "Outcome",
+    "Panel",
     "Plan",
     "Risk",
     "Session",
@@ -39,6 +41,7 @@ __all__ = [
     "UseTools",
     "open_project",
     "open_project_sync",
+    "read_budget",
     "source_file",
     "tool",
 ]

@@ -5,28 +5,41 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.api.session import Session, cancel_held, event_of
-from esper_agents.certificates import archive
-from esper_agents.certificates.question_kind import kind_of
+from esper_agents.certificates import archive, trends
+from esper_agents.certificates.exporting import export
+from esper_agents.certificates.filters import Filter
+from esper_agents.certificates.question_kind import kind_of, kinds_text
+from esper_agents.certificates.redaction import redacted, struck_out
 from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.sealing.keys import take_key_file
+from esper_agents.certificates.sealing.trust import trusted
+from esper_agents.certificates.search import search
 from esper_agents.certificates.statement import parse
 from esper_agents.domain.codec import carried
 from esper_agents.domain.memory import NoteState
+from esper_agents.domain.relation import Relation, RelationKind
+from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.task import Task
 from esper_agents.errors import BusyError, InputFileError, NotFoundError, UsageError
 from esper_agents.memory import notes
 from esper_agents.orchestration.answers import record_answer
 from esper_agents.orchestration.environment import environment
+from esper_agents.orchestration.genuine import genuine
 from esper_agents.orchestration.history import History
-from esper_agents.orchestration.publish import publish, record_path, view_path
+from esper_agents.orchestration.holding import audited, held
+from esper_agents.orchestration.publish import publish, publish_page, record_path, view_path
+from esper_agents.orchestration.repair import repair
+from esper_agents.orchestration.revoking import revoke
 from esper_agents.orchestration.routing import route_of
 from esper_agents.orchestration.run import running
 from esper_agents.orchestration.workshop import Additions, Workshop
-from esper_agents.paths import project_home
+from esper_agents.paths import home, project_home
 from esper_agents.review.discover import discover
 from esper_agents.review.source import Source, read
 from esper_agents.storage import lease, ledger, sessions
@@ -39,16 +52,31 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.certificates.exporting import Exported
+    from esper_agents.certificates.log.audit_log import Audit
+    from esper_agents.certificates.log.note import Note
+    from esper_agents.certificates.search import Hit
+    from esper_agents.certificates.trends import Point
+    from esper_agents.domain.budget import Amount
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.ledger import Question, Row
-    from esper_agents.domain.memory import Note, NoteKind
+    from esper_agents.domain.memory import Note as MemoryNote
+    from esper_agents.domain.memory import NoteKind
     from esper_agents.domain.move import ToolUse
+    from esper_agents.domain.notice import Notice
     from esper_agents.domain.route import Route
     from esper_agents.domain.session import Event, SessionSummary
+    from esper_agents.orchestration.genuine import Genuine
     from esper_agents.orchestration.graph import Graph
+    from esper_agents.orchestration.holding import Held
+    from esper_agents.orchestration.repair import Repaired
     from esper_agents.reasoning.playbook import Play
     from esper_agents.storage.lease import Lease
     from esper_agents.tools.tool import Tool
+
+# Who checks the work of others.
+_CHECKER = "validation-specialist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +123,7 @@ async def open_project(
         UsageError: The paths belong to two projects.
         StorageError: The database cannot be used.
     """
+    take_key_file()
     found = find_project([_expanded(path) for path in paths], Path.cwd())
     home = project_home(found.key)
     store = AsyncStore(Store(database_url(home / "esper.db")))
@@ -131,6 +160,7 @@ class OpenProject:
         agent: str = "",
         again: str = "",
         options: Mapping[str, str] | None = None,
+        budget: Sequence[Amount] = (),
     ) -> Task:
         """Return a task that has been checked; nothing is stored.
 
@@ -140,6 +170,7 @@ class OpenProject:
             agent: Who is to be given it; empty lets the router choose.
             again: The certificate whose question is asked again.
             options: Further options.
+            budget: How much the session may use; see `domain.budget.read_budget`.
 
         Raises:
             UsageError: The request is empty.
@@ -148,13 +179,13 @@ class OpenProject:
         """
         if not request.strip():
             raise UsageError("the request is empty", remedy='say what you ask: esper submit "review this" train.py')
-        request = carried(request)
+        request = redacted(carried(request)).value
         asked = kind_of(request)
         name = self.workshop.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         _refuse_unreadable(self.root, inside)
         everything = (".",) if self.workshop.project.is_git and not inside else ()
-        return Task(request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}))
+        return Task(request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget))
 
     def _inside(self, path: Path) -> str:
         target = Path.cwd() / path.expanduser()
@@ -173,7 +204,30 @@ class OpenProject:
         """
         before = await self.read(certificate_id)
         _refuse_unreadable(self.root, before.task.paths)
-        return replace(before.task, again=before.id, agent=self.workshop.agents.get(before.route.agent).name)
+        agent = self.workshop.agents.get(before.route.agent).name
+        return replace(before.task, again=before.id, agent=agent, budget=())
+
+    async def reproduction(self, certificate_id: str) -> Task:
+        """Return the task of running the evidence of a certificate again, for who checks the work of others.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: It is not what was issued.
+            EvidenceError: Nobody who is trusted here signed it.
+            UsageError: There is no evidence in it.
+        """
+        found = await self._genuine(certificate_id)
+        before = parse(found.data)
+        if not before.evidence:
+            problem = f"certificate {before.id} rests on no evidence that could be run again"
+            raise UsageError(problem, remedy=f"see what it says: esper certificates show {before.id}")
+        request = f"verify the evidence of {before.id} by running it again"
+        asked = kind_of(request)
+        options = {REPRODUCE: before.id, EVIDENCE: " ".join(each.id for each in before.evidence)}
+        return Task(request, before.task.paths, asked.kind, asked.because, _CHECKER, options=options)
+
+    async def _genuine(self, certificate_id: str) -> Genuine:
+        return await self._store.run(genuine, self.workshop.project, self.workshop.home, certificate_id)
 
     async def plan(self, task: Task) -> Plan:
         """Return what a task would do, and run nothing."""
@@ -188,7 +242,26 @@ class OpenProject:
 
     async def submit(self, task: Task) -> Session:
         """Make a session of a task and hold it; `Session.run` does the work."""
-        begun = Submission(task, self.workshop.project.name, revision(self.root), environment(), _person())
+        before = await self.certificate(task.again) if task.again else None
+        rests_on = await self._genuine(task.options[REPRODUCE]) if REPRODUCE in task.options else None
+        begun = Submission(
+            task=task,
+            project=self.workshop.project.name,
+            # What is run again is the code as it was.
+            revision=parse(rests_on.data).revision if rests_on else redacted(revision(self.root)).value,
+            environment=environment(),
+            person=_person(),
+            relations=tuple(
+                Relation(kind, each.id, each.sha256)
+                for kind, each in (
+                    (RelationKind.SUPERSEDES, before),
+                    (RelationKind.DEPENDS_ON, rests_on and rests_on.entry),
+                )
+                if each
+            ),
+            question_kinds_sha256=sha256(kinds_text().encode()).hexdigest(),
+            redactions=struck_out(task.request),
+        )
         held = await self._store.run(sessions.create, self.workshop.project, begun)
         return self._session(held)
 
@@ -284,9 +357,45 @@ class OpenProject:
         """Return a session's rows, in order."""
         return tuple(event_of(row) for row in await self._store.run(_rows, session_id))
 
-    async def certificates(self, *, agent: str = "", limit: int = 50) -> tuple[Entry, ...]:
-        """Return the project's certificates, newest first."""
-        return await self._store.run(archive.listing, self._key, agent=agent, limit=limit)
+    async def certificates(
+        self, *, agent: str = "", wanted: Filter | None = None, before: str = "", limit: int = 50
+    ) -> tuple[Entry, ...]:
+        """Return the project's certificates, newest first.
+
+        Args:
+            agent: Only what this agent concluded.
+            wanted: Only what this filter lets through.
+            before: Only those that stand after this one.
+            limit: At most so many.
+        """
+        asked = wanted or Filter()
+        asked = replace(asked, agent=agent) if agent else asked
+        return await self._store.run(archive.listing, self._key, wanted=asked, before=before, limit=limit)
+
+    async def search(self, wanted: Filter, *, before: str = "", limit: int = 20) -> tuple[Hit, ...]:
+        """Return the project's certificates that say all the words of a filter, newest first, each with where."""
+        return await self._store.run(search, self._key, wanted, before=before, limit=limit)
+
+    async def metrics(self) -> tuple[str, ...]:
+        """Return the names of all numbers that the project's certificates have on record."""
+        return await self._store.run(trends.names, self._key)
+
+    async def trend(self, metric: str, wanted: Filter | None = None, *, limit: int = 50) -> tuple[Point, ...]:
+        """Return the newest amounts of a metric over the project's certificates, oldest first.
+
+        Raises:
+            NotFoundError: No certificate has that metric, or the name may mean several.
+        """
+        return await self._store.run(trends.trend, self._key, metric, wanted or Filter(), limit=limit)
+
+    async def export(self, wanted: Filter, to: Path) -> Exported:
+        """Write certificates with what somebody else needs to check them to a `.tar` file or a new folder.
+
+        Raises:
+            UsageError: It is there already.
+        """
+        public_key = trusted(home(), self.root, self._key).public_key
+        return await self._store.run(export, self._key, wanted, to, public_key)
 
     async def certificate(self, certificate_id: str) -> Entry:
         """Return one certificate's entry, by identifier, the end of it, or `latest`.
@@ -295,6 +404,44 @@ class OpenProject:
             NotFoundError: The project has none of that name.
         """
         return await self._store.run(archive.find, self._key, certificate_id)
+
+    async def held(self, certificate_id: str) -> tuple[Held, Keyring]:
+        """Return what the archive has of a certificate beside its bytes, and whose signatures count.
+
+        Raises:
+            NotFoundError: The project has none of that name.
+        """
+        return await self._store.run(held, self.workshop.project, self.workshop.home, certificate_id)
+
+    async def every_certificate(self) -> tuple[Entry, ...]:
+        """Return all of the project's certificates, newest first."""
+        return await self._store.run(archive.everything, self._key)
+
+    async def audit_log(self, published: Sequence[tuple[str, Note]] = ()) -> Audit:
+        """Return what is wrong with the log that the project's certificates stand in.
+
+        Args:
+            published: Checkpoints from elsewhere, each with where it was found.
+        """
+        return await self._store.run(audited, self.workshop.project, published)
+
+    async def repair(self, *, accept_rollback: bool = False) -> Repaired:
+        """Make again whatever can be made from the log; see `orchestration.repair`.
+
+        Raises:
+            IntegrityError: The log contradicts what was last seen of it, and that is not accepted.
+        """
+        run = self._store.run
+        return await run(repair, self.workshop, accept_rollback=accept_rollback, by=_person())
+
+    async def revoke(self, certificate_id: str, reason: str) -> Notice:
+        """Say in the log that a certificate does not count any more, and publish that beside its view.
+
+        Raises:
+            NotFoundError: The project has none of that name.
+            UsageError: No reason is given.
+        """
+        return await self._store.run(revoke, self.workshop, certificate_id, reason, _person())
 
     async def record(self, certificate_id: str) -> bytes:
         """Return a certificate's bytes, an in-toto Statement.
@@ -320,6 +467,11 @@ class OpenProject:
             await self._store.run(publish, self.workshop, entry.id, [entry.agent])
         return target
 
+    async def page(self, certificate_id: str) -> Path:
+        """Write a certificate's HTML page as this version lays it out, and return where it is."""
+        entry = await self.certificate(certificate_id)
+        return await self._store.run(publish_page, self.workshop, entry.id)
+
     async def memory(
         self,
         *,
@@ -327,14 +479,14 @@ class OpenProject:
         kind: NoteKind | None = None,
         states: Collection[NoteState] = tuple(NoteState),
         limit: int = 500,
-    ) -> tuple[Note, ...]:
+    ) -> tuple[MemoryNote, ...]:
         """Return what agents remember of the project, newest first, in the states that are named."""
         return await self._store.run(notes.listing, self._key, agent=agent, kind=kind, states=states, limit=limit)
 
 
 def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:
     """Refuse a named path that holds nothing to read, before a session is made of it."""
-    for candidate in discover(root, [Path(path) for path in paths]):
+    for candidate in discover(root, [Path(path) for path in paths], notebooks=True):
         if candidate.is_explicit:
             found = read(candidate.file, candidate.path)
             if not isinstance(found, Source):

@@ -12,6 +12,7 @@ from esper_agents.domain.ledger import Cancelled, RowKind
 from esper_agents.domain.session import Event, SessionState
 from esper_agents.domain.status import exit_code
 from esper_agents.errors import ExitCode
+from esper_agents.orchestration.budgets import stopped_by
 from esper_agents.orchestration.publish import view_path
 from esper_agents.orchestration.run import running, session_row
 from esper_agents.storage import ledger
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.certificates.archive import Entry
+    from esper_agents.domain.budget import Resource
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.ledger import Question, Row
     from esper_agents.domain.route import Route
@@ -44,6 +46,7 @@ class Outcome:
         view: The certificate's Markdown view, or None.
         findings: What was found, worst first.
         questions: What a person must answer before the session goes on.
+        stopped_by: The budget that stopped it, or None.
     """
 
     session: str
@@ -53,13 +56,15 @@ class Outcome:
     view: Path | None
     findings: tuple[Finding, ...]
     questions: tuple[Question, ...]
+    stopped_by: Resource | None = None
 
     @property
     def exit_code(self) -> ExitCode:
         """What the command line exits with."""
         match self.state:
             case SessionState.DONE:
-                return exit_code(self.certificate.status) if self.certificate else ExitCode.FAILED
+                code = exit_code(self.certificate.status) if self.certificate else ExitCode.FAILED
+                return ExitCode.BUDGET if self.stopped_by and code is not ExitCode.EMERGENCY_STOP else code
             case SessionState.WAITING:
                 return ExitCode.WAITING
             case SessionState.REFUSED:
@@ -92,11 +97,12 @@ class Session:
         self._changed = asyncio.Event()
         self._is_over = False
 
-    async def run(self, say: Say = _silent) -> Outcome:
+    async def run(self, say: Say = _silent, *, is_attended: bool = False) -> Outcome:
         """Go on from wherever the ledger says, until the end or until a person must answer.
 
         Args:
             say: Takes text as a model writes it.
+            is_attended: Whether a person is there who can be asked what nobody else can settle.
 
         Raises:
             StoppedError: `stop` was called; everything so far is recorded.
@@ -107,6 +113,7 @@ class Session:
         try:
             async with running(self._workshop, self._lease, say) as run:
                 self._run = run
+                run.is_attended = is_attended
                 run.watch(self._tell)
                 if self._is_stopped:
                     run.stop()
@@ -156,6 +163,7 @@ class Session:
             view=view_path(self._workshop, entry) if entry else None,
             findings=run.history.findings(),
             questions=run.history.questions,
+            stopped_by=stopped_by(run.history),
         )
 
 

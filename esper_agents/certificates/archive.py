@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, select
 
+from esper_agents.certificates import index
+from esper_agents.certificates.filters import Filter
+from esper_agents.certificates.fulltext import positions_beginning
+from esper_agents.certificates.index import ending_word
+from esper_agents.certificates.places import ABOVE_ALL, in_common, listed
+from esper_agents.certificates.sources import in_common_by_time, sources
 from esper_agents.errors import IntegrityError, NotFoundError
 from esper_agents.storage.tables import certificate as table
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import Connection, Row, Select
 
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.status import Kind, Status
@@ -59,25 +68,19 @@ class Entry:
 def add(transaction: Transaction, project_key: str, certificate: Certificate, data: bytes, view_name: str) -> str:
     """Append a certificate and return the digest of its bytes."""
     digest = sha256(data).hexdigest()
-    transaction.connection.execute(
+    added = transaction.connection.execute(
         insert(table).values(
             id=certificate.id,
             session_id=certificate.session,
             project_key=project_key,
-            issued_at=certificate.issued_at,
-            agent=certificate.agent,
-            kind=certificate.verdict.kind,
-            status=certificate.verdict.status,
-            ceiling=certificate.verdict.ceiling.status,
-            descriptor=certificate.descriptor,
-            component=certificate.component,
-            request=certificate.task.request,
-            revision=certificate.revision.commit,
             view_name=view_name,
             sha256=digest,
             statement=data,
+            **index.columns(certificate),
         )
     )
+    position = added.inserted_primary_key
+    index.add(transaction.connection, int(position[0]) if position else 0, certificate)
     return digest
 
 
@@ -87,13 +90,45 @@ def names(transaction: Transaction, project_key: str, agent: str) -> frozenset[s
     return frozenset(transaction.connection.scalars(wanted))
 
 
-def listing(store: Store, project_key: str, *, agent: str = "", limit: int = 50) -> tuple[Entry, ...]:
-    """Return a project's certificates, newest first, of one agent where it is named."""
-    wanted = select(*_COLUMNS).where(table.c.project_key == project_key)
-    if agent:
-        wanted = wanted.where(table.c.agent == agent)
+def listing(
+    store: Store, project_key: str, *, wanted: Filter | None = None, before: str = "", limit: int = 50
+) -> tuple[Entry, ...]:
+    """Return a project's certificates, newest first: in the order of the archive, with dates in the order of times.
+
+    Args:
+        store: The database.
+        project_key: The project.
+        wanted: Which of them; all where left out.
+        before: Only those that stand after this one in that order: an identifier, the end of one, or `latest`.
+        limit: At most so many.
+
+    Raises:
+        NotFoundError: There is no certificate `before`.
+        UsageError: The words asked for hold no letter and no digit.
+    """
+    last = find(store, project_key, before) if before else None
+    asked = wanted or Filter()
     with store.reading() as connection:
-        return tuple(_entry(each) for each in connection.execute(wanted.order_by(table.c.position.desc()).limit(limit)))
+        columns, others = sources(connection, project_key, asked)
+        if asked.since or asked.until:
+            start = (last.issued_at, last.position) if last else None
+            places = in_common_by_time(columns, others, asked, before=start, limit=limit)
+        else:
+            places = in_common((*columns.each(), *others), below=last.position if last else ABOVE_ALL, limit=limit)
+        return tuple(_entries(connection, places))
+
+
+def pages(store: Store, project_key: str, wanted: Filter, *, size: int = 500) -> Iterator[Entry]:
+    """Yield all of a project's certificates that are wanted, in the order of `listing`; few at a time are read."""
+    before = ""
+    while page := listing(store, project_key, wanted=wanted, before=before, limit=size):
+        yield from page
+        before = page[-1].id
+
+
+def everything(store: Store, project_key: str) -> tuple[Entry, ...]:
+    """Return all of a project's certificates, newest first."""
+    return tuple(pages(store, project_key, Filter()))
 
 
 def find(store: Store, project_key: str, wanted: str) -> Entry:
@@ -102,16 +137,18 @@ def find(store: Store, project_key: str, wanted: str) -> Entry:
     Raises:
         NotFoundError: There is none of that name, or there are several.
     """
+    own = select(*_COLUMNS).where(table.c.project_key == project_key)
     with store.reading() as connection:
-        known = connection.scalars(
-            select(table.c.id).where(table.c.project_key == project_key).order_by(table.c.position.desc())
-        ).all()
-        bare = wanted.removeprefix("crt_")
-        matches = [each for each in known if each == wanted or (len(bare) >= _SHORTEST and each.endswith(bare))]
-        chosen = known[:1] if wanted == "latest" else matches
-        if len(chosen) != 1:
-            raise NotFoundError("certificate", wanted, known, listing="esper certificates list")
-        return _entry(connection.execute(select(*_COLUMNS).where(table.c.id == chosen[0])).one())
+        newest = own.order_by(table.c.position.desc())
+        if wanted == "latest":
+            found = connection.execute(newest.limit(1)).all()
+        else:
+            found = connection.execute(own.where(table.c.id == wanted)).all()
+            found = found or _ending(connection, own, wanted.removeprefix("crt_"))
+        if len(found) != 1:
+            near = found or connection.execute(newest.limit(_NEAREST_AMONG)).all()
+            raise NotFoundError("certificate", wanted, [each.id for each in near], listing="esper certificates list")
+        return _entry(found[0])
 
 
 def read(store: Store, certificate_id: str) -> bytes:
@@ -129,8 +166,30 @@ def read(store: Store, certificate_id: str) -> bytes:
     return bytes(found.statement)
 
 
-_SHORTEST = 6
+# Fewer than six digits end too many identifiers.
+_END = re.compile(r"[0-9a-f]{6,32}")
+_NEAREST_AMONG = 200
+_AT_ONCE = 500
 _COLUMNS = [column for column in table.c if column.name not in {"statement", "project_key"}]
+
+
+def _ending(connection: Connection, own: Select[Any], end: str) -> Sequence[Row[Any]]:
+    """Return the certificates whose identifiers end so; more than one where it is not unmistakable."""
+    if not _END.fullmatch(end):
+        return []
+    found = positions_beginning(connection, ending_word(end))
+    known = connection.execute(own.where(table.c.position.in_(listed(connection, found)))).all()
+    matches = [each for each in known if each.id.endswith(end)]
+    # One that has no rows in the index is still found, only not as fast.
+    return matches or connection.execute(own.where(table.c.id.like(f"%{end}")).limit(2)).all()
+
+
+def _entries(connection: Connection, places: Sequence[int]) -> Iterator[Entry]:
+    for start in range(0, len(places), _AT_ONCE):
+        some = places[start : start + _AT_ONCE]
+        wanted = select(*_COLUMNS).where(table.c.position.in_(listed(connection, some)))
+        by_place = {each.position: each for each in connection.execute(wanted)}
+        yield from (_entry(by_place[place]) for place in some)
 
 
 def _entry(each: Row[tuple[object, ...]]) -> Entry:

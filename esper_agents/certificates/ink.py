@@ -77,6 +77,13 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]} ... ({len(text) - most} more characters in the record)"
 
 
+def source_lines(text: str) -> tuple[list[str], int]:
+    """Return the first forty lines of a text, what cannot be seen in them as its escape, and how many are left."""
+    lines = text.split("\n")
+    shown = [_ODD_SPACE.sub(_escape, _INVISIBLE.sub(_escape, line.expandtabs(4))) for line in lines[:MOST_LINES]]
+    return [shortened(line, LONGEST_CODE) for line in shown], len(lines) - len(shown)
+
+
 class MarkdownInk:
     """CommonMark and GitHub's Markdown."""
 
@@ -151,10 +158,8 @@ def _span(line: str) -> str:
 
 
 def _numbered(text: str, first: int) -> list[str]:
-    lines = text.split("\n")
-    shown = [_ODD_SPACE.sub(_escape, _INVISIBLE.sub(_escape, line.expandtabs(4))) for line in lines[:MOST_LINES]]
-    numbered = [f"{first + at} | {shortened(line, LONGEST_CODE)}".rstrip() for at, line in enumerate(shown)]
-    left = len(lines) - len(shown)
+    lines, left = source_lines(text)
+    numbered = [f"{first + at} | {line}".rstrip() for at, line in enumerate(lines)]
     return [*numbered, f"and {left} more lines in the record"] if left else numbered
 
 

@@ -55,12 +55,21 @@ class _Triggers:
     speed_figures: tuple[re.Pattern[str], ...]
 
 
-def kind_of(request: str) -> KindOfQuestion:
+def kinds_text() -> str:
+    """Return the text of the table of words that ships, byte for byte."""
+    return (data_folder("certificates") / "question_kinds.toml").read_bytes().decode("utf-8")
+
+
+def kind_of(request: str, table: str = "") -> KindOfQuestion:
     """Return the kind of judgement that a request asks for; advice where no word asks for one.
 
     Reads the first 20,000 characters. Total: any text has a kind.
+
+    Args:
+        request: What is asked.
+        table: The text of the table of words; the one that ships where empty.
     """
-    triggers = _triggers()
+    triggers = _triggers(table)
     text = unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]).replace("’", "'")  # noqa: RUF001 - as people type it
     asked = [found for clause in _clauses(text, triggers) if (found := _kind_of_clause(clause, triggers))]
     return min(asked, key=lambda found: _FORMALITY.index(found.kind), default=KindOfQuestion(Kind.ADVICE, _NOTHING))
@@ -123,8 +132,8 @@ def _is_negated(before: _Words, triggers: _Triggers) -> bool:
 
 
 @cache
-def _triggers() -> _Triggers:
-    table = tomllib.loads((data_folder("certificates") / "question_kinds.toml").read_text(encoding="utf-8"))
+def _triggers(text: str = "") -> _Triggers:
+    table = tomllib.loads(text or kinds_text())
     words = {word.casefold(): kind for kind in reversed(_SPECIFICITY) for word in table[kind.value]["words"]}
     asking = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     return _Triggers(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from esper_agents.certificates.plain_text import is_plain, plain
 from esper_agents.certificates.strict_json import LARGEST_INTEGER, refuse
+from esper_agents.errors import IntegrityError
 
 T = TypeVar("T")
 
@@ -57,8 +58,56 @@ def from_json(shape: type[T], value: object, where: str = "") -> T:
     Raises:
         IntegrityError: A member is missing, unknown or of a wrong type, or a text is not plain.
     """
-    found: T = _read(shape, value, where or shape.__name__.lower())
+    try:
+        found: T = _reader(shape)(value)
+    except (_MisfitError, IntegrityError, KeyError, TypeError):
+        # What reads quickly does not know where it is: this says what is wrong, or that nothing is.
+        found = _read(shape, value, where or shape.__name__.lower())
     return found
+
+
+class _MisfitError(Exception):
+    """A value is not of its shape, or is of it in a way that takes a closer look."""
+
+
+@cache
+def _reader(shape: Any) -> Callable[[Any], Any]:
+    """Return what reads a shape quickly: it takes nothing that `_read` refuses, and reads the same from the rest."""
+    if is_dataclass(shape):
+        return _dataclass_reader(shape)
+    match get_origin(shape) or shape:
+        case builtin if builtin in {str, bool, int}:
+            return partial(_scalar, builtin)
+        case builtin if builtin is tuple:
+            return partial(_items, _reader(get_args(shape)[0]))
+        case enum if isinstance(enum, type) and issubclass(enum, StrEnum):
+            return {str(each): each for each in enum}.__getitem__
+        case _:
+            return lambda value: _read(shape, value, "")
+
+
+def _dataclass_reader(shape: Any) -> Callable[[Any], Any]:
+    readers = {name: _reader(hint) for name, hint in _hints(shape).items()}
+    names = frozenset(each.name for each in fields(shape))
+
+    def read(value: Any) -> Any:
+        if value.__class__ is not dict or not value.keys() <= names:
+            raise _MisfitError
+        return shape(**{name: readers[name](each) for name, each in value.items()})
+
+    return read
+
+
+def _scalar(shape: type, value: Any) -> Any:
+    if value.__class__ is not shape or (shape is str and not is_plain(value)):
+        raise _MisfitError
+    return value
+
+
+def _items(read: Callable[[Any], Any], value: Any) -> tuple[Any, ...]:
+    if value.__class__ is not list:
+        raise _MisfitError
+    return tuple(map(read, value))
 
 
 def _members(mapping: Mapping[Any, object], depth: int) -> dict[str, Any]:

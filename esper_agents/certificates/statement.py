@@ -8,15 +8,19 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.shape import from_json, to_json
-from esper_agents.certificates.strict_json import loads, refuse
+from esper_agents.certificates.strict_json import MOST_BYTES, loads, refuse
 from esper_agents.domain.certificate import Certificate
 from esper_agents.domain.identifier import Prefix, is_id
+from esper_agents.errors import EvidenceError, NewerRecordError
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.handoff import Handoff
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://esper-agents.dev/certificate/v1"
+# Its envelope, in base64, must not be larger than what is read.
+MOST_ISSUED = MOST_BYTES // 4 * 3 - 2**10
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 _ISSUED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -26,27 +30,33 @@ def statement(certificate: Certificate) -> bytes:
     """Return the canonical bytes of a certificate.
 
     The predicate is the whole certificate, as `normal` has it. Subjects are the files that were read, each by its path
-    with its sha256 and git's object id, then the commit where git knew one. Where no file was read the one subject is
-    the session, with the digest of its task: in-toto wants a subject, and a commit that nobody looked at is none.
+    with its sha256 and git's object id, then the commit and its tree where git knew one. Where no file was read the one
+    subject is the session, with the digest of its task: in-toto wants a subject, and a commit that nobody looked at is
+    none.
 
     There are no floats in it: those in tool arguments and outputs stand as the decimal strings that `repr` gives, and
     integers beyond 53 bits as decimal strings. Control characters and lone surrogates stand as visible escapes.
 
     Raises:
         IntegrityError: An identifier, a time or a digest is not one.
+        EvidenceError: It would be larger than what is read again.
     """
     import rfc8785
 
     _check_forms(certificate)
     predicate = to_json(certificate)
-    return rfc8785.dumps(
+    data = rfc8785.dumps(
         {
             "_type": STATEMENT_TYPE,
-            "subject": _subjects(certificate),
+            "subject": _subjects(certificate, predicate["task"]),
             "predicateType": PREDICATE_TYPE,
             "predicate": predicate,
         }
     )
+    if len(data) > MOST_ISSUED:
+        problem = f"the certificate would have {len(data)} bytes, and {MOST_ISSUED} are the most"
+        raise EvidenceError(problem, remedy="submit fewer files at once")
+    return data
 
 
 def parse(data: bytes) -> Certificate:
@@ -55,20 +65,42 @@ def parse(data: bytes) -> Certificate:
     The bytes need not be in canonical form: what was issued is checked by the digest of its bytes.
 
     Raises:
+        NewerRecordError: They are of a version that came after this program.
         IntegrityError: The bytes are not strict JSON (see `strict_json.loads`), not a statement of ours, hold an
             unknown or missing member, a wrong type, a status that does not exist, or subjects that are not the
             certificate's.
     """
     value = loads(data)
+    check_version(value, PREDICATE_TYPE)
     if not isinstance(value, dict) or set(value) != _MEMBERS:
         refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
     if value["_type"] != STATEMENT_TYPE or value["predicateType"] != PREDICATE_TYPE:
         refuse(f"it is no {STATEMENT_TYPE} with a {PREDICATE_TYPE}")
     certificate = from_json(Certificate, value["predicate"])
     _check_forms(certificate)
-    if value["subject"] != _subjects(certificate):
+    # The task as it stands there: a record from before a member was added has the digest that it was given then.
+    task, said = value["predicate"]["task"], value["subject"]
+    if said != _subjects(certificate, task) and said != _subjects(certificate, task, tree=False):
         refuse("its subjects are not the files that it says were read")
     return certificate
+
+
+def check_version(value: Any, known: str) -> None:
+    """Refuse a statement whose predicate is of a newer version than the known one, and no other.
+
+    Raises:
+        NewerRecordError: It is: whether it is right is for a newer program to say.
+    """
+    said = value.get("predicateType") if isinstance(value, dict) else None
+    if not isinstance(said, str) or said == known:
+        return
+    name, _, number = known.rpartition("/v")
+    found = re.fullmatch(f"{re.escape(name)}/v([1-9][0-9]{{0,5}})", said)
+    if found and int(found[1]) > int(number):
+        raise NewerRecordError(
+            f"it is a {said}, and this version of esper-agents knows {known}",
+            remedy="pip install --upgrade esper-agents",
+        )
 
 
 def normal(certificate: Certificate) -> Certificate:
@@ -91,11 +123,20 @@ def digest_of_value(value: JsonObject) -> str:
     return sha256(rfc8785.dumps(to_json(value))).hexdigest()
 
 
-def _subjects(certificate: Certificate) -> list[dict[str, Any]]:
+def digest_of_packet(packet: Handoff) -> str:
+    """Return the sha256 of a handoff as it stands in the record, in RFC 8785 bytes, as hex digits.
+
+    The packet of the next hop names it, so that the chain in a certificate can be checked by itself.
+    """
+    return digest_of_value(to_json(packet))
+
+
+def _subjects(certificate: Certificate, asked: Any, *, tree: bool = True) -> list[dict[str, Any]]:
+    """Return what a certificate is about; before there was a log, the commit stood without its tree."""
     import rfc8785
 
     if not certificate.examined:
-        task = sha256(rfc8785.dumps(to_json(certificate.task))).hexdigest()
+        task = sha256(rfc8785.dumps(asked)).hexdigest()
         return [{"name": f"session:{certificate.session}", "digest": {"sha256": task}}]
     subjects = [
         {
@@ -107,8 +148,13 @@ def _subjects(certificate: Certificate) -> list[dict[str, Any]]:
     revision = certificate.revision
     if revision.commit:
         name = f"git:{revision.remote or certificate.project}"
-        subjects.append({"name": to_json(name), "digest": {"gitCommit": to_json(revision.commit)}})
+        digest = {"gitCommit": to_json(revision.commit)}
+        subjects.append({"name": to_json(name), "digest": digest | _tree(revision.tree if tree else "")})
     return subjects
+
+
+def _tree(tree: str) -> dict[str, Any]:
+    return {"gitTree": to_json(tree)} if tree else {}
 
 
 def _check_forms(certificate: Certificate) -> None:
@@ -116,14 +162,15 @@ def _check_forms(certificate: Certificate) -> None:
         refuse(f"{certificate.id[:60]!a} is no identifier of a certificate")
     if not is_id(certificate.session) or not certificate.session.startswith(f"{Prefix.SESSION}_"):
         refuse(f"{certificate.session[:60]!a} is no identifier of a session")
-    if not _is_time(certificate.issued_at):
+    if not is_time(certificate.issued_at):
         refuse(f"{certificate.issued_at[:60]!a} is no time such as 2026-01-31T09:30:00.000Z")
     for file in certificate.examined:
         if not _SHA256.fullmatch(file.sha256):
             refuse(f"{file.sha256[:80]!a} is no sha256 of a file")
 
 
-def _is_time(text: str) -> bool:
+def is_time(text: str) -> bool:
+    """Return whether a text is a time such as 2026-01-31T09:30:00.000Z."""
     if not _ISSUED_AT.fullmatch(text):
         return False
     try:

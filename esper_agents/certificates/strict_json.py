@@ -12,6 +12,7 @@ MOST_BYTES = 64 * 2**20
 MOST_DEPTH = 64
 # RFC 8785 rests on IEEE doubles, which hold every integer up to here.
 LARGEST_INTEGER = 2**53 - 1
+_SURELY_SHORT = len(str(LARGEST_INTEGER))
 
 
 def refuse(problem: str) -> NoReturn:
@@ -54,6 +55,8 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
+    if len(digits) < _SURELY_SHORT and digits != "-0":
+        return int(digits)
     if len(digits) > len(str(-LARGEST_INTEGER)) or abs(int(digits)) > LARGEST_INTEGER or digits == "-0":
         refuse(f"{digits[:20]} is no integer of at most 53 bits")
     return int(digits)
@@ -66,7 +69,8 @@ def _float(digits: str) -> NoReturn:
 def _check_depth(value: object) -> None:
     level = [value]
     for _ in range(MOST_DEPTH + 1):
-        nested = [each for each in level if isinstance(each, dict | list)]
+        # json.loads makes exactly these types, and comparing them is several times as fast as isinstance.
+        nested = [each for each in level if each.__class__ is dict or each.__class__ is list]
         if not nested:
             return
         level = [inner for each in nested for inner in (each.values() if isinstance(each, dict) else each)]

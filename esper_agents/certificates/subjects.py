@@ -8,18 +8,21 @@ import tokenize
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.check import Check, Outcome
 from esper_agents.certificates.plain_text import plain
+from esper_agents.certificates.sealing.plain_file import read_plain
 from esper_agents.certificates.statement import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.evidence import SourceFile
+    from esper_agents.domain.finding import Claim
 
 _MOST_BYTES = 64 * 2**20
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -64,26 +67,46 @@ def verify_subjects(data: bytes, root: Path) -> tuple[SubjectCheck, ...]:
         IntegrityError: The bytes are not a certificate.
     """
     certificate = parse(data)
-    return tuple(_look_again(certificate, file, root) for file in certificate.examined)
+    claims: dict[str, list[Claim]] = {}
+    for finding in certificate.findings:
+        claims.setdefault(finding.claim.location.path, []).append(finding.claim)
+    # A file is read once however often it is named: what is checked of it is then said of the same bytes.
+    found = {path: _found(path, root, claims.get(path, ())) for path in {file.path for file in certificate.examined}}
+    return tuple(_compared(file, found[file.path]) for file in certificate.examined)
 
 
-def _look_again(certificate: Certificate, file: SourceFile, root: Path) -> SubjectCheck:
-    path = _inside(root, file.path)
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is there in a file's place: its digest and what became of its cited lines, or why there is none."""
+
+    sha256: str = ""
+    citations: tuple[Check, ...] = ()
+    state: SubjectState = SubjectState.VALID
+    detail: str = ""
+
+
+def _found(name: str, root: Path, claims: Sequence[Claim]) -> _Found:
+    path = _inside(root, name)
     if path is None:
-        return SubjectCheck(file.path, SubjectState.UNREADABLE, "it leads out of the project")
+        return _Found(state=SubjectState.UNREADABLE, detail="it leads out of the project")
     try:
-        if not path.is_file():
-            return SubjectCheck(file.path, SubjectState.MISSING, "there is no such file")
-        if path.stat().st_size > _MOST_BYTES:
-            return SubjectCheck(file.path, SubjectState.STALE, f"it has grown over {_MOST_BYTES} bytes")
-        content = path.read_bytes()
+        file = read_plain(path, _MOST_BYTES) if path.is_file() else None
     except OSError as error:
-        return SubjectCheck(file.path, SubjectState.UNREADABLE, error.strerror or "it cannot be read")
-    citations = _citations(certificate, file.path, content)
-    digest = sha256(content).hexdigest()
-    if digest == file.sha256:
-        return SubjectCheck(file.path, SubjectState.VALID, f"sha256:{digest}", citations)
-    return SubjectCheck(file.path, SubjectState.STALE, f"sha256:{file.sha256} has become sha256:{digest}", citations)
+        return _Found(state=SubjectState.UNREADABLE, detail=error.strerror or "it cannot be read")
+    if file is None:
+        return _Found(state=SubjectState.MISSING, detail="there is no such file")
+    if len(file.data) > _MOST_BYTES:
+        return _Found(state=SubjectState.STALE, detail=f"it has grown over {_MOST_BYTES} bytes")
+    return _Found(sha256(file.data).hexdigest(), _citations(claims, file.data))
+
+
+def _compared(file: SourceFile, found: _Found) -> SubjectCheck:
+    if found.state is not SubjectState.VALID:
+        return SubjectCheck(file.path, found.state, found.detail)
+    if found.sha256 == file.sha256:
+        return SubjectCheck(file.path, SubjectState.VALID, f"sha256:{found.sha256}", found.citations)
+    detail = f"sha256:{file.sha256} has become sha256:{found.sha256}"
+    return SubjectCheck(file.path, SubjectState.STALE, detail, found.citations)
 
 
 def _inside(root: Path, name: str) -> Path | None:
@@ -97,33 +120,35 @@ def _inside(root: Path, name: str) -> Path | None:
         return None
 
 
-def _citations(certificate: Certificate, path: str, content: bytes) -> tuple[Check, ...]:
-    text = _decoded(content)
-    lines = [_words(line) for line in _LINE_END.split(text)]
-    claims = [finding.claim for finding in certificate.findings if finding.claim.location.path == path]
-    return tuple(
-        _citation(f"{claim.rule} at {claim.location}", claim.location.line, _words(claim.excerpt), lines)
-        for claim in claims
-    )
+def _citations(claims: Sequence[Claim], content: bytes) -> tuple[Check, ...]:
+    if not claims:
+        return ()
+    lines = [_words(line) for line in _LINE_END.split(_decoded(content))]
+    places: dict[str, dict[int, None]] = {}
+    for number, line in enumerate(lines, start=1):
+        places.setdefault(line, {})[number] = None
+    return tuple(_citation(claim, places) for claim in claims)
 
 
 def _decoded(content: bytes) -> str:
     """Return Python source as its own declaration says it is encoded; what that cannot read is kept apart."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-    except (SyntaxError, UnicodeDecodeError):
-        encoding = "utf-8-sig"
-    return content.decode(encoding, "surrogateescape")
+        return content.decode(encoding, "surrogateescape")
+    except (SyntaxError, UnicodeError, LookupError):
+        # It may declare what is no encoding of text, or one that its bytes are not in.
+        return content.decode("utf-8-sig", "surrogateescape")
 
 
-def _citation(name: str, line: int, excerpt: str, lines: list[str]) -> Check:
+def _citation(claim: Claim, places: dict[str, dict[int, None]]) -> Check:
+    name, excerpt = f"{claim.rule} at {claim.location}", _words(claim.excerpt)
     if not excerpt:
         return Check(name, Outcome.CANNOT_DECIDE, "the record holds no excerpt")
-    if 1 <= line <= len(lines) and lines[line - 1] == excerpt:
+    found = places.get(excerpt, {})
+    if claim.location.line in found:
         return Check(name, Outcome.HOLDS, "the line still says what it said")
-    moved = [number for number, each in enumerate(lines, start=1) if each == excerpt]
-    if moved:
-        return Check(name, Outcome.FAILS, f"the line stands at {', '.join(map(str, moved[:5]))} now")
+    if found:
+        return Check(name, Outcome.FAILS, f"the line stands at {', '.join(map(str, islice(found, 5)))} now")
     return Check(name, Outcome.FAILS, "the line is gone")
 
 

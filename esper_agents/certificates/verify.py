@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.check import Check, Outcome, claim
 from esper_agents.certificates.policy import ceiling_of, load_policy, worst
+from esper_agents.certificates.question_kind import kind_of, kinds_text
 from esper_agents.certificates.render import layout, render_markdown
 from esper_agents.certificates.shape import to_json
 from esper_agents.certificates.statement import digest_of, digest_of_value, parse
@@ -44,12 +45,13 @@ def verify_view(data: bytes, view: str) -> tuple[Check, ...]:
     )
 
 
-def verify_statement(data: bytes, policy_text: str) -> tuple[Check, ...]:
+def verify_statement(data: bytes, policy_text: str, kinds: str = "") -> tuple[Check, ...]:
     """Check that a certificate says no more than what it has on record.
 
     Args:
         data: The statement's bytes.
         policy_text: The policy it was issued under; under another one the ceiling cannot be derived again.
+        kinds: The table of words that its kind of question was read from; the one that ships where empty.
     """
     try:
         certificate = parse(data)
@@ -57,6 +59,7 @@ def verify_statement(data: bytes, policy_text: str) -> tuple[Check, ...]:
         return (Check("record", Outcome.FAILS, error.problem),)
     return (
         Check("record", Outcome.HOLDS, "the bytes are a certificate"),
+        _kind_check(certificate, kinds or kinds_text()),
         *_policy_checks(certificate, policy_text),
         claim("verdict", _verdict_problems(certificate), f"{certificate.verdict.status} is not above its ceiling"),
         claim("citations", _citation_problems(certificate), "every finding cites a line of a file that was read"),
@@ -74,6 +77,16 @@ def _compared(expected: str, view: str) -> Check:
     pairs = enumerate(zip_longest(expected.split("\n"), view.split("\n")), start=1)
     line = next(number for number, (wanted, found) in pairs if wanted != found)
     return Check("view", Outcome.FAILS, f"it differs from the record from line {line} on")
+
+
+def _kind_check(certificate: Certificate, kinds: str) -> Check:
+    named = certificate.question_kinds_sha256
+    if named != sha256(kinds.encode("utf-8", "surrogatepass")).hexdigest():
+        detail = f"it was read from the words of sha256:{named[:64]}" if named else "the record names no table of words"
+        return Check("kind", Outcome.CANNOT_DECIDE, f"{detail}, which are not at hand")
+    asked = kind_of(certificate.task.request, kinds).kind
+    wrong = [] if asked is certificate.task.kind else [f"the request asks for {asked}, not for {certificate.task.kind}"]
+    return claim("kind", wrong, f"derived again from the request: {asked}")
 
 
 def _policy_checks(certificate: Certificate, policy_text: str) -> tuple[Check, ...]:

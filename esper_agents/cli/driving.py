@@ -50,11 +50,12 @@ async def _run(session: Session, *, is_told: bool) -> Outcome:
     try:
         if not is_told:
             return await session.run()
+        is_attended = is_interactive()
         say("session", session.id)
         with narrator() as teller:
             telling = asyncio.create_task(_tell(session, teller))
             try:
-                return await session.run()
+                return await session.run(is_attended=is_attended)
             finally:
                 await telling
     finally:
@@ -173,5 +174,6 @@ def as_data(outcome: Outcome) -> dict[str, Any]:
         "view": str(outcome.view) if outcome.view else None,
         "findings": [asdict(each) for each in outcome.findings],
         "questions": [asdict(each) for each in outcome.questions],
+        "stopped_by": outcome.stopped_by,
         "exit_code": int(outcome.exit_code),
     }

@@ -8,20 +8,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.authenticity import proof_check, read_sealed
 from esper_agents.certificates.check import Check, Outcome
-from esper_agents.errors import EsperError, EvidenceError, InputFileError, IntegrityError, NotFoundError
+from esper_agents.cli.published import (
+    RECORD_SUFFIX,
+    bytes_of,
+    published_countersignatures,
+    published_later,
+    published_record,
+)
+from esper_agents.errors import EsperError, EvidenceError, InputFileError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.api import OpenProject
     from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.certificates.standing import Later
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.workshop import Workshop
 
 ARCHIVE = "archive"
-_RECORD_SUFFIX = ".intoto.json"
-_OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
-_END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +37,31 @@ class Exhibit:
     """What is to be checked.
 
     Attributes:
-        data: The bytes of a record; None where the archive's are not what it issued.
+        data: The bytes of a record; None where they cannot be had.
+        envelope: The signed envelope that they stand in; None where there is none.
+        proof: What is said to show that the envelope stands in a log; None where there is none.
+        index: Its place in the log, where that is known.
         views: Markdown pages that are said to show it, each with its path.
         known: What is known already of where the bytes came from.
+        complete: What is known of whether anything is missing; empty where no archive can say.
+        later: What ends it, as far as is known here.
+        countersigned: Who else signed it, as far as is known here.
+        keyring: Whose signatures count.
+        artifacts: Where the archive keeps what tools made; None where there is no archive.
         root: The tree to compare with.
     """
 
     data: bytes | None
+    envelope: bytes | None
+    proof: bytes | None
+    index: int | None
     views: tuple[tuple[Path, bytes], ...]
     known: tuple[Check, ...]
+    complete: tuple[Check, ...]
+    later: tuple[Later, ...]
+    countersigned: tuple[Check, ...]
+    keyring: Keyring
+    artifacts: Path | None
     root: Path
 
     def shown(self, path: Path) -> str:
@@ -50,13 +74,13 @@ async def find_exhibit(target: str, where: Path | None) -> Exhibit:
     """Return what a person names; makes no database where there is none.
 
     Args:
-        target: An identifier, the end of one, or `latest`; else a published view or record.
+        target: An identifier, the end of one, or `latest`; else a published view or envelope.
         where: A path in the tree to compare with; None for the file's own tree, or the one at hand.
 
     Raises:
         NotFoundError: Neither the archive nor the project's published files have it.
         InputFileError: The file cannot be read.
-        EvidenceError: The view's record is not beside it.
+        EvidenceError: The view's envelope is not beside it.
     """
     from esper_agents.tools.git import find_project
 
@@ -66,7 +90,7 @@ async def find_exhibit(target: str, where: Path | None) -> Exhibit:
     try:
         return await _of_archive(target, project)
     except NotFoundError:
-        published = _published_record(project, target)
+        published = published_record(project, target)
         if published is None:
             raise
         return await _of_file(published, where)
@@ -83,49 +107,92 @@ def published_views(workshop: Workshop, entry: Entry) -> tuple[Path, ...]:
 async def _of_archive(wanted: str, project: Project) -> Exhibit:
     from esper_agents.api import open_project
 
-    root = Path(project.root)
-    if not _has_archive(project):
+    if not has_archive(project):
         raise NotFoundError("certificate", wanted, (), listing="esper certificates list")
-    async with open_project(root) as opened:
-        entry = await opened.certificate(wanted)
-        try:
-            data = await opened.record(entry.id)
-        except IntegrityError as error:
-            return Exhibit(None, (), (Check(ARCHIVE, Outcome.FAILS, error.problem),), root)
-        views = published_views(opened.workshop, entry)
-    exhibit = Exhibit(data, tuple((view, _bytes_of(view)) for view in views), (_issued(entry),), root)
-    return replace(exhibit, known=(*exhibit.known, *_copy_checks(exhibit, data)))
+    async with open_project(project.root) as opened:
+        return await exhibit_of(wanted, opened)
 
 
-def _issued(entry: Entry) -> Check:
-    return Check(ARCHIVE, Outcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
+async def exhibit_of(wanted: str, opened: OpenProject) -> Exhibit:
+    """Return a certificate of an open project's archive, with what is published of it.
+
+    Raises:
+        NotFoundError: The project has no such certificate.
+    """
+    held, keyring = await opened.held(wanted)
+    views = published_views(opened.workshop, held.entry)
+    exhibit = Exhibit(
+        data=held.data,
+        envelope=held.envelope,
+        proof=held.proof,
+        index=held.index,
+        views=tuple((view, bytes_of(view)) for view in views) if held.data is not None else (),
+        known=held.checks,
+        complete=held.complete,
+        later=held.later,
+        countersigned=held.countersigned,
+        keyring=keyring,
+        artifacts=opened.workshop.home / "artifacts",
+        root=opened.root,
+    )
+    return replace(exhibit, known=(*exhibit.known, *_copy_checks(exhibit)))
 
 
-def _copy_checks(exhibit: Exhibit, data: bytes) -> Iterator[Check]:
-    from esper_agents.orchestration.publish import record_path
+def _copy_checks(exhibit: Exhibit) -> Iterator[Check]:
+    from esper_agents.orchestration.publish import proof_path, record_path
 
-    for copy in (record_path(view) for view, _ in exhibit.views):
+    for view, _ in exhibit.views:
+        copy = record_path(view)
         if copy.is_file():
-            same = _bytes_of(copy) == data
+            same = bytes_of(copy) == exhibit.envelope
             said = "the bytes that the archive has" if same else "not the bytes that the archive has"
             yield Check("published record", Outcome.HOLDS if same else Outcome.FAILS, f"{exhibit.shown(copy)}: {said}")
+        copy = proof_path(view)
+        if copy.is_file() and exhibit.envelope is not None:
+            found = proof_check(exhibit.envelope, bytes_of(copy), exhibit.keyring)
+            yield replace(found, name="published proof", detail=f"{exhibit.shown(copy)}: {found.detail}")
 
 
 async def _of_file(file: Path, where: Path | None) -> Exhibit:
-    from esper_agents.orchestration.publish import record_path
+    from esper_agents.orchestration.publish import proof_path, record_path
 
-    if file.suffix == ".json" and not file.name.endswith(_RECORD_SUFFIX):
-        raise InputFileError(str(file), "neither a view nor a record", remedy=f"name a .md or {_RECORD_SUFFIX} file")
-    named = _bytes_of(file)
+    if file.suffix == ".json" and not file.name.endswith(RECORD_SUFFIX):
+        raise InputFileError(str(file), "neither a view nor a record", remedy=f"name a .md or {RECORD_SUFFIX} file")
+    named = bytes_of(file)
     is_record = file.suffix == ".json"
     record = file if is_record else record_path(file)
-    view = file.with_name(file.name.removesuffix(_RECORD_SUFFIX) + ".md") if is_record else file
+    view = file.with_name(file.name.removesuffix(RECORD_SUFFIX) + ".md") if is_record else file
     if not record.is_file():
         raise EvidenceError(f"the record of this view is not beside it: {str(record)!r}", remedy=_elsewhere(named))
-    data = named if is_record else _bytes_of(record)
+    envelope = named if is_record else bytes_of(record)
     project = _tree_of(file, where)
-    views = ((view, _bytes_of(view)),) if view.is_file() else ()
-    return Exhibit(data, views, await _known_of(data, project), Path(project.root))
+    proof = bytes_of(proof_path(view)) if proof_path(view).is_file() else None
+    sealed = read_sealed(envelope)
+    known = await _known_of(sealed.payload, project) if not isinstance(sealed, Check) else _Known()
+    keyring = known.keyring or _keyring(project)
+    exhibit = Exhibit(
+        data=None if isinstance(sealed, Check) else sealed.payload,
+        envelope=envelope,
+        proof=proof,
+        index=known.index,
+        views=((view, bytes_of(view)),) if view.is_file() else (),
+        known=known.checks,
+        complete=known.complete,
+        later=known.later,
+        countersigned=known.countersigned,
+        keyring=keyring,
+        artifacts=known.artifacts,
+        root=Path(project.root),
+    )
+    further = published_later(exhibit.data, view, exhibit.keyring, exhibit.later)
+    also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring)
+    return replace(exhibit, later=(*exhibit.later, *further), countersigned=also)
+
+
+def _keyring(project: Project) -> Keyring:
+    from esper_agents.orchestration.holding import keyring
+
+    return keyring(project)
 
 
 def _elsewhere(page: bytes) -> str:
@@ -144,8 +211,20 @@ def _tree_of(file: Path, where: Path | None) -> Project:
     return around if around.is_git else find_project([], Path.cwd())
 
 
-async def _known_of(data: bytes, project: Project) -> tuple[Check, ...]:
-    """Return what the archive of this machine says of bytes; nothing where it cannot be asked or never issued them."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the archive of this machine says of a file's bytes; nothing where it never issued them."""
+
+    checks: tuple[Check, ...] = ()
+    complete: tuple[Check, ...] = ()
+    later: tuple[Later, ...] = ()
+    countersigned: tuple[Check, ...] = ()
+    keyring: Keyring | None = None
+    index: int | None = None
+    artifacts: Path | None = None
+
+
+async def _known_of(data: bytes, project: Project) -> _Known:
     from hashlib import sha256
 
     from esper_agents.api import open_project
@@ -153,61 +232,25 @@ async def _known_of(data: bytes, project: Project) -> tuple[Check, ...]:
 
     try:
         certificate = parse(data)
-        if not _has_archive(project):
-            return ()
+        if not has_archive(project):
+            return _Known()
         async with open_project(project.root) as opened:
-            entry = await opened.certificate(certificate.id)
+            held, keyring = await opened.held(certificate.id)
+            artifacts = opened.workshop.home / "artifacts"
     except EsperError:
-        return ()
-    if sha256(data).hexdigest() == entry.sha256:
-        return (_issued(entry),)
-    return (Check(ARCHIVE, Outcome.FAILS, f"{entry.id} was issued with sha256:{entry.sha256}, not with these bytes"),)
+        return _Known()
+    entry = held.entry
+    archived = Check(ARCHIVE, Outcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
+    if sha256(data).hexdigest() != entry.sha256:
+        detail = f"{entry.id} was issued with sha256:{entry.sha256}, not with these bytes"
+        archived = Check(ARCHIVE, Outcome.FAILS, detail)
+    return _Known((archived,), held.complete, held.later, held.countersigned, keyring, held.index, artifacts)
 
 
-def _has_archive(project: Project) -> bool:
+def has_archive(project: Project) -> bool:
     """Return whether there is a database to ask: to open one that is not there would make it."""
     from esper_agents.paths import project_home
     from esper_agents.storage.engine import database_url
 
     url = database_url(project_home(project.key) / "esper.db")
     return url.get_backend_name() != "sqlite" or os.path.exists(url.database or "")  # noqa: PTH110 - never raises
-
-
-def _published_record(project: Project, wanted: str) -> Path | None:
-    """Return the one record among the project's published files whose identifier ends as wanted."""
-    from esper_agents.tools.git import PUBLISHED
-
-    end = _END.fullmatch(wanted)
-    if end is None:
-        return None
-    known = sorted((Path(project.root) / PUBLISHED).glob(f"*/certificates/*{_RECORD_SUFFIX}"))
-    matches = [path for path in known if _identifier(path, mentioning=end.group(1)).endswith(end.group(1))]
-    return matches[0] if len(matches) == 1 else None
-
-
-def _identifier(record: Path, *, mentioning: str) -> str:
-    """Return whose record a file is, or was before somebody broke it; empty where it does not mention a text."""
-    from esper_agents.certificates.statement import parse
-
-    data = _bytes_of(record)
-    if mentioning.encode() not in data:
-        return ""
-    try:
-        return parse(data).id
-    except IntegrityError:
-        named = _OWN_ID.findall(data)
-        return named[-1].decode() if named else ""
-
-
-def _bytes_of(path: Path) -> bytes:
-    """Return a file's bytes, at most one more than a record may have."""
-    from esper_agents.certificates.strict_json import MOST_BYTES
-
-    if not path.is_file():
-        raise InputFileError(str(path), "no such file", remedy="correct the path, or name an identifier")
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES + 1)
-    except OSError as error:
-        problem = (error.strerror or "cannot be read").lower()
-        raise InputFileError(str(path), problem, remedy="make the file readable") from error

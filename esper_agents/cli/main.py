@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import esper_agents.cli
+from esper_agents.certificates.sealing.keys import take_key_file
 from esper_agents.cli.quick import QuickGroup
 from esper_agents.cli.terminal import echo, one_line, report
 from esper_agents.errors import EsperError, ExitCode, StorageError, UsageError
@@ -65,6 +66,7 @@ def main() -> None:
     sys.excepthook = _last_words
     # A retired variable that makes LangChain's core refuse to run; we trace nothing there anyway.
     os.environ.pop("LANGCHAIN_TRACING", None)
+    take_key_file()
     _open_closed_streams()
     try:
         sys.exit(_run())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,6 +38,9 @@ def submit(
     again: Annotated[
         str, typer.Option(metavar="CERT", help="Ask the question of a certificate again, of the code as it is now.")
     ] = "",
+    budget: Annotated[
+        str, typer.Option(metavar="NAME=AMOUNT,...", help="Stop with what there is when so much of something is used.")
+    ] = "",
     plan: Annotated[bool, typer.Option("--plan", help="Show what would happen; run nothing.")] = False,
     publish: Annotated[
         Publish, typer.Option(help="Where views go: the project, if it is ours to write, or the data folder.")
@@ -53,20 +56,31 @@ def submit(
       esper submit "why does torch.compile break here?" model.py
       esper submit --plan "is this ready to ship?" src/
       esper submit --again latest
+      esper submit --budget seconds=60,tool-calls=20,hops=3 "review this training code" train.py
     """
-    raise typer.Exit(asyncio.run(_submit(task, paths or [], agent, again, plan, publish, as_json)))
+    raise typer.Exit(asyncio.run(_submit(task, paths or [], agent, again, budget, plan, publish, as_json)))
 
 
 async def _submit(
-    request: str, paths: list[Path], agent: str, again: str, is_plan: bool, publish: Publish, as_json: bool
+    request: str,
+    paths: list[Path],
+    agent: str,
+    again: str,
+    budget: str,
+    is_plan: bool,
+    publish: Publish,
+    as_json: bool,
 ) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.driving import drive
+    from esper_agents.domain.budget import read_budget
 
     if again and (request or agent):
         raise UsageError("--again asks the certificate's own question", remedy="leave the task and --agent out")
+    amounts = read_budget(budget) if budget else ()
     async with open_project(*paths, publish=publish is Publish.PROJECT) as project:
         task = await project.again(again) if again else project.task(request, paths, agent=agent)
+        task = replace(task, budget=amounts)
         if is_plan:
             return await _plan(project, task, as_json=as_json)
         return await drive(project, await project.submit(task), as_json=as_json)
@@ -95,4 +109,6 @@ def _show(project: OpenProject, plan: Plan) -> None:
             say("tool", f"{tool.name} (risk {tool.risk}{asks}): {tool.description.splitlines()[0]}")
         say("handoffs", ", ".join(plan.neighbours) or "to nobody")
     say("cost", "no model is called: nothing leaves this machine, and nothing is to be paid")
+    if plan.task.budget:
+        say("budget", ", ".join(each.option for each in plan.task.budget))
     say("plan", "nothing was run")

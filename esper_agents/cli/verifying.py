@@ -6,18 +6,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.authenticity import proof_check, read_sealed, signature_check
 from esper_agents.certificates.check import Check, Outcome
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from esper_agents.certificates.standing import Later
     from esper_agents.certificates.subjects import SubjectCheck
     from esper_agents.cli.exhibits import Exhibit
     from esper_agents.domain.certificate import Certificate
 
-_VERDICT_CHECKS = frozenset(("policy", "ceiling", "verdict", "evidence"))
+_VERDICT_CHECKS = frozenset(("kind", "policy", "ceiling", "verdict", "evidence"))
 
 
 class Currency(StrEnum):
@@ -25,7 +27,12 @@ class Currency(StrEnum):
 
     VALID = "valid"
     STALE = "stale"
+    SUPERSEDED = "superseded"
+    REVOKED = "revoked"
     CANNOT_DECIDE = "cannot decide"
+
+
+_ENDED = frozenset((Currency.STALE, Currency.SUPERSEDED, Currency.REVOKED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +41,49 @@ class Verified:
 
     Attributes:
         certificate: What it says; None where the record is no certificate or not to be had.
-        genuine: Whether the bytes and the views are what was issued.
+        genuine: Whether the bytes and the views are what was issued, by whom, and entered in the log.
+        complete: Whether anything is missing: of the log, of what its evidence made, of what is published.
         verdict: Whether its verdict follows from what it has on record.
         citations: Whether it cites files that were read, and says what they say.
-        currency: Whether the files are still what they were.
+        currency: Whether it still speaks of the tree at hand.
+        place: Whether the tree at hand is of the repository that it speaks of.
+        later: What ends it.
         files: The files, looked at again.
         root: The tree that was compared with.
+        countersigned: Who else signed it; told, and not counted.
     """
 
     certificate: Certificate | None
     genuine: tuple[Check, ...]
+    complete: tuple[Check, ...]
     verdict: tuple[Check, ...]
     citations: tuple[Check, ...]
     currency: Currency
+    place: Check | None
+    later: tuple[Later, ...]
     files: tuple[SubjectCheck, ...]
     root: Path
+    countersigned: tuple[Check, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
         """What the command line exits with: not what it was, before not current, before undecided."""
-        whole = outcome_of(*self.genuine, *self.verdict, *self.citations)
-        if whole is Outcome.FAILS:
+        if self.soundness is ExitCode.TAMPERED:
             return ExitCode.TAMPERED
-        if self.currency is Currency.STALE:
+        if self.currency in _ENDED:
             return ExitCode.NOT_CURRENT
-        undecided = whole is Outcome.CANNOT_DECIDE or self.currency is Currency.CANNOT_DECIDE
-        return ExitCode.UNDECIDED if undecided else ExitCode.DONE
+        return ExitCode.UNDECIDED if self.currency is Currency.CANNOT_DECIDE else self.soundness
+
+    @property
+    def soundness(self) -> ExitCode:
+        """The same, whether or not it still speaks of the tree at hand."""
+        match outcome_of(*self.genuine, *self.complete, *self.verdict, *self.citations):
+            case Outcome.FAILS:
+                return ExitCode.TAMPERED
+            case Outcome.CANNOT_DECIDE:
+                return ExitCode.UNDECIDED
+            case Outcome.HOLDS:
+                return ExitCode.DONE
 
 
 def outcome_of(*checks: Check) -> Outcome:
@@ -72,27 +96,69 @@ def outcome_of(*checks: Check) -> Outcome:
 
 def check(exhibit: Exhibit) -> Verified:
     """Return how the checks of an exhibit end."""
-    from esper_agents.certificates.policy import policy_text
+    from esper_agents.certificates.rulebook import rulebook_of
     from esper_agents.certificates.statement import parse
     from esper_agents.certificates.verify import verify_statement, verify_subjects
+    from esper_agents.errors import IntegrityError, NewerRecordError
 
+    signed = tuple(_sealed_checks(exhibit))
     if exhibit.data is None:
-        return Verified(None, exhibit.known, (), (), Currency.CANNOT_DECIDE, (), exhibit.root)
-    made = {each.name: each for each in verify_statement(exhibit.data, policy_text())}
-    genuine = (*exhibit.known, made["record"], *_view_checks(exhibit, exhibit.data))
-    if made["record"].outcome is not Outcome.HOLDS:
-        return Verified(None, genuine, (), (), Currency.CANNOT_DECIDE, (), exhibit.root)
-    certificate = parse(exhibit.data)
+        return _unreadable(exhibit, (*exhibit.known, *signed))
+    try:
+        certificate = parse(exhibit.data)
+    except IntegrityError as error:
+        outcome = Outcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else Outcome.FAILS
+        return _unreadable(exhibit, (*exhibit.known, *signed, Check("record", outcome, error.problem)))
+    book = rulebook_of(certificate, exhibit.artifacts)
+    made = {each.name: each for each in verify_statement(exhibit.data, book.policy, book.kinds)}
     files = verify_subjects(exhibit.data, exhibit.root)
+    place = _place_check(certificate, exhibit.root)
     return Verified(
         certificate=certificate,
-        genuine=genuine,
+        genuine=(*exhibit.known, *signed, made["record"], *_view_checks(exhibit, exhibit.data)),
+        complete=exhibit.complete or tuple(_published_checks(exhibit)),
         verdict=tuple(each for name, each in made.items() if name in _VERDICT_CHECKS),
         citations=(made["citations"], *_misquoted(files)),
-        currency=_currency(files, certificate.project, exhibit.root.name),
+        currency=_currency(exhibit, certificate.project, files, place),
+        place=place,
+        later=exhibit.later,
         files=files,
         root=exhibit.root,
+        countersigned=exhibit.countersigned,
     )
+
+
+def _unreadable(exhibit: Exhibit, genuine: tuple[Check, ...]) -> Verified:
+    return Verified(
+        certificate=None,
+        genuine=genuine,
+        complete=(),
+        verdict=(),
+        citations=(),
+        currency=Currency.CANNOT_DECIDE,
+        place=None,
+        later=(),
+        files=(),
+        root=exhibit.root,
+    )
+
+
+def _sealed_checks(exhibit: Exhibit) -> Iterator[Check]:
+    if exhibit.envelope is None:
+        return
+    sealed = read_sealed(exhibit.envelope)
+    if isinstance(sealed, Check):
+        yield sealed
+        return
+    yield signature_check(sealed, exhibit.keyring, exhibit.index)
+    yield proof_check(exhibit.envelope, exhibit.proof, exhibit.keyring)
+
+
+def _published_checks(exhibit: Exhibit) -> Iterator[Check]:
+    """Say whether the files of a certificate that no archive here knows are all there."""
+    missing = [name for name, there in (("its view", exhibit.views), ("its proof", exhibit.proof)) if not there]
+    detail = f"{' and '.join(missing)} is not beside it" if missing else "its view and its proof are beside it"
+    yield Check("published", Outcome.CANNOT_DECIDE if missing else Outcome.HOLDS, detail)
 
 
 def _view_checks(exhibit: Exhibit, data: bytes) -> tuple[Check, ...]:
@@ -118,12 +184,44 @@ def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
     )
 
 
-def _currency(files: Iterable[SubjectCheck], project: str, tree: str) -> Currency:
+def _place_check(certificate: Certificate, root: Path) -> Check:
+    """Say whether a tree is of the repository that a certificate speaks of: the same files may stand in another one."""
+    from esper_agents.inert_git import git
+    from esper_agents.tools.git import revision
+
+    issued, here = certificate.revision, revision(root)
+    if issued.remote and here.remote:
+        same = _address(issued.remote) == _address(here.remote)
+        detail = f"it was issued for {issued.remote}, and this is of {here.remote}"
+        return Check("repository", Outcome.HOLDS if same else Outcome.CANNOT_DECIDE, here.remote if same else detail)
+    if not issued.commit or not here.is_git:
+        return Check("repository", Outcome.HOLDS, "no repository is known of it, and the files alone are compared")
+    if git(root, "cat-file", "-e", f"{issued.commit}^{{commit}}") is not None:
+        return Check("repository", Outcome.HOLDS, f"commit {issued.commit[:12]} is known here")
+    if (git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true":
+        return Check("repository", Outcome.HOLDS, f"commit {issued.commit[:12]} lies before this shallow clone")
+    detail = f"commit {issued.commit[:12]}, for which it was issued, is not known here"
+    return Check("repository", Outcome.CANNOT_DECIDE, detail)
+
+
+def _address(remote: str) -> str:
+    """Return where a repository is, however it is reached: host and path."""
+    bare = remote.partition("://")[2] or remote.replace(":", "/", 1)
+    return bare.rpartition("@")[2].removesuffix("/").removesuffix(".git").lower()
+
+
+def _currency(exhibit: Exhibit, project: str, files: Iterable[SubjectCheck], place: Check) -> Currency:
+    from esper_agents.certificates.standing import Ending
     from esper_agents.certificates.subjects import SubjectState
 
-    states = {each.state for each in files}
-    if states == {SubjectState.MISSING} and tree != project:
-        # Another project altogether: that nothing is found there says nothing of the files.
+    endings, states = {each.ending for each in exhibit.later}, {each.state for each in files}
+    if Ending.REVOKED in endings:
+        return Currency.REVOKED
+    if Ending.SUPERSEDED in endings:
+        return Currency.SUPERSEDED
+    # Another project altogether: that nothing is found there says nothing of the files.
+    is_elsewhere = states == {SubjectState.MISSING} and exhibit.root.name != project
+    if place.outcome is not Outcome.HOLDS or is_elsewhere:
         return Currency.CANNOT_DECIDE
     if states & {SubjectState.STALE, SubjectState.MISSING}:
         return Currency.STALE

@@ -10,9 +10,38 @@ from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import ConsultAnswer, Handoff
 from esper_agents.domain.move import RiskAssessment
 from esper_agents.domain.project import Revision
+from esper_agents.domain.relation import Relation
 from esper_agents.domain.route import Route
 from esper_agents.domain.task import Task
 from esper_agents.domain.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SkillUse:
+    """A skill that an agent had at hand.
+
+    Attributes:
+        name: Its name.
+        sha256: Digest of its bytes.
+    """
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One turn of a language model.
+
+    Attributes:
+        model: The model's full name, as the server said it.
+        prompt_sha256: Digest of the request's bytes.
+        response_sha256: Digest of the answer's bytes.
+    """
+
+    model: str
+    prompt_sha256: str
+    response_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +54,8 @@ class Definition:
         reasoner: What decided its moves, such as `playbook`.
         reasoner_sha256: Digest of the playbook's source, or empty.
         provider: Distribution and version that the reasoner came from.
+        skills: The skills it had at hand.
+        exchanges: The turns of a language model, in order; none where a playbook decided.
     """
 
     agent: str
@@ -32,6 +63,8 @@ class Definition:
     reasoner: str
     reasoner_sha256: str
     provider: str
+    skills: tuple[SkillUse, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +96,9 @@ class Certificate:
         next_steps: What should be done next.
         risks: The risk section.
         environment: Names and versions of what it ran on.
+        relations: How it stands to other certificates.
+        question_kinds_sha256: Digest of the table that the kind of question was read from, or empty.
+        redactions: How many secrets were struck out before anything was digested.
     """
 
     id: str
@@ -89,3 +125,6 @@ class Certificate:
     next_steps: tuple[str, ...]
     risks: RiskAssessment
     environment: dict[str, str]
+    relations: tuple[Relation, ...] = ()
+    question_kinds_sha256: str = ""
+    redactions: int = 0

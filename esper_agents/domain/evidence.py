@@ -96,6 +96,7 @@ class Evidence:
         duration_ns: How long the call took, in nanoseconds.
         rerun: A command line that runs it again.
         refutes: Fingerprints of claims that it showed not to be so.
+        redactions: How many secrets were struck out of it before it was digested.
     """
 
     id: str
@@ -115,3 +116,4 @@ class Evidence:
     duration_ns: int
     rerun: str
     refutes: tuple[str, ...] = ()
+    redactions: int = 0

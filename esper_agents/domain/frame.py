@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from esper_agents.domain.agent import Agent
+    from esper_agents.domain.budget import Amount
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import Finding
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.ledger import Refusal
     from esper_agents.domain.memory import Note
     from esper_agents.domain.move import Move, ToolUse, TurnResult
+    from esper_agents.domain.origin import Before
     from esper_agents.domain.project import Revision
     from esper_agents.domain.task import Task
 
@@ -32,9 +34,12 @@ class Brief:
         question: What is asked in a consult, else empty.
         findings: What the session has found so far.
         evidence: What the session has measured or read so far.
-        notes: What the agent remembers of the project, newest first.
+        notes: What the agent remembers of the project, the likeliest to matter first; what is stale says so and is
+            not to be relied on.
         tools: What it may call.
         agents: The names of all agents that a task can go to.
+        budget_left: What the session could still use when the frame began; without a limit where it is not named.
+        before: What the session came to that this one continues, or None; nothing of it is evidence here.
     """
 
     agent: Agent
@@ -49,6 +54,8 @@ class Brief:
     notes: tuple[Note, ...]
     tools: tuple[ToolUse, ...]
     agents: tuple[str, ...]
+    budget_left: tuple[Amount, ...] = ()
+    before: Before | None = None
 
 
 @dataclass(frozen=True, slots=True)

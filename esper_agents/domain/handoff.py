@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.budget import Amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ class Handoff:
         do_not_repeat: What has been done and need not be done again.
         gaps: What the sender could not find out.
         hop: Which hop of the session this is, from 1.
+        questions: What the sender leaves open and the receiver should answer.
+        is_return: Whether the task goes back to whoever gave it to the sender.
+        budget_left: What the session may still use, all its agents together; without a limit where it is not named.
+        previous_sha256: Digest of the packet of the hop before in RFC 8785 bytes, as hex digits; empty for the first.
     """
 
     sender: str
@@ -53,6 +58,10 @@ class Handoff:
     do_not_repeat: tuple[str, ...]
     gaps: tuple[InformationGap, ...]
     hop: int
+    questions: tuple[str, ...] = ()
+    is_return: bool = False
+    budget_left: tuple[Amount, ...] = ()
+    previous_sha256: str = ""
 
     @property
     def sentence(self) -> str:
@@ -72,9 +81,17 @@ class ConsultAnswer:
         answer: The answer, in words.
         findings: Fingerprints of the findings it rests on.
         evidence: Identifiers of the evidence it rests on.
+        question: What was asked.
+        gaps: What it could not find out.
+        problem: Why there is no answer, else empty.
+        budget_left: What the session could still use when the question was asked.
     """
 
     agent: str
     answer: str
     findings: tuple[str, ...]
     evidence: tuple[str, ...]
+    question: str = ""
+    gaps: tuple[InformationGap, ...] = ()
+    problem: str = ""
+    budget_left: tuple[Amount, ...] = ()

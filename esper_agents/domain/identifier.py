@@ -15,9 +15,11 @@ class Prefix(StrEnum):
     FINDING = "fnd"
     QUESTION = "qst"
     NOTE = "mem"
+    NOTICE = "ntc"
+    IMPORTED = "imp"
 
 
-_IDENTIFIER = re.compile(r"(?:ses|crt|ev|fnd|qst|mem)_[0-9a-f]{32}")
+_IDENTIFIER = re.compile(r"(?:ses|crt|ev|fnd|qst|mem|ntc|imp)_[0-9a-f]{32}")
 
 
 def new_id(prefix: Prefix) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from esper_agents.domain.agent import Agent
+from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.certificate import Definition
 from esper_agents.domain.codec import JsonObject
 from esper_agents.domain.finding import Finding
@@ -33,6 +34,7 @@ class RowKind(StrEnum):
     CONCLUDED = "concluded"
     CERTIFIED = "certified"
     CANCELLED = "cancelled"
+    DRIFT_ACCEPTED = "drift-accepted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Opened:
         question: What is asked in a consult, or empty.
         handoff: What brought the task here, or None.
         notes: What the agent remembers of the project.
+        budget_left: What the session may still use, all its agents together.
     """
 
     agent: Agent
@@ -90,6 +93,7 @@ class Opened:
     question: str
     handoff: Handoff | None
     notes: tuple[Note, ...]
+    budget_left: tuple[Amount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +102,15 @@ class Moved:
 
     Attributes:
         move: What it decided.
-        record: What the reasoner wants back with its history; nobody else reads it.
+        record: What the reasoner wants back with its history. Of it only `spent` is read: see `reasoner.Decision`.
+        took_ms: How long it took.
+        stopped_by: The budget whose end ends the frame; None where the reasoner decided.
     """
 
     move: Move
     record: JsonObject
+    took_ms: int = 0
+    stopped_by: Resource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +119,13 @@ class Refusal:
 
     Attributes:
         reasons: Why, one sentence each.
+        stopped_by: The budget that does not allow it, or None; no agent of the session goes on then.
+        going_round: Whom a hop was to reach that would have led round in a circle or too far, else empty.
     """
 
     reasons: tuple[str, ...]
+    stopped_by: Resource | None = None
+    going_round: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +171,12 @@ class HandedOff:
     Attributes:
         handoff: The packet.
         findings: What the sender claimed beyond what its tools found, recorded.
+        redactions: How many secrets were struck out of the packet before it was digested.
     """
 
     handoff: Handoff
     findings: tuple[Finding, ...]
+    redactions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +187,13 @@ class Concluded:
         certificate: The identifier of the certificate to come; empty in a consult.
         findings: What the agent claimed beyond what its tools found, recorded.
         verdict: What is concluded; None in a consult.
+        problem: In a consult, why there is no answer; else empty.
     """
 
     certificate: str
     findings: tuple[Finding, ...]
     verdict: Verdict | None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

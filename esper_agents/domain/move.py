@@ -44,6 +44,17 @@ class Consult:
 
 
 @dataclass(frozen=True, slots=True)
+class Panel:
+    """Ask several agents at once and stay in charge; the answer is one `ConsultAnswer` for each question, in order.
+
+    None of them sees what the others of the panel find.
+    """
+
+    consults: tuple[Consult, ...]
+    move: Literal["panel"] = "panel"
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """Ask a person; the answer is an `Answer`.
 
@@ -78,6 +89,7 @@ class HandOff:
         open_parts: What still wants an owner, the receiver's own part first.
         gaps: What the sender could not find out.
         assumptions: What the sender took for granted.
+        questions: What the sender leaves open and the receiver should answer.
     """
 
     agent: str
@@ -88,6 +100,7 @@ class HandOff:
     gaps: tuple[InformationGap, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     claims: tuple[SupportedClaim, ...] = ()
+    questions: tuple[str, ...] = ()
     move: Literal["hand-off"] = "hand-off"
 
 
@@ -159,7 +172,7 @@ class Conclude:
     move: Literal["conclude"] = "conclude"
 
 
-Move: TypeAlias = UseTools | Consult | Ask | HandOff | Conclude
+Move: TypeAlias = UseTools | Consult | Panel | Ask | HandOff | Conclude
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +203,7 @@ class ToolReport:
     findings: tuple[Finding, ...]
 
 
-TurnResult: TypeAlias = tuple[ToolReport, ...] | ConsultAnswer | Answer
+TurnResult: TypeAlias = tuple[ToolReport, ...] | tuple[ConsultAnswer, ...] | ConsultAnswer | Answer
 
 
 @dataclass(frozen=True, slots=True)

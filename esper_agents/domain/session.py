@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from esper_agents.domain.codec import JsonObject
+from esper_agents.domain.origin import SUBMITTED, Before, Origin
 from esper_agents.domain.project import Revision
+from esper_agents.domain.relation import Relation
 from esper_agents.domain.task import Task
 
 
@@ -30,6 +32,11 @@ class Submission:
         revision: What git knew at the start.
         environment: Names and versions of what it runs on.
         person: Who submitted it.
+        relations: How its certificate will stand to others.
+        question_kinds_sha256: Digest of the table that the kind of question was read from, or empty.
+        redactions: How many secrets were struck out of the request and the address of the project.
+        policy_sha256: Digest of the policy that verdicts were bounded by at the start, or empty.
+        before: What the session came to that this one continues, or None.
     """
 
     task: Task
@@ -37,6 +44,11 @@ class Submission:
     revision: Revision
     environment: dict[str, str]
     person: str
+    relations: tuple[Relation, ...] = ()
+    question_kinds_sha256: str = ""
+    redactions: int = 0
+    policy_sha256: str = ""
+    before: Before | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,7 @@ class SessionSummary:
         created_at: When it was submitted.
         changed_at: When it last got a row.
         is_owned: Whether a live process is working on it.
+        origin: Where it comes from.
     """
 
     id: str
@@ -62,6 +75,7 @@ class SessionSummary:
     created_at: str
     changed_at: str
     is_owned: bool
+    origin: Origin = SUBMITTED
 
 
 @dataclass(frozen=True, slots=True)

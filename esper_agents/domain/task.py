@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from esper_agents.domain.budget import Amount
 from esper_agents.domain.status import Kind
 
 
@@ -20,6 +21,7 @@ class Task:
         agent: The agent the person asked for by name, else empty.
         again: Identifier of the certificate whose question is asked again, else empty.
         options: Further options, by name.
+        budget: How much the session may use, all its agents together; without a limit where it is not named.
     """
 
     request: str
@@ -29,6 +31,7 @@ class Task:
     agent: str = ""
     again: str = ""
     options: dict[str, str] = field(default_factory=dict)
+    budget: tuple[Amount, ...] = ()
 
     def is_about(self, path: str) -> bool:
         """Return whether a file is one of those that the task is about, or lies in a folder that is."""

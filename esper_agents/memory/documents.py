@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.paths import data_folder
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from esper_agents.domain.memory import Note
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|!~&])")
+NOTE, HEADING = "esper:note", "esper:memory"
+# Within JSON these stand in texts alone, and never have to.
+_ENDS = re.compile(r"[<>&]|-(?=-)")
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
@@ -25,6 +29,8 @@ def document(agent: str, kind: NoteKind, notes: Sequence[Note]) -> str:
         agent: Whose.
         kind: Which of the three.
         notes: The agent's notes of that kind, newest first, in every state.
+
+    Beside what people read it carries each note whole, in a comment that shows nothing: `memory.reading` reads it back.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -37,14 +43,26 @@ def document(agent: str, kind: NoteKind, notes: Sequence[Note]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["code"] = _code
+    environment.filters |= {"code": _code, "line": _line, "source": _source}
     current = [each for each in notes if each.state is NoteState.CURRENT]
     past = [each for each in notes if each.state is not NoteState.CURRENT]
-    return environment.get_template(f"{kind}.md.j2").render(agent=agent, current=current, past=past)
+    return environment.get_template(f"{kind}.md.j2").render(
+        agent=agent, current=current, past=past, heading=_Code(marked(HEADING, {"agent": agent, "kind": str(kind)}))
+    )
+
+
+def marked(name: str, value: dict[str, Any]) -> str:
+    """Return JSON as a comment that shows nothing: no text in it can end the comment."""
+    text = json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return f"<!-- {name} {_ENDS.sub(_escaped, text)} -->"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 class _Code(str):
-    """Text that stands between backticks already."""
+    """Text that is Markdown already."""
 
     __slots__ = ()
 
@@ -54,6 +72,28 @@ def _code(text: str) -> _Code:
     line = _one_line(text)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     return _Code(f"{fence} {line} {fence}" if len(fence) > 1 else f"{fence}{line}{fence}")
+
+
+def _line(note: Note) -> _Code:
+    """Return all of a note that documents carry; its session is of this database alone."""
+    kept = {
+        "author": note.author,
+        "certificate": note.certificate,
+        "command": note.command,
+        "commit": note.commit,
+        "id": note.id,
+        "sources": [[each.path, each.sha256] for each in note.sources],
+        "state": str(note.state),
+        "subject": note.subject,
+        "text": note.text,
+        "written_at": note.written_at,
+    }
+    return _Code(marked(NOTE, kept))
+
+
+def _source(note: Note) -> str:
+    """Return where a note came from: a certificate, or who wrote it."""
+    return note.certificate or f"by {note.said_by}"
 
 
 def _shown(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import CallOutcome
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # The tools whose results have numbers and keep a report of them.
 _MEASURING = "torch-"
+# PostgreSQL's trees hold keys up to a third of a page.
+_LONGEST_SUBJECT = 800
 
 
 def lessons(certificate: Certificate) -> tuple[Note, ...]:
@@ -80,6 +83,13 @@ def _action(certificate: Certificate, finding: Finding) -> _Draft:
     return finding.agent, NoteKind.ACTION, claim.fingerprint, text, again, (claim.location.path,)
 
 
+def bounded(subject: str) -> str:
+    """Return a subject that stands in an index: a long one by its beginning and its digest."""
+    if len(subject.encode("utf-8", "surrogatepass")) <= _LONGEST_SUBJECT:
+        return subject
+    return f"{subject[: _LONGEST_SUBJECT // 8]}... {sha256(subject.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
 def _note(certificate: Certificate, number: int, draft: _Draft) -> Note:
     agent, kind, subject, text, command, paths = draft
     wanted = set(paths)
@@ -89,7 +99,7 @@ def _note(certificate: Certificate, number: int, draft: _Draft) -> Note:
         agent=agent,
         kind=kind,
         state=NoteState.CURRENT,
-        subject=subject,
+        subject=bounded(subject),
         text=text,
         command=command,
         session=certificate.session,

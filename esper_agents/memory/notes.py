@@ -1,40 +1,60 @@
-"""Notes in SQL: written once a session, recalled at the start of the next, superseded ones kept and marked."""
+"""Notes in SQL: written once a session, superseded ones kept and marked, changed only so that it can be seen."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import insert, select, update
 
-from esper_agents.domain.codec import decode, encode
-from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
-from esper_agents.storage.tables import note
+from esper_agents.domain.memory import Note, NoteKind, NoteState
+from esper_agents.errors import NotFoundError, UsageError
+from esper_agents.memory import index
+from esper_agents.memory.rows import columns, fetched, newest_ids
+from esper_agents.memory.words import CURRENT_MARK, agent_mark, path_key, subject_mark
+from esper_agents.storage.tables import note, note_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from sqlalchemy import Row
+    from sqlalchemy import Connection
 
     from esper_agents.storage.store import Store, Transaction
 
-RECALLED = 40
+_AT_ONCE = 500
+# Identifiers of one certificate's notes differ in their last digits alone.
+_END = re.compile(r"(?:mem_)?([0-9a-f]{1,32})")
+_ACTION_STATES = frozenset((NoteState.CURRENT, NoteState.DONE, NoteState.DROPPED))
 
 
 def write(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> None:
     """Write the notes of a session; each supersedes the current one of its agent, kind and subject."""
+    complete_index(transaction)
+    connection = transaction.connection
     for each in notes:
-        transaction.connection.execute(
-            update(note)
-            .where(
-                note.c.project_key == project_key,
-                note.c.agent == each.agent,
-                note.c.kind == each.kind,
-                note.c.subject == each.subject,
-                note.c.state == NoteState.CURRENT,
-            )
-            .values(state=NoteState.SUPERSEDED)
-        )
-        transaction.connection.execute(insert(note).values(**_columns(each), project_key=project_key))
+        marks = [subject_mark(project_key, each.kind, each.subject), agent_mark(project_key, each.agent), CURRENT_MARK]
+        for before in fetched(connection, project_key, index.newest(connection, marks, _AT_ONCE)):
+            if (before.agent, before.kind, before.subject) == (each.agent, each.kind, each.subject):
+                change(transaction, project_key, replace(before, state=NoteState.SUPERSEDED))
+        add(transaction, project_key, [each])
+
+
+def add(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> None:
+    """Write notes beside those that are there."""
+    if notes:
+        rows = [{**columns(each), "project_key": project_key} for each in notes]
+        transaction.connection.execute(insert(note), rows)
+        index.add(transaction.connection, project_key, notes)
+
+
+def change(transaction: Transaction, project_key: str, changed: Note) -> None:
+    """Write a note that is there as it is to be."""
+    transaction.connection.execute(update(note).where(note.c.id == changed.id).values(columns(changed)))
+    if changed.state is NoteState.FORGOTTEN:
+        index.remove(transaction.connection, changed.id)
+    else:
+        index.renew(transaction.connection, project_key, changed)
 
 
 def close_actions(
@@ -54,31 +74,26 @@ def close_actions(
         examined: Paths of the files that were examined.
         standing: Fingerprints of the findings that still stand.
     """
-    wanted = select(note.c.id, note.c.subject, note.c.sources).where(
-        note.c.project_key == project_key,
-        note.c.kind == NoteKind.ACTION,
-        note.c.state == NoteState.CURRENT,
-        note.c.agent.in_(agents),
-    )
-    for each in transaction.connection.execute(wanted).all():
-        sources = {source.path for source in decode(tuple[SourceDigest, ...], each.sources)}
-        if sources and sources <= set(examined) and each.subject not in standing:
-            transaction.connection.execute(update(note).where(note.c.id == each.id).values(state=NoteState.DONE))
+    complete_index(transaction)
+    connection = transaction.connection
+    known = sorted(_speaking_of(connection, {path_key(each) for each in examined}))
+    for each in fetched(connection, project_key, known):
+        is_open = each.kind is NoteKind.ACTION and each.state is NoteState.CURRENT and each.agent in agents
+        was_examined = {source.path for source in each.sources} <= set(examined)
+        if is_open and was_examined and each.subject not in standing:
+            change(transaction, project_key, replace(each, state=NoteState.DONE))
 
 
-def recall(store: Store, project_key: str, agent: str, paths: Sequence[str]) -> tuple[Note, ...]:
-    """Return what an agent remembers of a project: first what speaks of the paths at hand, then newest first.
-
-    At most `RECALLED` notes are returned.
-    """
-    current = listing(store, project_key, agent=agent, states=(NoteState.CURRENT,), limit=RECALLED * 5)
-    return tuple(sorted(current, key=lambda each: not _speaks_of(each, paths))[:RECALLED])
-
-
-def _speaks_of(each: Note, paths: Sequence[str]) -> bool:
-    return any(
-        path in (".", source.path) or source.path.startswith(f"{path}/") for source in each.sources for path in paths
-    )
+def _speaking_of(connection: Connection, paths: Collection[str]) -> Iterator[str]:
+    """Yield the open actions that name one of some files."""
+    wanted = sorted(paths)
+    for start in range(0, len(wanted), _AT_ONCE):
+        yield from connection.scalars(
+            select(note_file.c.note_id)
+            .join(note, note.c.id == note_file.c.note_id)
+            .where(note_file.c.path.in_(wanted[start : start + _AT_ONCE]), note.c.kind == NoteKind.ACTION)
+            .distinct()
+        )
 
 
 def listing(
@@ -91,45 +106,84 @@ def listing(
     limit: int = 500,
 ) -> tuple[Note, ...]:
     """Return notes of a project, newest first; of all agents and kinds where none is named."""
-    wanted = select(note).where(note.c.project_key == project_key, note.c.state.in_(states))
-    if agent:
-        wanted = wanted.where(note.c.agent == agent)
-    if kind is not None:
-        wanted = wanted.where(note.c.kind == kind)
+    kinds = (kind,) if kind else tuple(NoteKind)
     with store.reading() as connection:
-        found = connection.execute(wanted.order_by(note.c.id.desc()).limit(limit))
-        return tuple(_note(each) for each in found)
+        found = newest_ids(connection, project_key, agent=agent, kinds=kinds, states=states, limit=limit)
+        return fetched(connection, project_key, found)
 
 
-def _columns(each: Note) -> dict[str, object]:
-    return {
-        "id": each.id,
-        "agent": each.agent,
-        "kind": each.kind,
-        "state": each.state,
-        "subject": each.subject,
-        "text": each.text,
-        "command": each.command,
-        "session_id": each.session,
-        "certificate_id": each.certificate,
-        "revision": each.commit,
-        "sources": encode(each.sources, tuple[SourceDigest, ...]),
-        "written_at": each.written_at,
-    }
+def agents(store: Store, project_key: str) -> tuple[str, ...]:
+    """Return who keeps something of a project."""
+    found: list[str] = []
+    with store.reading() as connection:
+        # One step for each agent, not one for each note.
+        while name := connection.scalar(
+            select(note.c.agent)
+            .where(note.c.project_key == project_key, note.c.agent > (found[-1] if found else ""))
+            .order_by(note.c.agent)
+            .limit(1)
+        ):
+            found.append(name)
+    return tuple(found)
 
 
-def _note(each: Row[tuple[object, ...]]) -> Note:
-    return Note(
-        id=each.id,
-        agent=each.agent,
-        kind=each.kind,
-        state=each.state,
-        subject=each.subject,
-        text=each.text,
-        command=each.command,
-        session=each.session_id,
-        certificate=each.certificate_id,
-        commit=each.revision,
-        sources=decode(tuple[SourceDigest, ...], each.sources),
-        written_at=each.written_at,
-    )
+def find(store: Store, project_key: str, wanted: str) -> Note:
+    """Return one note, by its identifier or the end of it.
+
+    Raises:
+        NotFoundError: The project has none of that name.
+        UsageError: There are several.
+    """
+    end = _END.fullmatch(wanted.strip().lower())
+    with store.reading() as connection:
+        found: tuple[Note, ...] = ()
+        if end:
+            found = fetched(connection, project_key, _ending(connection, end[1]))
+        if len(found) > 1:
+            problem = f"several notes end in {wanted!r}, such as {found[0].id} and {found[1].id}"
+            raise UsageError(problem, remedy="give more of the identifier")
+        if found:
+            return found[0]
+        known = newest_ids(connection, project_key, limit=50)
+    raise NotFoundError("note", wanted, known, listing="esper memory list")
+
+
+def _ending(connection: Connection, end: str) -> list[str]:
+    whole = connection.scalar(select(note.c.id).where(note.c.id == f"mem_{end}"))
+    if whole or len(end) == len("0" * 32):
+        return [whole] if whole else []
+    return index.ending_with(connection, end)
+
+
+def settle_action(store: Store, project_key: str, wanted: str, state: NoteState) -> Note:
+    """Mark an action done, dropped or open again.
+
+    Raises:
+        NotFoundError: There is no such note.
+        UsageError: It is no action, or superseded or forgotten.
+    """
+    found = find(store, project_key, wanted)
+    if found.kind is not NoteKind.ACTION:
+        raise UsageError(f"{found.id} is no action", remedy="list actions: esper memory list --kind next-actions")
+    if found.state not in _ACTION_STATES:
+        raise UsageError(f"action {found.id} is {found.state}", remedy="list the open ones: esper memory list")
+    changed = replace(found, state=state)
+    with store.writing() as transaction:
+        complete_index(transaction)
+        change(transaction, project_key, changed)
+    return changed
+
+
+def complete_index(transaction: Transaction) -> None:
+    """Let notes be found that are from before any could be."""
+    if not index.is_missing(transaction.connection):
+        return
+    last = ""
+    while rows := transaction.connection.execute(
+        select(note.c.id, note.c.project_key).where(note.c.id > last).order_by(note.c.id).limit(_AT_ONCE)
+    ).all():
+        for key in {row.project_key for row in rows}:
+            wanted = [row.id for row in rows if row.project_key == key]
+            kept = fetched(transaction.connection, key, wanted)
+            index.add(transaction.connection, key, [each for each in kept if each.state is not NoteState.FORGOTTEN])
+        last = rows[-1].id

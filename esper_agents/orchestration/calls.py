@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.redaction import redacted, secrets_of
 from esper_agents.certificates.statement import digest_of_value
 from esper_agents.domain.codec import checked
 from esper_agents.domain.evidence import CallOutcome, Evidence
@@ -64,8 +66,11 @@ async def _run_tool(run: Run, frame: Frame, tool: Tool, call: ToolCall, evidence
         outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed
         outcome, result = CallOutcome.FAILED, _failure(f"{type(error).__name__}: {error}", "report this to its author")
+    clean = redacted(result, known=secrets_of(os.environ))
+    result = clean.value
     ended = _Ended(evidence_id, outcome, result, began_at, time.perf_counter_ns() - began)
     evidence = _evidence(tool, call, ended)
+    evidence = replace(evidence, redactions=evidence.redactions + clean.count)
     agent = frame.opened.agent.name
     found = tuple(Finding(new_id(Prefix.FINDING), claim, agent, (evidence_id,)) for claim in result.claims)
     return ToolReport(evidence, found)
@@ -90,14 +95,15 @@ class _Ended:
 
 
 def _evidence(tool: Tool, call: ToolCall, ended: _Ended) -> Evidence:
+    given = redacted(call.arguments, known=secrets_of(os.environ))
     return Evidence(
         id=ended.evidence,
         tool=tool.name,
         provider=tool.provider,
         risk=tool.risk,
         is_repeatable=tool.is_repeatable,
-        arguments=call.arguments,
-        arguments_sha256=digest_of_value(call.arguments),
+        arguments=given.value,
+        arguments_sha256=digest_of_value(given.value),
         outcome=ended.outcome,
         summary=ended.result.summary,
         output=ended.result.output,
@@ -106,6 +112,7 @@ def _evidence(tool: Tool, call: ToolCall, ended: _Ended) -> Evidence:
         artifacts=ended.result.artifacts,
         started_at=ended.began_at,
         duration_ns=ended.took_ns,
-        rerun=tool.rerun(call.arguments),
+        rerun=tool.rerun(given.value),
         refutes=ended.result.refutes,
+        redactions=given.count,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates import archive
+from esper_agents.certificates import archive, rulebook
+from esper_agents.certificates.entering import enter, enter_unlogged
 from esper_agents.certificates.naming import view_name
-from esper_agents.certificates.statement import statement
+from esper_agents.certificates.statement import normal, statement
 from esper_agents.domain.ledger import Certified, RowKind
 from esper_agents.domain.session import SessionState
 from esper_agents.memory import notes
@@ -31,19 +32,22 @@ async def certify(run: Run) -> None:
     frame = run.history.conclusion
     if frame is None or run.history.is_cancelled:
         return
-    issued = certificate(run.history, frame)
+    issued = normal(certificate(run.history, frame))
     data = statement(issued)
     if run.history.certified is None:
+        rulebook.keep(run.workshop.home / "artifacts")
         await run.transact(lambda store: _issue(store, run, issued, data))
     await run.workshop.store.run(publish, run.workshop, issued.id, [each.agent for each in issued.definitions])
 
 
 def _issue(store: Store, run: Run, issued: Certificate, data: bytes) -> Appended:
-    """Archive, remember and record in one transaction: the row is the commit point."""
+    """Archive, sign, enter in the log, remember and record in one transaction: the row is the commit point."""
     project_key = run.workshop.project.key
     with store.writing() as transaction:
+        enter_unlogged(transaction, str(store.where))
         name = view_name(issued, archive.names(transaction, project_key, issued.agent))
         digest = archive.add(transaction, project_key, issued, data, name)
+        enter(transaction, project_key, issued.id, data)
         notes.close_actions(
             transaction,
             project_key,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Confidence
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Move, UseTools
+from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Move, Panel, UseTools
 from esper_agents.errors import UsageError
 from esper_agents.orchestration.hops import refused_hop
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.run import Run
 
 MOST_DEPTH = 3
+# By one panel.
+MOST_ASKED = 8
 # Claims of measurements; what a rule read in the code is as sure as the rule says.
 _MEASURED = "LAB"
 _INDEPENDENT = 2
@@ -26,23 +30,33 @@ _INDEPENDENT = 2
 MOST_FRAMES = 100
 
 
-def refusals(run: Run, frame: Frame, move: Move) -> tuple[str, ...]:
-    """Return every reason why a move cannot be carried out; none where it can."""
-    agents = run.workshop.agents.agents
+def refusal(run: Run, frame: Frame, move: Move) -> Refusal | None:
+    """Return every reason why a move cannot be carried out, or None where it can."""
+    hop = None
+    if isinstance(move, HandOff):
+        claimed = [each.claim.fingerprint for each in move.claims]
+        hop = refused_hop(run.history, move.agent, run.workshop.agents.agents, claimed=claimed)
+    faults = tuple(_faults(run, frame, move))
+    if hop is None:
+        return Refusal(faults) if faults else None
+    # Where something else is wrong with it as well, nobody need be asked about the hop yet.
+    goes_round = hop.is_going_round and not faults
+    return Refusal((hop.reason, *faults), going_round=move.agent if isinstance(move, HandOff) and goes_round else "")
+
+
+def _faults(run: Run, frame: Frame, move: Move) -> Iterator[str]:
     match move:
         case UseTools():
-            return tuple(_bad_calls(run, frame, move.calls))
-        case HandOff():
-            hop = refused_hop(run.history, move.agent, agents)
-            if frame.opened.parent:
-                hop = "a consulted agent answers; it does not hand off"
-            return (*((hop,) if hop else ()), *_unsupported(run.history, move.claims, move.assumptions))
+            yield from _bad_calls(run, frame, move.calls)
+        case HandOff() | Conclude():
+            yield from _unsupported(run.history, move.claims, move.assumptions)
         case Consult():
-            return tuple(_bad_consult(run, frame, move))
+            yield from _bad_consults(run, frame, (move,))
+        case Panel():
+            yield from _bad_consults(run, frame, move.consults)
         case Ask():
-            return () if move.question.strip() else ("the question is empty",)
-        case Conclude():
-            return tuple(_unsupported(run.history, move.claims, move.assumptions))
+            if not move.question.strip():
+                yield "the question is empty"
 
 
 def _bad_calls(run: Run, frame: Frame, calls: Sequence[ToolCall]) -> Iterator[str]:
@@ -59,10 +73,16 @@ def _bad_calls(run: Run, frame: Frame, calls: Sequence[ToolCall]) -> Iterator[st
             yield error.problem
 
 
-def _bad_consult(run: Run, frame: Frame, move: Consult) -> Iterator[str]:
-    if move.agent not in run.workshop.agents.agents or move.agent == frame.opened.agent.name:
-        yield f"there is no other agent named {move.agent!r}"
-    if len(run.history.frames) >= MOST_FRAMES:
+def _bad_consults(run: Run, frame: Frame, consults: Sequence[Consult]) -> Iterator[str]:
+    known = run.workshop.agents.agents
+    if not 1 <= len(consults) <= MOST_ASKED:
+        yield f"a panel asks 1 to {MOST_ASKED} questions"
+    for each in consults:
+        if each.agent not in known or each.agent == frame.opened.agent.name:
+            close = get_close_matches(each.agent, sorted(set(known) - {frame.opened.agent.name}), n=2)
+            hint = "; did you mean " + " or ".join(close) + "?" if close else ""
+            yield f"there is no other agent named {each.agent!r}{hint}"
+    if len(run.history.frames) + len(consults) > MOST_FRAMES:
         yield f"the session has opened {MOST_FRAMES} frames, which is the most"
     depth, each = 1, frame
     while each.opened.parent:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.policy import ceiling, settle
+from esper_agents.certificates.redaction import redacted, secrets_of
+from esper_agents.certificates.statement import digest_of_packet
 from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Concluded, HandedOff, RowKey, RowKind
+from esper_agents.orchestration.budgets import left
+from esper_agents.orchestration.hops import giver
 from esper_agents.orchestration.opening import opening
 from esper_agents.orchestration.record import assumptions, gaps
 
@@ -42,9 +47,15 @@ async def hand_off(run: Run, frame: Frame, move: HandOff) -> None:
         do_not_repeat=tuple(dict.fromkeys(each.rerun for each in history.evidence())),
         gaps=move.gaps,
         hop=len(history.handoffs) + 1,
+        questions=move.questions,
+        is_return=giver(history) == move.agent,
+        budget_left=left(history, hops=1),
+        previous_sha256=digest_of_packet(history.handoffs[-1]) if history.handoffs else "",
     )
-    ended = RowKey(frame.number, 0, 0, RowKind.HANDED_OFF), HandedOff(packet, found)
-    await run.record(ended, await opening(run, move.agent, handoff=packet), agent=move.agent)
+    # Before it is digested: the certificate, which has no secrets in it, must hold what the digest is of.
+    clean = redacted(packet, known=secrets_of(os.environ))
+    ended = RowKey(frame.number, 0, 0, RowKind.HANDED_OFF), HandedOff(clean.value, found, clean.count)
+    await run.record(ended, await opening(run, move.agent, handoff=clean.value), agent=move.agent)
 
 
 async def conclude(run: Run, frame: Frame, move: Conclude) -> None:
@@ -55,6 +66,12 @@ async def conclude(run: Run, frame: Frame, move: Conclude) -> None:
     else:
         ended = Concluded(new_id(Prefix.CERTIFICATE), found, _verdict(run, frame, move, found))
     await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), ended))
+
+
+async def fail(run: Run, frame: Frame, problem: str) -> None:
+    """End a consult whose agent could not answer: whoever asked is told why, and goes on."""
+    said = f"{frame.opened.agent.name} could not answer: {problem}"
+    await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), Concluded("", (), None, said)))
 
 
 def _verdict(run: Run, frame: Frame, move: Conclude, found: tuple[Finding, ...]) -> Verdict:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from esper_agents.domain.codec import decode
+from esper_agents.domain.drift import Accepted
 from esper_agents.domain.finding import Confidence
 from esper_agents.domain.frame import Turn
 from esper_agents.domain.handoff import ConsultAnswer
@@ -20,7 +21,7 @@ from esper_agents.domain.ledger import (
     Refusal,
     RowKind,
 )
-from esper_agents.domain.move import Answer, Ask, Conclude, Consult, HandOff, ToolReport, UseTools
+from esper_agents.domain.move import Answer, Ask, Conclude, Consult, HandOff, Panel, ToolReport, UseTools
 from esper_agents.domain.route import Route
 from esper_agents.domain.session import SessionState, Submission
 
@@ -59,14 +60,14 @@ class OpenTurn:
         step: From 1.
         moved: What was decided; None while deciding.
         calls: By number.
-        child: The frame of a consult, or None.
+        children: The frames of a consult or a panel, in order.
         refusal: Why the move could not be carried out, or None.
     """
 
     step: int
     moved: Moved | None = None
     calls: dict[int, Call] = field(default_factory=dict)
-    child: Frame | None = None
+    children: list[Frame] = field(default_factory=list)
     refusal: Refusal | None = None
 
     def call(self, number: int) -> Call:
@@ -104,7 +105,10 @@ def _result(move: Move, turn: OpenTurn) -> TurnResult | None:
             asked = turn.calls.get(0)
             return asked.answer if asked else None
         case Consult():
-            return turn.child.answer if turn.child else None
+            return turn.children[0].answer if turn.children else None
+        case Panel():
+            answers = tuple(answer for each in turn.children if (answer := each.answer))
+            return answers if answers and len(answers) == len(move.consults) else None
         case HandOff() | Conclude():
             return None
 
@@ -151,14 +155,18 @@ class Frame:
         if self.concluded is None:
             return None
         final = self.turns[-1].moved if self.turns else None
-        said = final.move.summary if final and isinstance(final.move, Conclude) else ""
+        move = final.move if final and isinstance(final.move, Conclude) else Conclude("")
         reports = [call.report for turn in self.turns for call in turn.calls.values() if call.report]
         found = [each for report in reports for each in report.findings] + list(self.concluded.findings)
         return ConsultAnswer(
             self.opened.agent.name,
-            said,
+            self.concluded.problem or move.summary,
             tuple(dict.fromkeys(each.claim.fingerprint for each in found)),
             tuple(report.evidence.id for report in reports),
+            question=self.opened.question,
+            gaps=move.gaps,
+            problem=self.concluded.problem,
+            budget_left=self.opened.budget_left,
         )
 
     def turn(self, step: int) -> OpenTurn:
@@ -180,6 +188,7 @@ class History:
         self.certified: Certified | None = None
         self.is_refused = False
         self.is_cancelled = False
+        self.accepted: list[Accepted] = []
         self.seq = 0
         self.add(rows)
 
@@ -203,6 +212,8 @@ class History:
                 self.certified = decode(Certified, row.body)
             case RowKind.CANCELLED:
                 self.is_cancelled = True
+            case RowKind.DRIFT_ACCEPTED:
+                self.accepted.append(decode(Accepted, row.body))
             case RowKind.HANDED_OFF:
                 self.frames[key.frame - 1].handed_off = decode(HandedOff, row.body)
             case RowKind.CONCLUDED:
@@ -222,7 +233,7 @@ class History:
     def _open(self, frame: Frame) -> None:
         self.frames.append(frame)
         if frame.opened.parent:
-            self.frames[frame.opened.parent - 1].turn(frame.opened.parent_step).child = frame
+            self.frames[frame.opened.parent - 1].turn(frame.opened.parent_step).children.append(frame)
 
     @property
     def begun(self) -> Submission:
@@ -230,6 +241,16 @@ class History:
         if self.submission is None:
             raise AssertionError("a session without its first row")
         return self.submission
+
+    def first_of_panel(self, frame: Frame) -> int:
+        """Return the number of the first frame of the panel that a frame is of; its own where it is of none.
+
+        What that one saw is what they all see.
+        """
+        if not frame.opened.parent:
+            return frame.number
+        asked = self.frames[frame.opened.parent - 1].turn(frame.opened.parent_step)
+        return min((each.number for each in asked.children), default=frame.number)
 
     @property
     def current(self) -> Frame | None:

@@ -1,43 +1,104 @@
-"""Whether a task may go to another agent: known, within the budget, and not round in a circle without progress."""
+"""Whether a task may go to another agent: known, within the budget, and not round in a circle without progress.
+
+Since something new was last found or measured, nobody is given the task twice, but for handing it back to whoever
+gave it, once. So a loop of any length ends at its first hop that repeats, and whoever makes progress goes on.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
+
+from esper_agents.domain.budget import Resource
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from esper_agents.domain.handoff import Handoff
     from esper_agents.orchestration.history import History
 
+# Where the person gives no budget of hops.
 MOST_HOPS = 8
 
 
-def refused_hop(history: History, receiver: str, known: Collection[str]) -> str:
-    """Return why the task may not go to an agent now, or an empty string where it may.
+@dataclass(frozen=True, slots=True)
+class NoHop:
+    """Why a task may not go to an agent.
 
-    An agent that has had the task gets it back only if something new was found or measured since.
+    Attributes:
+        reason: In a sentence.
+        is_going_round: Whether the hop would lead round in a circle or too far; another hop may be legal.
+    """
+
+    reason: str
+    is_going_round: bool = False
+
+
+def refused_hop(
+    history: History, receiver: str, known: Collection[str], *, claimed: Collection[str] = ()
+) -> NoHop | None:
+    """Return why the task may not go to an agent now, or None where it may. No reasoner is asked.
+
+    Args:
+        history: The session's ledger.
+        receiver: Who is to have the task.
+        known: The agents that there are.
+        claimed: Fingerprints of what the sender claims with the hop: a new one is progress.
     """
     frame = history.current
     sender = frame.opened.agent.name if frame else ""
+    if frame is not None and frame.opened.parent:
+        return NoHop("a consulted agent answers; it does not hand off")
     if receiver not in known:
         close = get_close_matches(receiver, sorted(known), n=2)
         hint = "; did you mean " + " or ".join(close) + "?" if close else ""
-        return f"there is no agent named {receiver!r}{hint}"
+        return NoHop(f"there is no agent named {receiver!r}{hint}")
     if receiver == sender:
-        return f"{receiver} cannot hand off to itself"
-    if len(history.handoffs) >= MOST_HOPS:
-        return f"the task has been handed off {MOST_HOPS} times, which is the most"
-    had = [each.number for each in history.frames if each.opened.agent.name == receiver and not each.opened.parent]
-    last = max(had, default=0)
-    if last and not _has_progressed(history, since=last):
-        return f"{receiver} has had the task, and nothing new was found or measured since"
-    return ""
+        return NoHop(f"{receiver} cannot hand off to itself")
+    if len(history.handoffs) >= (most := hop_limit(history)):
+        return NoHop(f"the task has been handed off {most} times, which is the most", is_going_round=True)
+    if _goes_round(history, sender, receiver, claimed):
+        return NoHop(f"{receiver} has had the task, and nothing new was found or measured since", is_going_round=True)
+    return None
 
 
-def _has_progressed(history: History, *, since: int) -> bool:
-    """Return whether frames after `since` hold a finding or a piece of evidence that no frame up to it has."""
-    return bool(_marks(history, None) - _marks(history, since + 1))
+def hop_limit(history: History) -> int:
+    """Return how often the session's task may be handed off."""
+    return next((each.amount for each in history.begun.task.budget if each.resource is Resource.HOPS), MOST_HOPS)
+
+
+def giver(history: History) -> str:
+    """Return who gave the task to the agent that has it, or an empty string where nobody did.
+
+    Handing back undoes a hop: an agent that got the task back has it from whoever gave it the first time.
+    """
+    givers: list[str] = []
+    for each in history.handoffs:
+        if givers and givers[-1] == each.receiver:
+            givers.pop()
+        else:
+            givers.append(each.sender)
+    return givers[-1] if givers else ""
+
+
+def _goes_round(history: History, sender: str, receiver: str, claimed: Collection[str]) -> bool:
+    given = [each for each in _since_progress(history, claimed) if each.receiver == receiver]
+    is_return = giver(history) == receiver
+    return bool(given) and (not is_return or any(each.sender == sender for each in given))
+
+
+def _since_progress(history: History, claimed: Collection[str]) -> list[Handoff]:
+    """Return the hops after which nothing new was found or measured."""
+    now = _marks(history, None) | {(each,) for each in claimed}
+    without: list[Handoff] = []
+    for frame in reversed(history.frames):
+        if frame.opened.handoff is not None:
+            # All that stands in earlier frames was there when this one was opened.
+            if now - _marks(history, frame.number):
+                break
+            without.append(frame.opened.handoff)
+    return without
 
 
 def _marks(history: History, before: int | None) -> set[tuple[str, ...]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.certificate import Definition
 from esper_agents.domain.frame import Brief
 from esper_agents.domain.ledger import Opened, RowKey, RowKind
-from esper_agents.memory import notes
+from esper_agents.memory.recall import recall
+from esper_agents.orchestration.keeping import definition_of, keep_definition
+from esper_agents.orchestration.budgets import left
 
 if TYPE_CHECKING:
     from esper_agents.domain.handoff import Handoff
@@ -29,18 +31,20 @@ async def opening(
         parent: Frame and step that consult, or zeros.
     """
     agent = run.workshop.agents.get(agent_name)
-    source = run.workshop.reasoner(agent_name)
+    keep_definition(run.workshop, agent)
+    task, root = run.history.begun.task, Path(run.workshop.project.root)
     recalled = await run.workshop.store.run(
-        notes.recall, run.workshop.project.key, agent_name, run.history.begun.task.paths
+        recall, run.workshop.project.key, agent_name, task.paths, request=task.request, root=root
     )
     opened = Opened(
         agent=agent,
-        definition=Definition(agent.name, agent.sha256, source.kind, source.sha256, source.provider),
+        definition=definition_of(run.workshop, agent),
         parent=parent[0],
         parent_step=parent[1],
         question=question,
         handoff=handoff,
         notes=recalled,
+        budget_left=handoff.budget_left if handoff else left(run.history),
     )
     return RowKey(len(run.history.frames) + 1, 0, 0, RowKind.OPENED), opened
 
@@ -53,6 +57,7 @@ def reasoner_of(run: Run, frame: Frame) -> Reasoner:
 def brief_of(run: Run, frame: Frame) -> Brief:
     """Return what an agent begins a frame with; the same at every resume."""
     begun, opened = run.history.begun, frame.opened
+    first = run.history.first_of_panel(frame)
     return Brief(
         agent=opened.agent,
         task=begun.task,
@@ -61,9 +66,11 @@ def brief_of(run: Run, frame: Frame) -> Brief:
         handoff=opened.handoff,
         chain=run.history.handoffs_before(frame.number),
         question=opened.question,
-        findings=run.history.findings(before=frame.number),
-        evidence=run.history.evidence(before=frame.number),
+        findings=run.history.findings(before=first),
+        evidence=run.history.evidence(before=first),
         notes=opened.notes,
         tools=tuple(tool.use for tool in run.workshop.tools.named(opened.agent.tools)),
         agents=tuple(sorted(run.workshop.agents.agents)),
+        budget_left=opened.budget_left,
+        before=begun.before,
     )

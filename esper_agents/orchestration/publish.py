@@ -11,15 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive
+from esper_agents.certificates.html import render_html
+from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.log.note import MOST_BYTES, includes, read_proof
+from esper_agents.certificates.notices import log_notices
 from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.sealing.dsse import envelope_bytes
+from esper_agents.certificates.sealing.plain_file import read_plain
 from esper_agents.domain.memory import NoteKind
+from esper_agents.errors import EsperError
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
+from esper_agents.paths import home
 from esper_agents.storage.engine import in_our_words
 from esper_agents.tools.git import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from sqlalchemy import Connection
 
     from esper_agents.certificates.archive import Entry
     from esper_agents.domain.project import Project
@@ -28,24 +38,45 @@ if TYPE_CHECKING:
 
 
 _SCRATCH = ".esper-"
+_LONGEST_FOLDER = 100
 _STALE_S = 3600
 
 
-def publish(store: Store, workshop: Workshop, certificate_id: str, agents: Iterable[str]) -> None:
-    """Write the view of a certificate, its record beside it, and the documents of the agents that took part.
+def publish(store: Store, workshop: Workshop, certificate_id: str, agents: Iterable[str]) -> tuple[Path, ...]:
+    """Write a certificate's views, what vouches for it beside them, and the documents of the agents that took part.
 
     What a person deleted or changed is written again as the database has it.
+
+    Returns:
+        The files that were not as they are to be.
     """
     entry = archive.find(store, workshop.project.key, certificate_id)
-    data = archive.read(store, entry.id)
-    view = view_path(workshop, entry)
-    _write(view, render_markdown(data).encode())
-    _write(record_path(view), data)
+    with store.reading() as connection:
+        wanted = _files(connection, entry, archive.read(store, entry.id), view_path(workshop, entry))
+        pins.renew(connection, home(), store.where)
     for agent in agents:
         known = notes.listing(store, workshop.project.key, agent=agent)
         for kind in NoteKind:
             text = document(agent, kind, [each for each in known if each.kind is kind])
-            _write(_folder(workshop, agent) / f"{kind}.md", text.encode())
+            wanted[_folder(workshop, agent) / f"{kind}.md"] = text.encode()
+    return tuple(path for path, data in wanted.items() if _write(path, data))
+
+
+def _files(connection: Connection, entry: Entry, data: bytes, view: Path) -> dict[Path, bytes]:
+    """Return what stands where of a certificate: its views, envelope and proof, and each later entry about it."""
+    envelope = envelope_bytes(log.envelope(connection, entry.id))
+    proof = log.proof(connection, entry.id).encode()
+    wanted = {
+        view: render_markdown(data).encode(),
+        page_path(view): render_html(data).encode(),
+        record_path(view): envelope,
+        proof_path(view): _kept_proof(proof_path(view), envelope, proof),
+    }
+    for each in log_notices(log.entries_about(connection, entry.id)):
+        wanted[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
+        if each.notice.signature:
+            wanted[view.with_suffix(f".{each.index}.sshsig")] = each.notice.signature.encode()
+    return wanted
 
 
 def view_path(workshop: Workshop, entry: Entry) -> Path:
@@ -53,13 +84,50 @@ def view_path(workshop: Workshop, entry: Entry) -> Path:
     return _folder(workshop, entry.agent) / "certificates" / entry.view_name
 
 
+def page_path(view: Path) -> Path:
+    """Return where the HTML page of a certificate stands beside its Markdown view."""
+    return view.with_suffix(".html")
+
+
+def publish_page(store: Store, workshop: Workshop, certificate_id: str) -> Path:
+    """Write the HTML page of a certificate as this version lays it out, and return where it is."""
+    entry = archive.find(store, workshop.project.key, certificate_id)
+    page = page_path(view_path(workshop, entry))
+    _write(page, render_html(archive.read(store, entry.id)).encode())
+    return page
+
+
 def record_path(view: Path) -> Path:
-    """Return where the bytes of a certificate stand beside its view."""
-    return view.with_suffix(".intoto.json")
+    """Return where the signed envelope of a certificate stands beside its view."""
+    return view.with_suffix(".dsse.json")
+
+
+def proof_path(view: Path) -> Path:
+    """Return where the proof that a certificate is in the log stands beside its view."""
+    return view.with_suffix(".tlog-proof")
+
+
+NOTICE_SUFFIX = ".notice.json"
+
+
+def _kept_proof(path: Path, envelope: bytes, newest: bytes) -> bytes:
+    """Return the proof that was published before, where it still shows an envelope to be in this log; else the newest.
+
+    One of an older checkpoint is as good, and people keep it under version control.
+    """
+    try:
+        # What lies there may be anybody's: a pipe would never end.
+        kept = read_plain(path, MOST_BYTES)
+        before = kept.data if kept else b""
+        old, new = read_proof(before), read_proof(newest)
+    except (EsperError, OSError):
+        return newest
+    same = old.checkpoint.origin == new.checkpoint.origin and old.idx == new.idx
+    return before if same and old.checkpoint.size <= new.checkpoint.size and includes(old, envelope) else newest
 
 
 def _folder(workshop: Workshop, agent: str) -> Path:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", agent).strip(".")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", agent)[:_LONGEST_FOLDER].strip(".")
     return place_of(workshop.project, workshop.home, name, into_project=workshop.publish).folder
 
 
@@ -107,16 +175,18 @@ def _existing(path: Path) -> Path:
     return next(each for each in (path, *path.parents) if each.exists())
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Write a file whole: a reader sees the old one or the new one, whenever this process dies.
+def _write(path: Path, data: bytes) -> bool:
+    """Write a file whole, unless it is so already: a reader sees the old or the new one, whenever this process dies.
 
     Raises:
         StorageError: It cannot be written.
     """
     with in_our_words(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_file() or path.read_bytes() != data:
-            _replace(path, data)
+        if path.is_file() and (found := read_plain(path, len(data))) and found.data == data:
+            return False
+        _replace(path, data)
+        return True
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.naming import component_of, slug
+from esper_agents.certificates.redaction import redacted
+from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.certificate import Certificate
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.move import Conclude, HandOff
+from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.agent import Agent
-    from esper_agents.domain.assumption import Assumption, InformationGap
+    from esper_agents.domain.assumption import Assumption
     from esper_agents.domain.certificate import Definition
     from esper_agents.domain.evidence import SourceFile
     from esper_agents.domain.handoff import ConsultAnswer
+    from esper_agents.domain.session import Submission
     from esper_agents.orchestration.history import Frame, History
 
 _ORDER = tuple(Severity)
+# As much of an identifier as it takes to find it by.
+_SHORT = 12
 
 
 def certificate(history: History, frame: Frame) -> Certificate:
@@ -35,14 +43,14 @@ def certificate(history: History, frame: Frame) -> Certificate:
         raise AssertionError("a certificate without a conclusion")
     if history.route is None:
         raise AssertionError("a conclusion without a route")
-    return Certificate(
+    written = Certificate(
         id=concluded.certificate,
         issued_at=frame.concluded_at,
         session=history.session,
         project=begun.project,
         agent=frame.opened.agent.name,
         descriptor=_descriptor(frame.opened.agent, begun.task.kind),
-        component=component_of([path if path != "." else begun.project for path in begun.task.paths]),
+        component=_component(begun),
         task=begun.task,
         route=history.route,
         handoffs=history.handoffs,
@@ -60,7 +68,14 @@ def certificate(history: History, frame: Frame) -> Certificate:
         next_steps=final.move.next_steps,
         risks=final.move.risks,
         environment=begun.environment,
+        relations=begun.relations,
+        question_kinds_sha256=begun.question_kinds_sha256,
     )
+    # What tools said has been struck through when it was recorded; this is for what was said about it.
+    clean = redacted(written)
+    packets = sum(each.handed_off.redactions for each in history.frames if each.handed_off)
+    before = begun.redactions + packets + sum(each.redactions for each in history.evidence())
+    return replace(clean.value, redactions=before + clean.count)
 
 
 _WORK = {Kind.APPROVAL: "review", Kind.GO: "readiness", Kind.RECOMMENDATION: "recommendation", Kind.ADVICE: "advice"}
@@ -70,6 +85,13 @@ def _descriptor(agent: Agent, kind: Kind) -> str:
     """Return what sort of work it was: the agent's domain and what was asked of it, such as `code_review`."""
     domain, work = slug(agent.domain or agent.name), _WORK[kind]
     return domain if domain.endswith(work) else f"{domain}_{work}"
+
+
+def _component(begun: Submission) -> str:
+    """Return what was judged: the code that the task is about, or the evidence of another certificate."""
+    if again := begun.task.options.get(REPRODUCE):
+        return slug(f"evidence_of_{again[-_SHORT:]}")
+    return component_of([path if path != "." else begun.project for path in begun.task.paths])
 
 
 def _endings(history: History) -> Iterator[HandOff | Conclude]:
@@ -87,7 +109,31 @@ def assumptions(history: History) -> tuple[Assumption, ...]:
 
 def gaps(history: History) -> tuple[InformationGap, ...]:
     """Return what could not be known, each once."""
-    return tuple({each.what: each for move in _endings(history) for each in move.gaps}.values())
+    said = (each for move in _endings(history) for each in move.gaps)
+    return tuple({each.what: each for each in (*said, *_unanswered(history), *_refused_hops(history))}.values())
+
+
+def _unanswered(history: History) -> Iterator[InformationGap]:
+    for answer in _consults(history):
+        if answer.problem:
+            what = f"what {answer.agent} would have answered to: {answer.question}"
+            yield InformationGap(what, answer.problem, f"esper agents show {quote(answer.agent)}")
+
+
+def _refused_hops(history: History) -> Iterator[InformationGap]:
+    """Yield what agents would have said whom the task did not reach, because it went round in a circle."""
+    for frame in history.frames:
+        for turn in frame.turns:
+            wanted = turn.refusal.going_round if turn.refusal else ""
+            if wanted and all(each.receiver != wanted for each in history.handoffs[_hops_before(history, frame) :]):
+                what = f"what {wanted} would have said, to whom {frame.opened.agent.name} wanted to hand the task"
+                why = f"the hop was refused: {turn.refusal.reasons[0] if turn.refusal else ''}"
+                command = f"esper submit --agent {quote(wanted)} {quote(history.begun.task.request)}"
+                yield InformationGap(what, why, command, blocks_approval=True)
+
+
+def _hops_before(history: History, frame: Frame) -> int:
+    return len(history.handoffs_before(frame.number))
 
 
 def _consults(history: History) -> tuple[ConsultAnswer, ...]:
@@ -95,7 +141,10 @@ def _consults(history: History) -> tuple[ConsultAnswer, ...]:
 
 
 def _definitions(history: History) -> tuple[Definition, ...]:
-    return tuple({each.opened.agent.name: each.opened.definition for each in history.frames}.values())
+    """Return what agents went by, and after it what a person let them go by later."""
+    opened = {each.opened.agent.name: each.opened.definition for each in history.frames}.values()
+    accepted = (each for later in history.accepted for each in later.definitions if each not in opened)
+    return (*opened, *dict.fromkeys(accepted))
 
 
 def _examined(history: History) -> tuple[SourceFile, ...]:

@@ -40,6 +40,7 @@ class Run:
         lease: The right to write.
         history: What the ledger says, kept up to date with every write.
         say: Takes text as a model writes it.
+        is_attended: Whether a person is there who can be asked.
     """
 
     def __init__(self, workshop: Workshop, held: Lease, history: History, say: Say) -> None:
@@ -48,6 +49,7 @@ class Run:
         self.lease = held
         self.history = history
         self.say = say
+        self.is_attended = False
         self._stop = asyncio.Event()
         self._lost: LeaseLostError | None = None
         self._is_cancel_requested = False

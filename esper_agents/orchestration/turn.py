@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.codec import checked
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Moved, Question, Refusal, RowKey, RowKind
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, UseTools
+from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Panel, UseTools
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance
-from esper_agents.errors import ReasonerError
+from esper_agents.errors import DriftError, ReasonerError, UsageError
+from esper_agents.orchestration import budgets
 from esper_agents.orchestration.calls import make_call
-from esper_agents.orchestration.checks import refusals
-from esper_agents.orchestration.ending import conclude, hand_off
+from esper_agents.orchestration.checks import refusal
+from esper_agents.orchestration.ending import conclude, fail, hand_off
 from esper_agents.orchestration.opening import opening, reasoner_of
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 MOST_TURNS = 100
 # A reasoner is told twice why its move cannot be carried out; after the third time the frame ends undecided.
 _MOST_REFUSALS = 3
+# What a person may say of a hop that leads round in a circle.
+GO_ON, DO_NOT = "hand off", "do not"
 
 
 async def take_turns(run: Run) -> None:
@@ -32,6 +36,16 @@ async def take_turns(run: Run) -> None:
     frame = run.history.current
     if frame is None:
         return
+    try:
+        await _turns(run, frame)
+    except (DriftError, ReasonerError) as error:
+        if not frame.opened.parent:
+            raise
+        # Whoever asked is told, and goes on.
+        await fail(run, frame, error.problem)
+
+
+async def _turns(run: Run, frame: Frame) -> None:
     reasoner = reasoner_of(run, frame)
     while run.history.current is frame and run.history.state is SessionState.OPEN:
         await run.boundary()
@@ -49,7 +63,9 @@ async def _decide(run: Run, frame: Frame, reasoner: Reasoner) -> None:
     step = len(frame.turns) + (not is_begun)
     if not is_begun:
         await run.record((RowKey(frame.number, step, 0, RowKind.DECIDING), {}))
-    if stuck := _stuck(frame):
+    if stopped := budgets.ends_decision(run.history, frame):
+        moved = Moved(budgets.stopping(run.history, frame, stopped), {}, stopped_by=stopped)
+    elif stuck := _stuck(frame):
         moved = Moved(stuck, {})
     else:
         moved = await _moved(frame, reasoner, run)
@@ -57,14 +73,16 @@ async def _decide(run: Run, frame: Frame, reasoner: Reasoner) -> None:
 
 
 async def _moved(frame: Frame, reasoner: Reasoner, run: Run) -> Moved:
+    began_ns = time.perf_counter_ns()
     decision = await reasoner.next_move(frame.settled, run.say)
+    took_ms = (time.perf_counter_ns() - began_ns) // 1_000_000
     try:
-        return checked(Moved, Moved(decision.move, decision.record))
+        return checked(Moved, Moved(decision.move, decision.record, took_ms))
     except ValueError as error:
         name = frame.opened.agent.name
         raise ReasonerError(
             f"{name} made a move that is none of those there are: {str(error).splitlines()[0]}",
-            remedy="make its playbook yield what `esper_agents.api` names: UseTools, Consult, Ask, HandOff or Conclude",
+            remedy="make its playbook yield what `esper_agents.api` names: UseTools, Consult, Panel, Ask, HandOff or Conclude",
         ) from error
 
 
@@ -85,26 +103,76 @@ def _stuck(frame: Frame) -> Conclude | None:
 
 async def _carry_out(run: Run, frame: Frame, turn: OpenTurn) -> None:
     move = turn.moved.move if turn.moved else None
-    is_fresh = not turn.calls and turn.child is None
-    if move is not None and is_fresh and (reasons := refusals(run, frame, move)):
-        await run.record((RowKey(frame.number, turn.step, 0, RowKind.MOVE_REFUSED), Refusal(reasons)))
+    if move is None:
+        return
+    if not isinstance(move, UseTools) and await _is_stopped(run, frame, turn):
+        return
+    is_fresh = not turn.calls and not turn.children
+    if is_fresh and (refused := refusal(run, frame, move)):
+        if refused.going_round and run.is_attended:
+            await _ask_whether(run, frame, turn, refused)
+        else:
+            await _refuse(run, frame, turn, refused)
         return
     match move:
-        case UseTools(calls):
-            for number, call in enumerate(calls):
-                await run.boundary()
-                if run.history.is_cancelled:
-                    return
-                await make_call(run, frame, turn, number, call)
+        case UseTools():
+            await _call(run, frame, turn, move)
         case Ask():
             question = Question(new_id(Prefix.QUESTION), move.question, move.options, "", {}, "")
             await run.record((RowKey(frame.number, turn.step, 0, RowKind.ASKED), question), state=SessionState.WAITING)
         case Consult():
-            parent = (frame.number, turn.step)
-            await run.record(await opening(run, move.agent, question=move.question, parent=parent))
+            await _open(run, frame, turn, move)
+        case Panel(consults):
+            await _open(run, frame, turn, consults[len(turn.children)])
         case HandOff():
-            await hand_off(run, frame, move)
+            answer = turn.calls[0].answer if turn.calls else None
+            if answer is not None and answer.text != GO_ON:
+                said = f"{answer.by} was asked, and the task stays where it is: do what can be done here, and conclude"
+                await _refuse(run, frame, turn, Refusal((said,)))
+            else:
+                await hand_off(run, frame, move)
         case Conclude():
             await conclude(run, frame, move)
-        case None:
+
+
+async def _is_stopped(run: Run, frame: Frame, turn: OpenTurn) -> bool:
+    """Refuse the rest of a move where a budget does not allow it, and return whether that is so."""
+    stopped = budgets.ends_move(run.history, frame, turn.moved.move) if turn.moved else None
+    if stopped is not None:
+        why = budgets.reason(run.history, stopped)
+        await _refuse(run, frame, turn, Refusal((why,), stopped_by=stopped))
+    return stopped is not None
+
+
+async def _refuse(run: Run, frame: Frame, turn: OpenTurn, refused: Refusal) -> None:
+    await run.record((RowKey(frame.number, turn.step, 0, RowKind.MOVE_REFUSED), refused))
+
+
+async def _ask_whether(run: Run, frame: Frame, turn: OpenTurn, refused: Refusal) -> None:
+    """Ask the person who is there whether a hop that leads round in a circle is to be made all the same."""
+    sender, receiver = frame.opened.agent.name, refused.going_round
+    text = f"{sender} would hand the task to {receiver}, but {refused.reasons[0]}. Shall it?"
+    question = Question(new_id(Prefix.QUESTION), text, (GO_ON, DO_NOT), "", {}, "")
+    await run.record((RowKey(frame.number, turn.step, 0, RowKind.ASKED), question), state=SessionState.WAITING)
+
+
+async def _call(run: Run, frame: Frame, turn: OpenTurn, move: UseTools) -> None:
+    for number, call in enumerate(move.calls):
+        await run.boundary()
+        if run.history.is_cancelled:
             return
+        state = turn.calls.get(number)
+        is_begun = state is not None and (state.calling is not None or state.report is not None)
+        if not is_begun and await _is_stopped(run, frame, turn):
+            return
+        await make_call(run, frame, turn, number, call)
+
+
+async def _open(run: Run, frame: Frame, turn: OpenTurn, asked: Consult) -> None:
+    """Open the frame of a consult; where its agent cannot be had, whoever asks is told."""
+    try:
+        opened = await opening(run, asked.agent, question=asked.question, parent=(frame.number, turn.step))
+    except UsageError as error:
+        await _refuse(run, frame, turn, Refusal((error.problem,)))
+    else:
+        await run.record(opened)

@@ -107,7 +107,21 @@ class Workshop:
     def context(self) -> ToolContext:
         """What tools may touch."""
         root = Path(self.project.root)
-        return ToolContext(root, self.additions.rules, self.home, self.bench, self.companions)
+        return ToolContext(
+            root,
+            self.additions.rules,
+            self.home,
+            self.bench,
+            self.companions,
+            records=self.record,
+            tools=self.tools.tools,
+        )
+
+    def record(self, certificate: str) -> bytes:
+        """Return the bytes of a certificate of the project that is what was issued; see `genuine`."""
+        from esper_agents.orchestration.genuine import genuine
+
+        return genuine(self.store.store, self.project, self.home, certificate).data
 
     @cached_property
     def companions(self) -> tuple[Companion, ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import entry_points, version
 from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.domain.codec import encode
@@ -96,26 +99,62 @@ def load_playbooks(extra: Mapping[str, Play] | None = None) -> Mapping[str, Reas
 
 
 def _ours(path: Path, provider: str) -> ReasonerSource:
-    digest = sha256(path.read_bytes()).hexdigest()
+    source = path.read_bytes()
 
     def build(brief: Brief) -> Reasoner:
         module = importlib.import_module(f"esper_agents.reasoning.playbooks.{path.stem}")
         return PlaybookReasoner(module.play, brief)
 
-    return ReasonerSource("playbook", digest, provider, build)
+    return ReasonerSource("playbook", sha256(source).hexdigest(), provider, build, source, from_module)
+
+
+def from_module(source: bytes) -> Callable[[Brief], Reasoner]:
+    """Return what builds reasoners from the source of a playbook's file, such as one of another version.
+
+    Raises:
+        ReasonerError: It cannot be loaded into this version.
+    """
+    module = ModuleType(f"esper_agents.reasoning.playbooks.kept_{sha256(source).hexdigest()[:12]}")
+    return _defined(source, vars(module), "play")
+
+
+def _defined(source: bytes, names: dict[str, Any], wanted: str) -> Callable[[Brief], Reasoner]:
+    """Run a definition that was kept under the digest the ledger names, and return what builds reasoners by it."""
+    # A data class looks for its own module by name.
+    holder = ModuleType(str(names["__name__"]))
+    vars(holder).update(names)
+    sys.modules.setdefault(holder.__name__, holder)
+    try:
+        exec(compile(source, "<kept playbook>", "exec"), vars(holder))  # noqa: S102 - what ran before, by its digest
+        play = vars(holder)[wanted]
+    except Exception as error:
+        problem = f"the kept playbook does not fit this version: {type(error).__name__}: {error}"
+        raise ReasonerError(problem, remedy="go back to the version of esper-agents that began the session") from error
+    return partial(PlaybookReasoner, play)
 
 
 def source_of(play: Play, provider: str) -> ReasonerSource:
     """Return what builds reasoners that run a playbook."""
-    return ReasonerSource("playbook", _digest(play), provider, partial(PlaybookReasoner, play))
+    source = _source(play)
+    digest = sha256(source).hexdigest() if source else ""
+    names = getattr(play, "__globals__", None)
+    # What a function has taken from the one around it is not in its source.
+    is_whole = names is not None and getattr(play, "__closure__", None) is None
+
+    def rebuild(other: bytes) -> Callable[[Brief], Reasoner]:
+        kept = {**(names or {}), "__name__": f"{play.__module__}.kept_{sha256(other).hexdigest()[:12]}"}
+        return _defined(dedent(other.decode()).encode(), kept, play.__name__)
+
+    build = partial(PlaybookReasoner, play)
+    return ReasonerSource("playbook", digest, provider, build, source, rebuild if is_whole else None)
 
 
-def _digest(play: Play) -> str:
-    """Return the digest of a playbook's source, or an empty string where it has none, as in an interactive session."""
+def _source(play: Play) -> bytes:
+    """Return the source of a playbook, or nothing where it has none, as in an interactive session."""
     try:
-        return sha256(inspect.getsource(play).encode()).hexdigest()
+        return inspect.getsource(play).encode()
     except (OSError, TypeError):
-        return ""
+        return b""
 
 
 def without_playbook() -> ReasonerSource:

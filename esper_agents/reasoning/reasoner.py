@@ -21,7 +21,8 @@ class Decision:
 
     Attributes:
         move: The next move.
-        record: What it wants back as `Turn.record`, such as a model's own message and its token counts.
+        record: What it wants back as `Turn.record`, such as a model's own message. A reasoner that costs something
+            says so under `spent`: `{"tokens": 1200, "money": 3400}`, money in millionths of a US dollar.
     """
 
     move: Move
@@ -49,9 +50,13 @@ class ReasonerSource:
         sha256: Digest of what decides, such as a playbook's source; empty where nothing local decides.
         provider: Distribution and version it comes from.
         build: Makes a reasoner for a frame.
+        source: The bytes that `sha256` is the digest of; empty where nothing local decides.
+        rebuild: Makes `build` of the bytes of another version; None where that cannot be done.
     """
 
     kind: str
     sha256: str
     provider: str
     build: Callable[[Brief], Reasoner]
+    source: bytes = b""
+    rebuild: Callable[[bytes], Callable[[Brief], Reasoner]] | None = None

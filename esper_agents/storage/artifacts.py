@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,6 +42,22 @@ class Artifacts:
         except OSError as error:
             raise StorageError(
                 f"artifact {name!r} cannot be kept: {error.strerror}", remedy=f"look at {str(self._folder)!r}"
+            ) from error
+
+    def keep_text(self, data: bytes, name: str, media_type: str) -> Artifact:
+        """Keep the bytes of a text; those that are there already are left alone.
+
+        Raises:
+            StorageError: There is no room for them.
+        """
+        sha256 = hashlib.sha256(data).hexdigest()
+        if self._place(sha256).is_file():
+            return Artifact(name, sha256, len(data), media_type)
+        try:
+            return self._keep(BytesIO(data), name, media_type)
+        except OSError as error:
+            raise StorageError(
+                f"{name!r} cannot be kept: {error.strerror}", remedy=f"look at {str(self._folder)!r}"
             ) from error
 
     def path(self, sha256: str) -> Path:

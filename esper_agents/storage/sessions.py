@@ -2,52 +2,108 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, literal, select, update
 
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import RowKey, RowKind
+from esper_agents.domain.origin import SUBMITTED, Origin
 from esper_agents.domain.session import SessionState, SessionSummary
-from esper_agents.errors import NotFoundError
-from esper_agents.storage import ledger
+from esper_agents.storage import ledger, session_text
 from esper_agents.storage.lease import Lease, claim_within
 from esper_agents.storage.owner import is_dead
+from esper_agents.storage.session_names import named
 from esper_agents.storage.store import database_clock
+from esper_agents.storage.tables import ledger as rows
 from esper_agents.storage.tables import project, session
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row
+    from collections.abc import Collection, Iterable
+
+    from sqlalchemy import Connection, Row, Select
 
     from esper_agents.domain.project import Project
     from esper_agents.domain.session import Submission
     from esper_agents.storage.store import Store, Transaction
 
+_SUBMITTED = RowKey(0, 0, 0, RowKind.SUBMITTED)
 
-def create(store: Store, where: Project, submission: Submission) -> Lease:
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which sessions are wanted.
+
+    Attributes:
+        states: Only in one of these; in any where empty.
+        agent: Only who has the task, or had it last.
+        since: Only those that got a row since then, as `YYYY-MM-DDTHH:MM:SS.mmmZ` or the beginning of it.
+    """
+
+    states: tuple[SessionState, ...] = ()
+    agent: str = ""
+    since: str = ""
+
+
+def create(store: Store, where: Project, submission: Submission, *, origin: Origin = SUBMITTED) -> Lease:
     """Make a session with its first row, and return its lease."""
-    session_id = new_id(Prefix.SESSION)
     with store.writing() as transaction:
-        _note_project(transaction, where)
-        transaction.connection.execute(
-            insert(session).values(
-                id=session_id,
-                project_key=where.key,
-                request=submission.task.request,
-                created_at=transaction.at,
-                changed_at=transaction.at,
-                state=SessionState.OPEN,
-                agent="",
-                certificate_id="",
-                owner="",
-                fence=0,
-                expires_ms=0,
-                attempts=0,
-                cancel_requested=False,
-            )
+        return _create(transaction, where, submission, origin)
+
+
+def fork(
+    store: Store, where: Project, submission: Submission, origin: Origin, copied: Collection[int], *, agent: str
+) -> Lease:
+    """Make a session that begins with copies of another one's rows, and return its lease.
+
+    Args:
+        store: Where.
+        where: Whose.
+        submission: What it begins with in place of the other one's.
+        origin: The other session.
+        copied: The numbers of the rows that are copied, in their order and with their times.
+        agent: Who has the task.
+    """
+    with store.writing() as transaction:
+        lease = _create(transaction, where, submission, origin)
+        same = (rows.c.frame, rows.c.step, rows.c.call, rows.c.kind, rows.c.at, rows.c.body)
+        wanted = select(literal(lease.session), literal(lease.fence), *same).order_by(rows.c.seq)
+        wanted = wanted.where(
+            rows.c.session_id == origin.session, rows.c.seq.in_(sorted(copied)) if copied else literal(value=False)
         )
-        lease = claim_within(transaction, session_id)
-        ledger.append_within(transaction, lease, [(RowKey(0, 0, 0, RowKind.SUBMITTED), submission)])
+        names = ["session_id", "fence", *(each.name for each in same)]
+        transaction.connection.execute(insert(rows).from_select(names, wanted))
+        transaction.connection.execute(update(session).where(session.c.id == lease.session).values(agent=agent))
+        session_text.write(transaction, lease.session)
+    return lease
+
+
+def _create(transaction: Transaction, where: Project, submission: Submission, origin: Origin) -> Lease:
+    session_id = new_id(Prefix.SESSION)
+    _note_project(transaction, where)
+    transaction.connection.execute(
+        insert(session).values(
+            id=session_id,
+            project_key=where.key,
+            request=submission.task.request,
+            created_at=transaction.at,
+            changed_at=transaction.at,
+            state=SessionState.OPEN,
+            agent="",
+            certificate_id="",
+            owner="",
+            fence=0,
+            expires_ms=0,
+            attempts=0,
+            cancel_requested=False,
+            origin_id=origin.session,
+            origin_kind=origin.kind,
+        )
+    )
+    lease = claim_within(transaction, session_id)
+    ledger.append_within(transaction, lease, [(_SUBMITTED, submission)])
+    session_text.write(transaction, session_id)
     return lease
 
 
@@ -59,52 +115,94 @@ def _note_project(transaction: Transaction, where: Project) -> None:
         )
 
 
-def listing(store: Store, project_key: str, *, limit: int = 50) -> tuple[SessionSummary, ...]:
-    """Return a project's sessions, newest first."""
-    wanted = select(session).where(session.c.project_key == project_key).order_by(session.c.id.desc()).limit(limit)
-    with store.reading() as connection:
-        now_ms = database_clock(connection)
-        return tuple(_summary(each, now_ms) for each in connection.execute(wanted))
+_ANY = Wanted()
+_SHOWN = (
+    session.c.id,
+    session.c.request,
+    session.c.state,
+    session.c.agent,
+    session.c.certificate_id,
+    session.c.created_at,
+    session.c.changed_at,
+    session.c.owner,
+    session.c.expires_ms,
+    session.c.origin_id,
+    session.c.origin_kind,
+)
 
 
-def find(store: Store, project_key: str, session_id: str) -> SessionSummary:
-    """Return one session of a project, by its identifier or the unmistakable beginning or end of it.
+def listing(store: Store, project_key: str, *, wanted: Wanted = _ANY, limit: int = 50) -> tuple[SessionSummary, ...]:
+    """Return a project's sessions, newest first; those since some time by when they last got a row."""
+    asked = select(*_SHOWN).where(session.c.project_key == project_key)
+    if wanted.states:
+        asked = asked.where(session.c.state.in_(wanted.states))
+    if wanted.agent:
+        asked = asked.where(session.c.agent == wanted.agent)
+    if wanted.since:
+        asked = asked.where(session.c.changed_at >= wanted.since).order_by(session.c.changed_at.desc())
+    return _listed(store, asked.order_by(session.c.id.desc()).limit(limit))
+
+
+def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
+    """Return a project's sessions that say all of some words in request, agent or conclusion, newest first.
 
     Raises:
-        NotFoundError: The project has none that is named so, or several.
+        UsageError: There is no word in them.
     """
+    make_complete(store, project_key)
     with store.reading() as connection:
-        known = connection.scalars(select(session.c.id).where(session.c.project_key == project_key)).all()
-        matches = [each for each in known if session_id in (each, "latest") or _abbreviates(session_id, each)]
-        chosen = max(matches, default="") if session_id == "latest" or len(matches) == 1 else ""
-        if not chosen:
-            raise NotFoundError("session", session_id, known, listing="esper sessions list")
-        found = connection.execute(select(session).where(session.c.id == chosen)).one()
-        return _summary(found, database_clock(connection))
+        found = session_text.newest(connection, project_key, words, limit)
+    return _listed(store, select(*_SHOWN).where(session.c.id.in_(found)).order_by(session.c.id.desc()))
 
 
-_SHORTEST = 6
+def make_complete(store: Store, project_key: str) -> None:
+    """Write what sessions are found by where a project has some from before that was kept."""
+    with store.reading() as connection:
+        if session_text.is_complete(connection, project_key):
+            return
+    with store.writing() as transaction:
+        session_text.rebuild(transaction)
 
 
-def _abbreviates(short: str, identifier: str) -> bool:
-    bare = short.removeprefix("ses_")
-    return len(bare) >= _SHORTEST and (identifier.startswith(f"ses_{bare}") or identifier.endswith(bare))
+def _listed(store: Store, asked: Select[Any]) -> tuple[SessionSummary, ...]:
+    with store.reading() as connection:
+        return tuple(_summaries(connection, connection.execute(asked)))
 
 
-def _summary(each: Row[tuple[object, ...]], now_ms: int) -> SessionSummary:
-    return SessionSummary(
-        id=each.id,
-        request=each.request,
-        state=each.state,
-        agent=each.agent,
-        certificate=each.certificate_id,
-        created_at=each.created_at,
-        changed_at=each.changed_at,
-        is_owned=bool(each.owner) and each.expires_ms > now_ms and not is_dead(each.owner),
-    )
+def _summaries(connection: Connection, found: Iterable[Row[Any]]) -> Iterable[SessionSummary]:
+    now_ms = database_clock(connection)
+    kinds: dict[tuple[str, str], Origin] = {}
+    for each in found:
+        key = (each.origin_kind, each.origin_id)
+        origin = kinds.get(key) or kinds.setdefault(key, Origin(*key))
+        yield SessionSummary(
+            id=each.id,
+            request=each.request,
+            state=each.state,
+            agent=each.agent,
+            certificate=each.certificate_id,
+            created_at=each.created_at,
+            changed_at=each.changed_at,
+            is_owned=bool(each.owner) and each.expires_ms > now_ms and not is_dead(each.owner),
+            origin=origin,
+        )
 
 
 def request_cancel(store: Store, session_id: str) -> None:
     """Ask the owner of a session to stop at the next step boundary."""
     with store.writing() as transaction:
         transaction.connection.execute(update(session).where(session.c.id == session_id).values(cancel_requested=True))
+
+
+def find(store: Store, project_key: str, session_id: str) -> SessionSummary:
+    """Return one session of a project; see `session_names.named`.
+
+    Raises:
+        NotFoundError: The project has none that is named so.
+        UsageError: It has several, or another project has it.
+    """
+    make_complete(store, project_key)
+    with store.reading() as connection:
+        chosen = named(connection, project_key, session_id)
+        found = connection.execute(select(*_SHOWN).where(session.c.id == chosen))
+        return next(iter(_summaries(connection, found)))

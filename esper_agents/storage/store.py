@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from esper_agents.storage.engine import WRITES, in_our_words, open_engine
 from esper_agents.storage.migrate import ensure_schema
+from esper_agents.storage.writers import in_turn, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,6 +79,9 @@ class Store:
         """
         self.where = url.database if url.get_backend_name() == "sqlite" else url.render_as_string()
         self._clock = clock
+        self._lock_file = lock_file(url)
+        # SQLite's readers see one state as it is; PostgreSQL's see a newer one with every statement if nobody asks.
+        self._reads = {"isolation_level": "REPEATABLE READ"} if url.get_backend_name() == "postgresql" else {}
         with in_our_words(str(self.where)):
             if url.get_backend_name() == "sqlite" and url.database:
                 _make_private_folder(url.database)
@@ -91,13 +95,15 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yield a connection that sees one state of the database."""
-        with in_our_words(str(self.where)), self._engine.connect() as connection, connection.begin():
-            yield connection
+        with in_our_words(str(self.where)), self._engine.connect() as plain:
+            connection = plain.execution_options(**self._reads)
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Yield a transaction; all of it is durable when the block ends, or none."""
-        with in_our_words(str(self.where)), self._engine.connect() as plain:
+        """Yield a transaction; all of it is durable when the block ends, or none. Writers take turns."""
+        with in_our_words(str(self.where)), self._engine.connect() as plain, in_turn(self._lock_file):
             connection = plain.execution_options(**{WRITES: True})
             with connection.begin():
                 yield Transaction(connection, self._clock(connection))

@@ -7,6 +7,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Enum,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -16,15 +17,19 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from esper_agents.domain.ledger import RowKind
 from esper_agents.domain.memory import NoteKind, NoteState
+from esper_agents.domain.notice import EntryKind
+from esper_agents.domain.relation import RelationKind
+from esper_agents.domain.origin import OriginKind
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Kind, Status
 
-# What 0001 creates. A later shape is a later migration; HEAD names the newest.
-HEAD = "0001"
+# HEAD names the migration whose shape this is.
+HEAD = "0003"
 
 metadata = MetaData(
     naming_convention={
@@ -72,7 +77,15 @@ session = Table(
     Column("expires_ms", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
+    # Whether a worker may claim it, and where it came from: the session that it forks or continues.
+    Column("queued", Boolean, nullable=False, server_default=false()),
+    Column("origin_id", _ID, nullable=False, server_default=""),
+    Column("origin_kind", _words(OriginKind), nullable=False, server_default=OriginKind.SUBMITTED.value),
     Index("ix_session_project_key_id", "project_key", "id"),
+    Index("ix_session_project_key_changed_at", "project_key", "changed_at"),
+    Index("ix_session_project_key_state_id", "project_key", "state", "id"),
+    Index("ix_session_project_key_agent_id", "project_key", "agent", "id"),
+    Index("ix_session_queued_id", "queued", "id"),
 )
 
 ledger = Table(
@@ -111,6 +124,119 @@ certificate = Table(
     Column("sha256", String(64), nullable=False),
     Column("statement", LargeBinary, nullable=False),
     Index("ix_certificate_project_key_position", "project_key", "position"),
+    Index("ix_certificate_project_key_status_position", "project_key", "status", "position"),
+    Index("ix_certificate_project_key_agent_position", "project_key", "agent", "position"),
+    Index("ix_certificate_project_key_component_position", "project_key", "component", "position"),
+    Index("ix_certificate_project_key_revision_position", "project_key", "revision", "position"),
+    Index("ix_certificate_project_key_issued_at_position", "project_key", "issued_at", "position"),
+    Index("ix_certificate_session_id", "session_id"),
+)
+
+# What certificates are found by. All of it is in their statements, and can be made again from them.
+certificate_file = Table(
+    "certificate_file",
+    metadata,
+    Column("path", Text, primary_key=True),
+    Column("position", ForeignKey("certificate.position"), primary_key=True),
+    Index("ix_certificate_file_position", "position"),
+)
+
+certificate_rule = Table(
+    "certificate_rule",
+    metadata,
+    Column("rule", String(64), primary_key=True),
+    Column("position", ForeignKey("certificate.position"), primary_key=True),
+    Index("ix_certificate_rule_position", "position"),
+)
+
+certificate_relation = Table(
+    "certificate_relation",
+    metadata,
+    # The certificate that the one at `position` supersedes, revokes, depends on or countersigns.
+    Column("other", _ID, primary_key=True),
+    Column("position", ForeignKey("certificate.position"), primary_key=True),
+    Column("kind", _words(RelationKind), primary_key=True),
+    Index("ix_certificate_relation_position", "position"),
+)
+
+certificate_metric = Table(
+    "certificate_metric",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("position", ForeignKey("certificate.position"), primary_key=True),
+    Column("evidence_id", _ID, primary_key=True),
+    Column("amount", Float, nullable=False),
+    Index("ix_certificate_metric_position", "position"),
+)
+
+# Full text: FTS5 on SQLite, a tsvector on PostgreSQL, which the migrations make in the SQL of each.
+FULL_TEXT = "certificate_text"
+NOTE_TEXT = "note_text"
+SESSION_TEXT = "session_text"
+FULL_TEXTS = (FULL_TEXT, NOTE_TEXT, SESSION_TEXT)
+
+log = Table(
+    "log",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("origin", Text, nullable=False),
+    Column("created_at", _TIME, nullable=False),
+)
+
+log_entry = Table(
+    "log_entry",
+    metadata,
+    # From 0, without a gap: the leaf's place in the tree.
+    Column("idx", BigInteger, primary_key=True, autoincrement=False),
+    Column("record_id", _ID, nullable=False, unique=True),
+    Column("kind", _words(EntryKind), nullable=False),
+    Column("project_key", ForeignKey("project.key"), nullable=False),
+    Column("about", _ID, nullable=False),
+    Column("at", _TIME, nullable=False),
+    Column("key_id", String(64), nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("leaf_hash", LargeBinary, nullable=False),
+    # Empty where the record is a certificate: its statement stands in `certificate`.
+    Column("statement", LargeBinary, nullable=False),
+    Index("ix_log_entry_about", "about"),
+    Index("ix_log_entry_kind_idx", "kind", "idx"),
+)
+
+log_node = Table(
+    "log_node",
+    metadata,
+    # The root of the complete subtree over the leaves from idx * 2**level on; a leaf has level 0.
+    Column("level", Integer, primary_key=True, autoincrement=False),
+    Column("idx", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+    # In the order of its key: a level is read from end to end, and a node without a second look.
+    sqlite_with_rowid=False,
+)
+
+log_checkpoint = Table(
+    "log_checkpoint",
+    metadata,
+    Column("size", BigInteger, primary_key=True, autoincrement=False),
+    Column("note", Text, nullable=False),
+    Column("at", _TIME, nullable=False),
+)
+
+# What others wrote and somebody took into the archive. Nothing of it is vouched for.
+imported = Table(
+    "imported",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("project_key", ForeignKey("project.key"), nullable=False),
+    Column("path", Text, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("component", Text, nullable=False),
+    Column("dated", Text, nullable=False),
+    Column("problems", Text, nullable=False),
+    Column("text", LargeBinary, nullable=False),
+    Column("imported_at", _TIME, nullable=False),
+    UniqueConstraint("project_key", "path", "sha256"),
 )
 
 note = Table(
@@ -124,11 +250,25 @@ note = Table(
     Column("subject", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("command", Text, nullable=False),
-    Column("session_id", ForeignKey("session.id"), nullable=False),
+    # Empty where a person wrote it or brought it along.
+    Column("session_id", ForeignKey("session.id"), nullable=True),
     Column("certificate_id", _ID, nullable=False),
     Column("revision", String(64), nullable=False),
     Column("sources", Text, nullable=False),
     Column("written_at", _TIME, nullable=False),
+    Column("author", Text, nullable=False, server_default=""),
     UniqueConstraint("session_id", "agent", "kind", "subject"),
-    Index("ix_note_project_key_agent_kind_state", "project_key", "agent", "kind", "state"),
+    # Newest first within each: a listing takes the ends of a few runs, however many notes there are.
+    Index("ix_note_project_key_agent_kind_state_id", "project_key", "agent", "kind", "state", "id"),
+    Index("ix_note_project_key_kind_state_id", "project_key", "kind", "state", "id"),
+)
+
+# What notes are found by beside their agent: the files that they speak of.
+note_file = Table(
+    "note_file",
+    metadata,
+    Column("path", Text, primary_key=True),
+    Column("note_id", ForeignKey("note.id"), primary_key=True),
+    Column("sha256", String(64), nullable=False),
+    Index("ix_note_file_note_id", "note_id"),
 )

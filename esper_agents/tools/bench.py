@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from esper_agents.certificates.sealing.keys import secret_places
 from esper_agents.errors import BusyError, EsperError
 from esper_agents.paths import home
 
@@ -117,7 +118,7 @@ class Bench:
         deadline = loop.time() + _QUEUE_S
         while True:
             # Waiting is done here and not in the lab's thread: here it can be cancelled.
-            lab = Lab(self._root, settings, roots=roots, hidden=[home()])
+            lab = Lab(self._root, settings, roots=roots, hidden=secret_places(home()))
             try:
                 return await self._on_thread(lab, lab.__enter__)
             except BusyError as error:

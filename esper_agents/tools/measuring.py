@@ -237,10 +237,20 @@ def outlined(report: Report, *, witnesses: Sequence[str], only: Sequence[str] | 
         "kind": str(body.get("target", {}).get("kind", "")),
         "witnesses": list(witnesses),
         "torch": str(body.get("environment", {}).get("torch", {}).get("version", "unknown")),
+        "machine": _machine(body.get("environment", {})),
+        "device": str(report.result.get("device", "")),
         "sandbox": trimmed(body.get("sandbox", {})),
         "request": trimmed(body.get("request", {})),
         "result": trimmed(result),
     }
+
+
+def _machine(environment: JsonObject) -> str:
+    """Return what computes: the processor as it calls itself, what torch makes of it, and other devices by name."""
+    torch: JsonObject = environment.get("torch", {})
+    devices = [str(each.get("name") or each.get("type")) for each in torch.get("devices", ())]
+    named = [environment.get("cpu", {}).get("model"), torch.get("cpu_capability"), *devices]
+    return ", ".join(dict.fromkeys(str(each) for each in named if each and each != "cpu")) or "unknown"
 
 
 def trimmed(value: object) -> Any:

@@ -16,6 +16,7 @@ from esper_agents.review.leniency import purpose_of
 from esper_agents.review.names import absolute_module
 from esper_agents.review.source import Source, read
 from esper_agents.review.tables import Purpose
+from esper_agents.tools.comparing import without
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def _rerun(arguments: JsonObject) -> str:
     return f"grep -rnE --include='*.py' {quote(f'^[[:space:]]*(from|import) .*({stems})')} ."
 
 
-@tool("related-code", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+# Files of configuration are named and not read: which of them git ignores, and a commit lacks, is not on record.
+@tool("related-code", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("configuration"))
 async def related_code(context: ToolContext, paths: list[str]) -> ToolResult:
     """Find the files of the project that import what is named, their tests, and its configuration, by reading.
 

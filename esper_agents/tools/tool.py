@@ -14,8 +14,10 @@ from esper_agents.domain.evidence import Artifact, SourceFile  # noqa: TC001
 from esper_agents.domain.finding import Claim  # noqa: TC001
 from esper_agents.domain.move import ToolUse
 from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.tools.comparing import Comparer, exactly
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import ModuleType
 
     from pydantic import BaseModel
@@ -35,6 +37,8 @@ class ToolContext:
         home: Where the program keeps the project's things; None where nothing is to be kept.
         bench: Where the project's code is measured; None makes one for each call.
         companions: Changes that demand others, as the project's skills declare them.
+        records: Returns the bytes of a certificate of the project as they were issued; None where there is no archive.
+        tools: What may be called, by name.
     """
 
     root: Path
@@ -42,6 +46,8 @@ class ToolContext:
     home: Path | None = None
     bench: Bench | None = None
     companions: tuple[Companion, ...] = ()
+    records: Callable[[str], bytes] | None = None
+    tools: Mapping[str, Tool] = field(default_factory=dict)
 
     def inside(self, path: str) -> Path:
         """Return the absolute path of something in the project.
@@ -96,6 +102,7 @@ class Tool:
         function: Takes a `ToolContext` and the arguments.
         rerun: Makes a command line that runs a call again outside esper-agents.
         provider: Distribution and version it comes from.
+        comparing: Compares what a call gave with what it gives when it is made again.
     """
 
     name: str
@@ -104,6 +111,7 @@ class Tool:
     function: ToolFunction
     rerun: Callable[[JsonObject], str]
     provider: str = field(default="")
+    comparing: Comparer = field(default=exactly)
 
     @cached_property
     def _arguments(self) -> type[BaseModel]:
@@ -158,7 +166,12 @@ def _documented(function: ToolFunction) -> dict[str, str]:
 
 
 def tool(
-    name: str, *, risk: Risk, repeatable: bool, rerun: Callable[[JsonObject], str]
+    name: str,
+    *,
+    risk: Risk,
+    repeatable: bool,
+    rerun: Callable[[JsonObject], str],
+    comparing: Comparer = exactly,
 ) -> Callable[[ToolFunction], Tool]:
     """Make a tool of an async function whose first parameter is a `ToolContext`.
 
@@ -167,9 +180,10 @@ def tool(
         risk: How much can go wrong.
         repeatable: Whether running it again changes nothing.
         rerun: Makes a command line that runs a call again, from its arguments.
+        comparing: Compares what a call gave with what it gives when it is made again.
     """
 
     def make(function: ToolFunction) -> Tool:
-        return Tool(name, risk, repeatable, function, rerun)
+        return Tool(name, risk, repeatable, function, rerun, comparing=comparing)
 
     return make

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.errors import UsageError
-from esper_agents.tools import lab_rules
+from esper_agents.tools import comparing_measurements, lab_rules
 from esper_agents.tools.git import PUBLISHED
 from esper_agents.tools.measuring import claim, command, definition, measure, outlined, spec, trimmed
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
@@ -40,7 +40,7 @@ def _rerun(arguments: JsonObject) -> str:
     )
 
 
-@tool("torch-compare", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+@tool("torch-compare", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.comparison)
 async def torch_compare(  # noqa: PLR0913 - one for each thing that a comparison depends on
     context: ToolContext,
     baseline: str,

@@ -15,6 +15,7 @@ from esper_agents.errors import UsageError
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.engine import review
 from esper_agents.review.rule import Shown
+from esper_agents.tools import comparing_measurements
 from esper_agents.tools.measuring import command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
@@ -78,7 +79,7 @@ def _rerun(arguments: JsonObject) -> str:
     return run if lines else reviewed
 
 
-@tool("torch-confirm", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+@tool("torch-confirm", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.measured)
 async def torch_confirm(
     context: ToolContext,
     target: str,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools import lab_rules
+from esper_agents.tools import comparing_measurements, lab_rules
 from esper_agents.tools.measuring import claim, command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
@@ -26,7 +26,7 @@ def _rerun(arguments: JsonObject) -> str:
     return command("export", str(arguments["target"]), input=inputs, inputs=source)
 
 
-@tool("torch-export", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+@tool("torch-export", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.exported)
 async def torch_export(
     context: ToolContext, target: str, inputs: list[str] | None = None, inputs_from: str = ""
 ) -> ToolResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools import lab_rules
+from esper_agents.tools import comparing_measurements, lab_rules
 from esper_agents.tools.measuring import claim, command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
@@ -32,7 +32,7 @@ def _rerun(arguments: JsonObject) -> str:
     )
 
 
-@tool("torch-profile", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+@tool("torch-profile", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.profile)
 async def torch_profile(
     context: ToolContext,
     target: str,

@@ -72,7 +72,7 @@ def test_it_is_an_in_toto_statement_about_every_file_that_was_read_and_the_commi
     assert value["predicateType"] == PREDICATE_TYPE
     assert value["subject"] == [
         {"name": "examples/train.py", "digest": {"sha256": source().sha256, "gitBlob": source().git_blob}},
-        {"name": "git:demo", "digest": {"gitCommit": "1" * 40}},
+        {"name": "git:demo", "digest": {"gitCommit": "1" * 40, "gitTree": "2" * 40}},
     ]
 
 

@@ -6,12 +6,19 @@ import asyncio
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from judged import FAULTY, judge
 
 from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.log.merkle import leaf_hash
+from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
 from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.sealing.dsse import envelope_bytes, read_envelope, seal
+from esper_agents.certificates.sealing.keys import as_ssh, signing_key
+from esper_agents.certificates.sealing.signers import read_signers
+from esper_agents.certificates.sealing.trust import trust
 from esper_agents.certificates.statement import parse, statement
 from esper_agents.cli.exhibits import find_exhibit
 from esper_agents.cli.verifying import Currency, Verified, check, outcome_of
@@ -50,13 +57,39 @@ def archive(home):
     return closing(sqlite3.connect(database, isolation_level=None))
 
 
-def forge(judged, **changes) -> None:
-    """Write a record whose verdict has changes, and a view made to fit it."""
-    value = json.loads(judged.record.read_bytes())
-    value["predicate"]["verdict"] |= changes
-    data = statement(parse(json.dumps(value).encode()))
-    judged.record.write_bytes(data)
+def payload(judged) -> bytes:
+    return read_envelope(judged.record.read_bytes()).payload
+
+
+def reseal(judged, data: bytes, folder) -> None:
+    """Publish a statement as somebody would who has a key of their own, with a log of their own, and a fitting view."""
+    key = signing_key(folder)
+    envelope = envelope_bytes(seal(key, data))
+    judged.record.write_bytes(envelope)
+    note = signed_checkpoint(Checkpoint("example.org/log", 1, leaf_hash(envelope)), key)
+    judged.proof.write_text(write_proof(0, (), note), encoding="utf-8")
     judged.view.write_text(render_markdown(data), encoding="utf-8")
+
+
+def forge(judged, folder, **changes) -> None:
+    """Publish the record with another verdict, signed with another key."""
+    value = json.loads(payload(judged))
+    value["predicate"]["verdict"] |= changes
+    reseal(judged, statement(parse(json.dumps(value).encode())), folder)
+
+
+def break_record(judged, old: bytes, new: bytes) -> None:
+    """Change a few bytes of the record and leave its signature as it was."""
+    sealed = read_envelope(judged.record.read_bytes())
+    assert old in sealed.payload
+    judged.record.write_bytes(envelope_bytes(replace(sealed, payload=sealed.payload.replace(old, new))))
+
+
+def trust_issuer(home, elsewhere) -> None:
+    """Have the colleague trust the key of whoever issued here."""
+    line = f"issuer {as_ssh(signing_key(home).public_key)}\n"
+    (signer,) = read_signers(line.encode(), "a test").signers
+    trust(elsewhere, signer)
 
 
 def test_what_nobody_touched_holds_by_identifier_view_and_record(judged) -> None:
@@ -83,13 +116,13 @@ def test_a_view_that_names_another_hash_is_not_genuine(judged) -> None:
 
 
 def test_a_record_that_was_changed_is_not_what_was_issued(judged) -> None:
-    judged.record.write_bytes(judged.record.read_bytes().replace(b"clears", b"cleans"))
+    break_record(judged, b"clears", b"cleans")
     assert failed(verify(judged.id)) == ["published record"]
-    assert failed(verify(judged.record)) == ["archive", "hash in the view", "view"]
+    assert failed(verify(judged.record)) == ["archive", "signature", "log", "hash in the view", "view"]
 
 
 def test_a_record_that_is_no_certificate_any_more_is_not_looked_into(judged) -> None:
-    judged.record.write_bytes(judged.record.read_bytes().replace(b"REQUIRES_REMEDIATION", b"CERTIFIED_EXCELLENT"))
+    break_record(judged, b"REQUIRES_REMEDIATION", b"CERTIFIED_EXCELLENT")
     found = verify(judged.record)
     assert found.certificate is None
     assert outcomes(found) == ("fails", "cannot decide", "cannot decide", "cannot decide")
@@ -97,7 +130,7 @@ def test_a_record_that_is_no_certificate_any_more_is_not_looked_into(judged) -> 
 
 
 def test_a_broken_record_of_a_clone_is_found_by_its_identifier_all_the_same(judged, elsewhere) -> None:
-    judged.record.write_bytes(judged.record.read_bytes().replace(b"REQUIRES_REMEDIATION", b"CERTIFIED_EXCELLENT"))
+    break_record(judged, b"REQUIRES_REMEDIATION", b"CERTIFIED_EXCELLENT")
     assert verify(judged.id).exit_code is ExitCode.TAMPERED
 
 
@@ -105,29 +138,60 @@ def test_an_archive_whose_bytes_were_changed_is_found_out(judged, home) -> None:
     with archive(home) as connection:
         connection.execute("UPDATE certificate SET statement = CAST('{}' AS BLOB)")
     found = verify(judged.id)
-    assert failed(found) == ["archive"]
+    assert failed(found) == ["archive", "log"]
     assert found.exit_code is ExitCode.TAMPERED
 
 
-def test_a_forged_pair_of_files_is_found_out_by_the_archive(judged) -> None:
-    forge(judged, rationale="nothing stood against it")
+def test_forged_files_are_found_out_by_the_archive(judged, tmp_path) -> None:
+    forge(judged, tmp_path / "forger", rationale="nothing stood against it")
     assert failed(verify(judged.view)) == ["archive"]
 
 
-def test_a_forged_approval_is_above_its_ceiling_even_where_there_is_no_archive(judged, elsewhere) -> None:
-    forge(judged, status="APPROVED", stance="for")
+def test_files_signed_by_a_key_that_nobody_trusts_decide_nothing(judged, elsewhere, tmp_path) -> None:
+    forge(judged, tmp_path / "forger", rationale="nothing stood against it")
     found = verify(judged.view)
-    assert outcomes(found) == ("holds", "fails", "holds", "valid")
+    assert outcomes(found) == ("cannot decide", "holds", "holds", "valid")
+    assert {each.name: each.outcome for each in found.genuine}["signature"] is Outcome.CANNOT_DECIDE
+    assert found.exit_code is ExitCode.UNDECIDED
+
+
+def test_a_key_that_the_repository_brings_along_is_not_trusted(judged, elsewhere, tmp_path) -> None:
+    forge(judged, tmp_path / "forger", rationale="nothing stood against it")
+    (judged.root / ".esper").mkdir()
+    line = f"boss {as_ssh(signing_key(tmp_path / 'forger').public_key)}\n"
+    (judged.root / ".esper" / "trusted_keys").write_text(line, encoding="utf-8")
+    assert verify(judged.view).exit_code is ExitCode.UNDECIDED
+
+
+def test_a_forged_approval_is_above_its_ceiling_whoever_signed_it(judged, elsewhere, tmp_path) -> None:
+    forge(judged, tmp_path / "forger", status="APPROVED", stance="for")
+    found = verify(judged.view)
+    assert outcomes(found) == ("cannot decide", "fails", "holds", "valid")
     assert failed(found) == ["verdict"]
+    assert found.exit_code is ExitCode.TAMPERED
 
 
-def test_a_clone_without_an_archive_is_checked_by_its_published_files(judged, elsewhere) -> None:
+def test_a_clone_without_an_archive_is_checked_by_its_published_files(judged, elsewhere, home) -> None:
+    assert verify(judged.id).exit_code is ExitCode.UNDECIDED
+    assert not elsewhere.exists()
+    trust_issuer(home, elsewhere)
     for target in (judged.id, judged.id[-10:]):
         found = verify(target)
         assert found.certificate.id == judged.id
         assert "archive" not in {each.name for each in found.genuine}
+        assert outcomes(found) == ("holds", "holds", "holds", "valid")
         assert found.exit_code is ExitCode.DONE
-    assert not elsewhere.exists()
+
+
+def test_a_proof_that_does_not_lead_to_the_log_fails(judged, elsewhere, home) -> None:
+    trust_issuer(home, elsewhere)
+    text = judged.proof.read_text(encoding="utf-8")
+    judged.proof.write_text(text.replace("index 0", "index 1"), encoding="utf-8")
+    assert failed(verify(judged.view)) == ["log"]
+    judged.proof.unlink()
+    found = verify(judged.view)
+    assert outcome_of(*found.complete) is Outcome.CANNOT_DECIDE
+    assert found.exit_code is ExitCode.UNDECIDED
 
 
 def test_an_identifier_that_nobody_knows_makes_no_database(judged, elsewhere) -> None:
@@ -185,21 +249,21 @@ def test_a_copy_of_the_tree_under_another_name_is_compared_like_the_tree(judged,
     assert verify(judged.view, tmp_path / "copy").currency is Currency.VALID
 
 
-def test_another_policy_than_that_of_its_time_decides_nothing(judged, elsewhere) -> None:
-    ceiling = json.loads(judged.record.read_bytes())["predicate"]["verdict"]["ceiling"]
-    forge(judged, ceiling=ceiling | {"policy_sha256": "0" * 64})
+def test_another_policy_than_that_of_its_time_decides_nothing(judged, elsewhere, tmp_path) -> None:
+    ceiling = json.loads(payload(judged))["predicate"]["verdict"]["ceiling"]
+    forge(judged, tmp_path / "forger", ceiling=ceiling | {"policy_sha256": "0" * 64})
     found = verify(judged.view)
-    assert outcomes(found) == ("holds", "cannot decide", "holds", "valid")
+    assert outcomes(found) == ("cannot decide", "cannot decide", "holds", "valid")
     assert found.exit_code is ExitCode.UNDECIDED
 
 
-def test_a_quotation_that_its_own_file_contradicts_is_never_called_good(judged, elsewhere) -> None:
-    value = json.loads(judged.record.read_bytes())
+def test_a_quotation_that_its_own_file_contradicts_is_never_called_good(judged, elsewhere, tmp_path) -> None:
+    value = json.loads(payload(judged))
     value["predicate"]["findings"][0]["claim"]["excerpt"] = "        loss.forward()"
-    judged.record.write_bytes(json.dumps(value).encode())
+    reseal(judged, json.dumps(value).encode(), tmp_path / "forger")
     judged.view.unlink()
     found = verify(judged.record)
-    assert outcomes(found) == ("holds", "holds", "fails", "valid")
+    assert outcomes(found) == ("cannot decide", "holds", "fails", "valid")
     assert "though the file is what it was" in found.citations[-1].detail
 
 
@@ -216,7 +280,7 @@ def test_a_record_needs_no_view(judged) -> None:
     assert verify(judged.id).exit_code is ExitCode.DONE
 
 
-@pytest.mark.parametrize("name", ["none.md", "none.intoto.json", "docs/", "docs/ai"])
+@pytest.mark.parametrize("name", ["none.md", "none.dsse.json", "docs/", "docs/ai"])
 def test_what_is_no_file_is_refused(judged, name) -> None:
     with pytest.raises(InputFileError, match="no such file"):
         verify(name)
@@ -241,6 +305,8 @@ def test_files_can_be_checked_where_the_database_is_damaged(judged, home) -> Non
     [
         (Outcome.HOLDS, Currency.VALID, ExitCode.DONE),
         (Outcome.HOLDS, Currency.STALE, ExitCode.NOT_CURRENT),
+        (Outcome.HOLDS, Currency.SUPERSEDED, ExitCode.NOT_CURRENT),
+        (Outcome.HOLDS, Currency.REVOKED, ExitCode.NOT_CURRENT),
         (Outcome.HOLDS, Currency.CANNOT_DECIDE, ExitCode.UNDECIDED),
         (Outcome.CANNOT_DECIDE, Currency.VALID, ExitCode.UNDECIDED),
         (Outcome.CANNOT_DECIDE, Currency.STALE, ExitCode.NOT_CURRENT),
@@ -251,5 +317,7 @@ def test_files_can_be_checked_where_the_database_is_damaged(judged, home) -> Non
 )
 def test_tampering_goes_before_age_and_age_before_doubt(tmp_path, outcome, currency, code) -> None:
     well = (Check("any", Outcome.HOLDS, ""),)
-    found = Verified(None, well, (*well, Check("any", outcome, "")), well, currency, (), tmp_path)
-    assert found.exit_code is code
+    mixed = (*well, Check("any", outcome, ""))
+    for groups in ((mixed, well, well, well), (well, mixed, well, well), (well, well, mixed, well)):
+        found = Verified(None, *groups, currency, None, (), (), tmp_path)
+        assert found.exit_code is code

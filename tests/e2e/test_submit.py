@@ -42,7 +42,7 @@ def test_views_are_published_in_the_project_and_do_not_make_it_dirty(toy, known)
     (view,) = map(Path, said(toy[1].stdout, "view"))
     assert view.parent == known.root / "docs/ai/agents/pytorch-code-reviewer/certificates"
     assert "REQUIRES_REMEDIATION" in view.read_text()
-    assert view.with_suffix(".intoto.json").is_file()
+    assert view.with_suffix(".dsse.json").is_file()
     assert {each.name for each in view.parent.parent.glob("*.md")} == {
         "working-memory.md",
         "decisions-log.md",

@@ -4,6 +4,7 @@ import pytest
 from toys import calls
 
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
+from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.ledger import Refusal
@@ -46,6 +47,7 @@ async def test_a_handoff_reaches_the_receiver_as_it_was_meant(toybox):
     gap = InformationGap("the size", "it matters", "measure it")
     taken = Assumption("it is small", Tier.WORK, False, AssumptionState.OPEN, (), "look at it")
     packet = {"context": "a spring is loose", "open_parts": parts, "gaps": (gap,), "assumptions": (taken,)}
+    packet["questions"] = ("how loose?",)
     toybox.tool("look")
     toybox.agent("first", handing("second", before=[calls("look", text="first")], **packet))
     toybox.agent("second", receive)
@@ -55,6 +57,8 @@ async def test_a_handoff_reaches_the_receiver_as_it_was_meant(toybox):
     assert (handoff.sender, handoff.receiver, handoff.hop) == ("first", "second", 1)
     assert (handoff.domain, handoff.reason, handoff.context) == ("toys", "it knows", "a spring is loose")
     assert (handoff.open_parts, handoff.gaps) == (parts, (gap,))
+    assert (handoff.questions, handoff.is_return) == (("how loose?",), False)
+    assert handoff.budget_left == brief.budget_left == (Amount(Resource.HOPS, MOST_HOPS - 1),)
     assert handoff.do_not_repeat == ("echo first",)
     assert brief.chain == (handoff,)
     assert [each.id for each in brief.evidence] == list(handoff.evidence)
@@ -109,8 +113,11 @@ async def test_a_task_does_not_bounce_without_progress(toybox):
     toybox.agent("first", back_and_forth("second", looks=False))
     toybox.agent("second", back_and_forth("first", looks=False))
     ran = await toybox.run("first")
-    assert [(each.sender, each.receiver) for each in ran.certificate.handoffs] == [("first", "second")]
-    assert ran.certificate.summary == "first has had the task, and nothing new was found or measured since"
+    assert [(each.sender, each.receiver, each.is_return) for each in ran.certificate.handoffs] == [
+        ("first", "second", False),
+        ("second", "first", True),
+    ]
+    assert ran.certificate.summary == "second has had the task, and nothing new was found or measured since"
     assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
 
 
@@ -147,7 +154,7 @@ async def test_measuring_the_same_again_is_no_progress(toybox):
     toybox.agent("first", first)
     toybox.agent("second", second)
     ran = await toybox.run("first")
-    assert len(ran.certificate.handoffs) == 1
+    assert len(ran.certificate.handoffs) == 2
     assert "nothing new was found or measured since" in ran.certificate.summary
 
 
@@ -155,8 +162,8 @@ async def test_a_circle_of_three_without_progress_is_refused(toybox):
     for name, to in (("first", "second"), ("second", "third"), ("third", "first")):
         toybox.agent(name, back_and_forth(to, looks=False))
     ran = await toybox.run("first")
-    assert [each.receiver for each in ran.certificate.handoffs] == ["second", "third"]
-    assert ran.certificate.summary == "first has had the task, and nothing new was found or measured since"
+    assert [each.receiver for each in ran.certificate.handoffs] == ["second", "third", "first"]
+    assert ran.certificate.summary == "second has had the task, and nothing new was found or measured since"
 
 
 async def test_a_task_is_handed_off_only_so_often_even_with_progress(toybox):

@@ -6,8 +6,13 @@ import shutil
 import pytest
 from toys import calling
 
+from esper_agents.certificates.log.note import includes, read_proof
+from esper_agents.certificates.log.note import is_signed_by as note_is_signed_by
 from esper_agents.certificates.policy import policy_text
+from esper_agents.certificates.sealing.dsse import envelope_bytes, is_signed_by, read_envelope
+from esper_agents.certificates.sealing.keys import signing_key
 from esper_agents.certificates.verify import Outcome, verify_statement, verify_view
+from esper_agents.paths import home
 from esper_agents.tools.git import PUBLISHED, revision
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +38,12 @@ async def test_the_view_and_the_record_are_published_in_the_project(looking):
         data = await opened.record(ran.certificate.id)
         assert view.read_text() == await opened.markdown(ran.certificate.id)
         assert await opened.view(ran.certificate.id) == view
-    assert view.with_suffix(".intoto.json").read_bytes() == data
+    envelope = read_envelope(view.with_suffix(".dsse.json").read_bytes())
+    assert envelope.payload == data
+    assert is_signed_by(envelope, signing_key(home()).public_key)
+    proof = read_proof(view.with_suffix(".tlog-proof").read_bytes())
+    assert includes(proof, envelope_bytes(envelope))
+    assert note_is_signed_by(proof.note, proof.checkpoint.origin, signing_key(home()).public_key)
     checks = (*verify_view(data, view.read_text()), *verify_statement(data, policy_text()))
     assert [each for each in checks if each.outcome is not Outcome.HOLDS] == []
     assert [each.name for each in view.parent.parent.rglob(".esper-*")] == []
@@ -41,7 +51,7 @@ async def test_the_view_and_the_record_are_published_in_the_project(looking):
 
 async def test_what_a_person_deleted_or_changed_is_written_again(looking):
     ran = await looking.run("worker")
-    view, record = ran.outcome.view, ran.outcome.view.with_suffix(".intoto.json")
+    view, record = ran.outcome.view, ran.outcome.view.with_suffix(".dsse.json")
     was = view.read_bytes(), record.read_bytes()
     view.unlink()
     record.write_text("forged")

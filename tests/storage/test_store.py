@@ -60,6 +60,15 @@ def test_a_reader_sees_one_state_and_does_not_wait_for_a_writer(store):
     assert keys(store) == ["toy"]
 
 
+def test_a_reader_goes_on_seeing_the_state_that_it_began_with(store):
+    with store.reading() as connection:
+        assert connection.scalars(select(table.c.key)).all() == []
+        with store.writing() as transaction:
+            add(transaction, "toy")
+        assert connection.scalars(select(table.c.key)).all() == []
+    assert keys(store) == ["toy"]
+
+
 def test_writers_on_many_threads_wait_for_one_another(store):
     def write(number):
         for each in range(5):

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from esper_agents.certificates.sealing.keys import secret_places
 from esper_agents.cli.live import say
 from esper_agents.cli.terminal import clean, echo, echo_json, one_line, report, width
 from esper_agents.cli.torch.place import Place, place_of
@@ -144,7 +145,7 @@ def opened(place: Place, asked: Asked, *, keep: Path | None, roots: Sequence[Pat
                 place.root,
                 asked.settings(),
                 roots=(*roots, shared),
-                hidden=(home(),),
+                hidden=secret_places(home()),
                 keep=keep,
                 tell=waiting,
             )

@@ -64,7 +64,7 @@ def view(desk, ids):
 @pytest.fixture
 def record(view):
     """Return the published record of the review."""
-    return view.with_suffix(".intoto.json")
+    return view.with_suffix(".dsse.json")
 
 
 @pytest.fixture

@@ -1,0 +1,266 @@
+"""Audits files and folders: reads each document, asks git about it, and runs every check."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.audit.checks import does_compare, load_checks
+from esper_agents.certificates.audit.document import DocumentKind, FreehandCertificate
+from esper_agents.certificates.audit.files import UnreadableError, find_documents, read_bytes
+from esper_agents.certificates.audit.history import History
+from esper_agents.certificates.audit.moment import moment_in_name, read_moment
+from esper_agents.certificates.audit.problem import Problem, undecided
+from esper_agents.certificates.audit.reading import MEMORY, STAMPED, looks_like_certificate, read_document
+from esper_agents.certificates.audit.status import read_status
+from esper_agents.certificates.audit.subject import Around, Standing, Subject
+from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.naming import slug
+from esper_agents.errors import ExitCode, InputFileError
+from esper_agents.inert_git import toplevel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+MEANING = {"unreadable": "it cannot be read as text", "more": "it has more problems than are listed"}
+_MOST_PROBLEMS = 1000
+_MOST_PATHS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One document, audited.
+
+    Attributes:
+        path: As it is shown.
+        file: Where it is, absolute.
+        kind: What sort of document it is.
+        sha256: Digest of its bytes; empty where they could not be read.
+        agent: Who it says wrote it.
+        status: What it says it concludes, as it is written.
+        component: What it says was judged.
+        dated: When it says it was written, as it is written.
+        problems: What does not hold, or cannot be decided.
+    """
+
+    path: str
+    file: Path
+    kind: DocumentKind
+    sha256: str
+    agent: str
+    status: str
+    component: str
+    dated: str
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        documents: Every document that was audited, by path.
+        passed_over: How many Markdown files are neither certificates nor memory documents.
+        left_out: What was not looked at, and why.
+    """
+
+    documents: tuple[Audited, ...]
+    passed_over: int
+    left_out: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many documents have each problem, by its code."""
+        found = Counter(code for each in self.documents for code in {problem.code for problem in each.problems})
+        return dict(sorted(found.items()))
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """7 where something does not hold, else 4 where something could not be decided or looked at, else 0."""
+        outcomes = {problem.outcome for each in self.documents for problem in each.problems}
+        if Outcome.FAILS in outcomes:
+            return ExitCode.TAMPERED
+        return ExitCode.UNDECIDED if Outcome.CANNOT_DECIDE in outcomes or self.left_out else ExitCode.DONE
+
+
+def audit(paths: Sequence[Path], around: Around, here: Path) -> Audit:
+    """Audit documents.
+
+    Any number of them needs little memory: none is kept, and those that are to be compared are read again.
+
+    Args:
+        paths: Files and folders; what a person names is audited whatever it looks like.
+        around: What the checks share; the standings of all certificates are added to it.
+        here: The folder that paths are shown from.
+
+    Raises:
+        InputFileError: A path is not there, or no path holds a certificate or a memory document.
+    """
+    found = find_documents(paths)
+    with ExitStack() as ends:
+        reader = _Reader(found.files, found.named, here, ends)
+        documents = []
+        for subject in reader.subjects():
+            if subject.document.kind is DocumentKind.CERTIFICATE:
+                around.standings.add(_standing(subject))
+            documents.append(_audited(subject, _problems(subject, around, compares=False)))
+        documents = [_compared(each, reader, around) for each in documents]
+    documents += reader.unreadable
+    if not documents and not reader.left_out:
+        named = ", ".join(map(str, paths[:3]))
+        raise InputFileError(named, "neither a certificate nor a memory document", remedy="name the folder of some")
+    return Audit(
+        tuple(sorted(documents, key=lambda each: each.path)), reader.passed_over, (*found.left_out, *reader.left_out)
+    )
+
+
+@dataclass
+class _Reader:
+    files: list[Path]
+    named: set[Path]
+    here: Path
+    ends: ExitStack
+    passed_over: int = 0
+    unreadable: list[Audited] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._tops: dict[Path, Path | None] = {}
+        self._histories = dict(self._open())
+
+    def subjects(self) -> Iterator[Subject]:
+        """Yield every document that can be read; note the others."""
+        for file in self.files:
+            path = shown_path(file, self.here)
+            try:
+                document = read_document(file.name, read_bytes(file))
+            except UnreadableError as error:
+                self._note(file, path, str(error))
+                continue
+            if file in self.named or looks_like_certificate(document):
+                yield self._subject(file, path, document)
+            else:
+                self.passed_over += 1
+
+    def subject(self, file: Path) -> Subject | None:
+        """Return one document again; None where it cannot be read any more."""
+        try:
+            document = read_document(file.name, read_bytes(file))
+        except UnreadableError:
+            return None
+        return self._subject(file, shown_path(file, self.here), document)
+
+    def _note(self, file: Path, path: str, reason: str) -> None:
+        kind = MEMORY.get(file.name.lower(), DocumentKind.CERTIFICATE)
+        if file in self.named or file.name.lower() in MEMORY or STAMPED.fullmatch(file.name):
+            problem = undecided("unreadable", reason)
+            self.unreadable.append(Audited(path, file, kind, "", "", "", "", "", (problem,)))
+        else:
+            self.left_out.append(f"{path}: {reason}")
+
+    def _subject(self, file: Path, path: str, document: FreehandCertificate) -> Subject:
+        root = self._top_of(file.parent)
+        history = self._histories.get(root) if root else None
+        if root is None or history is None:
+            return Subject(path, file, document)
+        where = _inside(file, root)
+        return Subject(path, file, document, where, history, history.added(where), history.changed(where))
+
+    def _top_of(self, folder: Path) -> Path | None:
+        """Return the work tree that a folder lies in; git is asked only where one may begin."""
+        if folder not in self._tops:
+            begins = os.path.lexists(folder / ".git") or folder.parent == folder
+            self._tops[folder] = toplevel(folder) if begins else self._top_of(folder.parent)
+        return self._tops[folder]
+
+    def _open(self) -> Iterator[tuple[Path, History]]:
+        roots: dict[Path, list[str]] = {}
+        for file in self.files:
+            root = self._top_of(file.parent)
+            if root is not None:
+                roots.setdefault(root, []).append(_inside(file, root))
+        for root, paths in roots.items():
+            try:
+                yield root, self.ends.enter_context(History(root, _few(paths)))
+            except OSError:
+                continue
+
+
+def _inside(file: Path, root: Path) -> str:
+    real = file.parent.resolve() / file.name
+    return real.relative_to(root).as_posix() if real.is_relative_to(root) else ""
+
+
+def _few(paths: list[str]) -> list[str]:
+    """Return the paths that git is asked about: the files, or their folders where there are many."""
+    if len(paths) <= _MOST_PATHS:
+        return paths
+    folders = sorted({each.rpartition("/")[0] for each in paths})
+    return folders if len(folders) <= _MOST_PATHS and "" not in folders else []
+
+
+def _standing(subject: Subject) -> Standing:
+    document, history, added = subject.document, subject.history, subject.added
+    commit = added.commit if added else ""
+    stated = document.statuses
+    return Standing(
+        path=subject.path,
+        name=document.name,
+        root=str(history.root) if history else "",
+        component=slug(document.component) if document.component else "",
+        status=read_status(stated[0].text).status if stated else None,
+        identifier=document.identifier,
+        at=read_moment(document.dated) or moment_in_name(document.name),
+        commit=commit,
+    )
+
+
+def _audited(subject: Subject, problems: Iterable[Problem]) -> Audited:
+    document = subject.document
+    return Audited(
+        path=subject.path,
+        file=subject.file,
+        kind=document.kind,
+        sha256=sha256(document.data).hexdigest(),
+        agent=document.agent,
+        status=next((each.text for each in document.statuses), ""),
+        component=document.component,
+        dated=document.dated,
+        problems=_first(problems),
+    )
+
+
+def _compared(audited: Audited, reader: _Reader, around: Around) -> Audited:
+    """Return what was found with what only the other documents show; most are not read again for that."""
+    if audited.kind is DocumentKind.CERTIFICATE and not around.standings.has_opposites(audited.component):
+        return audited
+    subject = reader.subject(audited.file)
+    if subject is None:
+        return audited
+    more = _problems(subject, around, compares=True)
+    return replace(audited, problems=_first((*audited.problems, *more)))
+
+
+def _problems(subject: Subject, around: Around, *, compares: bool) -> Iterable[Problem]:
+    for check in load_checks():
+        if subject.document.kind in check.KINDS and does_compare(check) is compares:
+            yield from check.find(subject, around)
+
+
+def _first(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    listed = tuple(islice(problems, _MOST_PROBLEMS + 1))
+    if len(listed) <= _MOST_PROBLEMS:
+        return listed
+    return (*listed[:_MOST_PROBLEMS], Problem("more", f"it has more than {_MOST_PROBLEMS} problems"))
+
+
+def shown_path(path: Path, here: Path) -> str:
+    """Return a path as it is shown: from a folder, where it lies in it; what is no UTF-8 is escaped."""
+    shown = str(path.relative_to(here) if path.is_relative_to(here) else path)
+    return os.fsencode(shown).decode("utf-8", "backslashreplace")

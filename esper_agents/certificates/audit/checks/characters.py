@@ -1,0 +1,39 @@
+"""Characters that hide or reorder what a person reads, and bytes that are no text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.audit.document import DocumentKind
+from esper_agents.certificates.audit.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.certificates.audit.subject import Around, Subject
+
+MEANING = {
+    "text-encoding": "it is not UTF-8",
+    "text-hidden": "it holds characters that hide, reorder or repaint what a person reads",
+}
+KINDS = frozenset(DocumentKind)
+# Control characters, bidirectional marks, zero width but for the joiners of emoji, tags.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\U000e0000-\U000e007f]"
+)
+
+
+def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+    """Yield what is wrong with the characters."""
+    document = subject.document
+    try:
+        document.data.decode()
+    except UnicodeDecodeError as error:
+        yield Problem(
+            "text-encoding", f"byte {error.start} is not UTF-8", document.data.count(b"\n", 0, error.start) + 1
+        )
+    found = [(line.number, len(_HIDDEN.findall(line.text))) for line in document.lines if _HIDDEN.search(line.text)]
+    if found:
+        count = sum(each for _, each in found)
+        yield Problem("text-hidden", f"{count} characters that are not seen, on {len(found)} lines", found[0][0])

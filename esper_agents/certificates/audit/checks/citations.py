@@ -1,0 +1,127 @@
+"""What it cites: files and lines that were there at the commit that it speaks of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.audit.document import DocumentKind, Part
+from esper_agents.certificates.audit.places import commits_for, find_cited, is_outside
+from esper_agents.certificates.audit.problem import Problem, quoted, undecided
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from esper_agents.certificates.audit.document import Citation
+    from esper_agents.certificates.audit.history import History
+    from esper_agents.certificates.audit.subject import Around, Subject
+
+MEANING = {
+    "citation-absent": "a file that it cites was not there",
+    "citation-line": "a file that it cites has no such line",
+    "citation-outside": "a file that it cites lies in no repository, and cannot be looked at",
+    "commit-unknown": "a commit that it names is not in the repository",
+    "citations-undecided": "git does not know which files and lines were there",
+}
+KINDS = frozenset(DocumentKind)
+_LISTED = frozenset((Part.SCOPE, Part.EVIDENCE))
+_MOST_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A cited file, looked for.
+
+    Attributes:
+        is_there: Whether there is one that it may mean.
+        most_lines: How many lines the longest of them has; None where they cannot be counted.
+    """
+
+    is_there: bool
+    most_lines: int | None
+
+
+def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+    """Yield the citations of what is not there."""
+    claims = [each for each in subject.document.citations if _is_claim(each, subject.document.kind)]
+    history = subject.history
+    if history is None:
+        if claims:
+            yield undecided("citations-undecided", f"{len(claims)} citations, and no git repository that can be read")
+        return
+    yield from _unknown_commits(subject, history)
+    commits = commits_for(subject)
+    for claim in claims:
+        yield from _looked_up(subject, history, commits, claim)
+
+
+def _is_claim(citation: Citation, kind: DocumentKind) -> bool:
+    """Return whether a citation says that a file is there: with a line it does anywhere, without in a list of files.
+
+    A path in running text may be one that is to be made.
+    """
+    if citation.first is not None:
+        return True
+    if citation.is_of_what_is_not or kind is DocumentKind.NEXT_ACTIONS:
+        return False
+    return citation.part in _LISTED or (kind is not DocumentKind.CERTIFICATE and "/" in citation.path)
+
+
+def _unknown_commits(subject: Subject, history: History) -> Iterator[Problem]:
+    for name, line in subject.document.commits[:20]:
+        if not history.commit(name):
+            detail = f"commit {name} is not in this repository"
+            is_whole = not history.is_partial and not history.is_shallow
+            yield Problem("commit-unknown", detail, line) if is_whole else undecided("commit-unknown", detail, line)
+
+
+def _looked_up(subject: Subject, history: History, commits: Iterable[str], claim: Citation) -> Iterator[Problem]:
+    first, last = claim.first, claim.last
+    looked = [_look(history, commit, claim, subject.where) for commit in commits]
+    if subject.added is None:
+        looked.append(_in_work_tree(history.root, claim.path))
+    there = [each for each in looked if each.is_there]
+    shown = quoted(claim.path)
+    if not there:
+        came = subject.changed if subject.document.kind is not DocumentKind.CERTIFICATE else subject.added
+        if is_outside(claim.path):
+            yield undecided("citation-outside", f"{shown} lies in no repository", claim.line)
+        elif history.is_partial or (came is not None and came.is_boundary):
+            yield undecided("citation-absent", f"{shown} is not in what is here of the history", claim.line)
+        else:
+            yield Problem("citation-absent", f"{shown} was not there{_when(came.commit if came else '')}", claim.line)
+    elif first is not None and last is not None:
+        counts = [each.most_lines for each in there if each.most_lines is not None]
+        if last < first:
+            yield Problem("citation-line", f"lines {first} to {last} of {shown} end before they begin", claim.line)
+        elif not counts:
+            yield undecided("citation-line", f"the lines of {shown} cannot be counted", claim.line)
+        # Editors count the empty line after the last line feed.
+        elif first < 1 or last > max(counts) + (last > first):
+            detail = f"{shown} had {max(counts)} lines, and {max(first, last)} is cited"
+            yield Problem("citation-line", detail, claim.line)
+
+
+def _when(commit: str) -> str:
+    return f" at commit {commit[:12]}, nor before it" if commit else ""
+
+
+def _look(history: History, commit: str, claim: Citation, where: str) -> _Looked:
+    found = find_cited(history, commit, claim.path, where.rpartition("/")[0])
+    if not found or claim.first is None:
+        return _Looked(bool(found), None)
+    # A bare name may mean any of several files: it is wrong only where it fits none of them.
+    counts = [history.lines(history.blob(commit, each)) for each in found[:50]]
+    return _Looked(is_there=True, most_lines=max((each for each in counts if each is not None), default=None))
+
+
+def _in_work_tree(root: Path, name: str) -> _Looked:
+    try:
+        path = (root / name).resolve()
+        if not path.is_relative_to(root) or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return _Looked(is_there=False, most_lines=None)
+        data = path.read_bytes()
+    except (OSError, ValueError, RuntimeError):
+        return _Looked(is_there=False, most_lines=None)
+    return _Looked(is_there=True, most_lines=data.count(b"\n") + (not data.endswith(b"\n")))

@@ -1,0 +1,64 @@
+"""Certificates on one component that conclude opposite things of the same code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.audit.document import DocumentKind
+from esper_agents.certificates.audit.problem import Problem, quoted
+from esper_agents.certificates.audit.status import AGAINST, FOR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.certificates.audit.history import History
+    from esper_agents.certificates.audit.subject import Around, Standing, Subject
+    from esper_agents.domain.status import Status
+
+MEANING = {
+    "status-contradicts": "an earlier certificate on the same component and the same code concludes the opposite, "
+    "and it does not answer that one"
+}
+COMPARES = True
+KINDS = frozenset((DocumentKind.CERTIFICATE,))
+_MOST = 200
+_NEVER = datetime(1, 1, 1, tzinfo=UTC)
+
+
+def find(subject: Subject, around: Around) -> Iterator[Problem]:
+    """Yield a problem where a certificate contradicts an earlier one; it stands at the later of the two.
+
+    One that names the other, by its file or identifier, answers it. Where a file of code changed between the commits
+    that added them, they speak of different things.
+    """
+    known = around.standings.by_name.get(subject.document.name, ())
+    own = next((each for each in known if each.path == subject.path), None)
+    if own is None or own.status is None or not own.component:
+        return
+    others = around.standings.by_component.get((own.root, own.component), ())
+    opposite = [each for each in others if _are_opposite(own.status, each.status) and _order(each) < _order(own)]
+    same_code = [each for each in opposite[-_MOST:] if _is_on_same_code(subject.history, own, each)]
+    text = subject.document.text
+    unanswered = [each for each in same_code if not _names(text, each)]
+    if unanswered:
+        last = max(unanswered, key=_order)
+        stated = subject.document.statuses
+        detail = f"{own.status}, and {quoted(last.path)} says {last.status} of the same code"
+        yield Problem("status-contradicts", detail, stated[0].line if stated else None)
+
+
+def _are_opposite(one: Status, other: Status | None) -> bool:
+    return (one in FOR and other in AGAINST) or (one in AGAINST and other in FOR)
+
+
+def _is_on_same_code(history: History | None, one: Standing, other: Standing) -> bool:
+    return history is None or one.commit == other.commit or history.code(one.commit) == history.code(other.commit)
+
+
+def _order(standing: Standing) -> tuple[datetime, str]:
+    return (standing.at.earliest if standing.at else _NEVER, standing.path)
+
+
+def _names(text: str, other: Standing) -> bool:
+    return other.name.removesuffix(".md") in text or (len(other.identifier) > 5 and other.identifier in text)  # noqa: PLR2004 - shorter ones are words

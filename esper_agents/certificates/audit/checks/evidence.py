@@ -1,0 +1,64 @@
+"""Evidence that rests on something: a file, a command, a commit, a digest or an address."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.audit.document import DocumentKind, Part
+from esper_agents.certificates.audit.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.certificates.audit.document import Line
+    from esper_agents.certificates.audit.subject import Around, Subject
+
+MEANING = {"evidence-cites-nothing": "its evidence names no file, command, commit, digest or address"}
+KINDS = frozenset((DocumentKind.CERTIFICATE,))
+_PROGRAMS = (
+    *(
+        "python3?",
+        "pytest",
+        "esper",
+        "git",
+        "make",
+        "uv",
+        "pip",
+        "nox",
+        "tox",
+        "ruff",
+        "mypy",
+        "torchrun",
+        "nsys",
+        "ncu",
+    ),
+    *("npm", "npx", "node", "cargo", "go", "bash", "sh", "docker", "curl"),
+)
+_COMMANDS = "|".join(_PROGRAMS)
+_COMMAND = re.compile(rf"(?:`\s?|^\s*|\$ )(?:{_COMMANDS}) [\w./-]")
+_TOLD = re.compile(rf"(?:`\s?|\$ )(?:{_COMMANDS}) [\w./-]")
+_ADDRESS = re.compile(r"https?://\w")
+_DIGEST = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,128}\b|\b(?:ev|crt)_[0-9a-f]{32}\b")
+
+
+def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+    """Yield a problem where nothing under EVIDENCE can be looked up or run again."""
+    document = subject.document
+    lines = [line for line in document.lines if line.part is Part.EVIDENCE]
+    body = [line for line in lines[1:] if line.text.strip()]
+    if not body or any(each.part is Part.EVIDENCE for each in document.citations):
+        return
+    # A citation stands in the document once, and may have stood in another part before.
+    named = {each.path for each in document.citations}
+    commits = {line for _, line in document.commits}
+    if not any(_rests_on_something(line, named) or line.number in commits for line in body):
+        yield Problem(
+            "evidence-cites-nothing", f"none of its {len(body)} lines can be looked up or run", lines[0].number
+        )
+
+
+def _rests_on_something(line: Line, named: set[str]) -> bool:
+    text = line.text[:4000]
+    command = _COMMAND if line.is_code else _TOLD
+    return any(pattern.search(text) for pattern in (command, _ADDRESS, _DIGEST)) or any(each in text for each in named)

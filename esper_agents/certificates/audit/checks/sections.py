@@ -1,0 +1,54 @@
+"""The parts and named lines that every certificate must have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.audit.document import MANDATORY_PARTS, DocumentKind, Part
+from esper_agents.certificates.audit.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.certificates.audit.document import FreehandCertificate
+    from esper_agents.certificates.audit.subject import Around, Subject
+
+MEANING = {
+    "section-missing": "a mandatory section is not there",
+    "section-empty": "a mandatory section holds nothing",
+    "field-missing": "a mandatory line, such as who wrote it, is not there or says nothing",
+}
+KINDS = frozenset((DocumentKind.CERTIFICATE,))
+_FIELDS = ("component", "agent", "date", "certificate id")
+
+
+def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+    """Yield what is not there."""
+    document = subject.document
+    for part in MANDATORY_PARTS:
+        inside = [line for line in document.lines if line.part is part]
+        if not inside:
+            yield Problem("section-missing", f"there is no section {part}")
+        elif not any(line.text.strip() and not (line.is_heading or line is inside[0]) for line in inside):
+            yield Problem("section-empty", f"the section {part} is empty", inside[0].number)
+    for name in _FIELDS:
+        # The signature repeats some of them: that does for neither place.
+        fields = [each for each in document.said(name) if each.part is not Part.SIGNATURE]
+        yield from _missing(document, name, fields[0].line if fields else None, any(each.text for each in fields))
+    if Part.DECISION in document.parts:
+        said = document.said("rationale", Part.DECISION)
+        yield from _missing(document, "rationale", said[0].line if said else None, any(each.text for each in said))
+
+
+def _missing(document: FreehandCertificate, name: str, line: int | None, has_text: bool) -> Iterator[Problem]:  # noqa: FBT001 - one of four facts
+    if line is None:
+        yield Problem("field-missing", f"there is no line `{name.title()}`")
+    elif not has_text and not goes_on(document, line):
+        yield Problem("field-missing", f"the line `{name.title()}` says nothing", line)
+
+
+def goes_on(document: FreehandCertificate, line: int) -> bool:
+    """Return whether text that is no field and no heading follows a line, such as a list below its name."""
+    named = {each.line for each in document.fields}
+    following = next((each for each in document.lines[line:] if each.text.strip()), None)
+    return following is not None and not following.is_heading and following.number not in named

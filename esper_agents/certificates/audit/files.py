@@ -1,0 +1,121 @@
+"""Finds and reads the documents that paths stand for: nothing hidden, linked, endless or without a bound."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.errors import InputFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MOST_BYTES = 256 * 1024
+MOST_LINES = 20_000
+MOST_FILES = 50_000
+_MOST_ENTRIES = 1_000_000
+_LEFT_OUT = frozenset(("node_modules", "site-packages", "__pycache__", "venv", "build"))
+
+
+@dataclass
+class Findings:
+    """What was found under the paths.
+
+    Attributes:
+        files: Every Markdown file, by path; absolute, links not followed.
+        named: Those that a person named.
+        left_out: What was not looked at, and why.
+    """
+
+    files: list[Path] = field(default_factory=list)
+    named: set[Path] = field(default_factory=set)
+    left_out: list[str] = field(default_factory=list)
+
+
+class UnreadableError(Exception):
+    """A file cannot be read as a document; its text is the reason, in one line."""
+
+
+def find_documents(paths: Iterable[Path]) -> Findings:
+    """Return the Markdown files that paths stand for.
+
+    A folder is walked: hidden folders and installed packages are left out, no link is followed.
+
+    Raises:
+        InputFileError: A path is not there.
+    """
+    found = Findings()
+    files: set[Path] = set()
+    for given in paths:
+        path = Path(os.path.abspath(given.expanduser()))  # noqa: PTH100 - resolve() would follow links
+        try:
+            mode = path.lstat().st_mode
+        except (OSError, ValueError) as error:
+            raise InputFileError(str(given), "no such file or folder", remedy="correct the path") from error
+        if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and path.is_dir()):
+            for file in _walk(path, found):
+                if len(files) >= MOST_FILES:
+                    found.left_out.append(f"more than {MOST_FILES} Markdown files: name fewer folders")
+                    break
+                files.add(file)
+        else:
+            files.add(path)
+            found.named.add(path)
+    found.files = sorted(files)
+    return found
+
+
+def _walk(top: Path, found: Findings) -> Iterator[Path]:
+    folders, entries = [os.fspath(top)], 0
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as listed:
+                for entry in listed:
+                    entries += 1
+                    if entries > _MOST_ENTRIES:
+                        found.left_out.append(f"{top}: more than {_MOST_ENTRIES} entries")
+                        return
+                    if entry.is_dir(follow_symlinks=False):
+                        if not entry.name.startswith(".") and entry.name not in _LEFT_OUT:
+                            folders.append(entry.path)
+                    elif entry.name.lower().endswith(".md"):
+                        if entry.is_file(follow_symlinks=False):
+                            yield Path(entry.path)
+                        else:
+                            found.left_out.append(f"{entry.path}: a link or no regular file")
+        except OSError as error:
+            found.left_out.append(f"{folder}: {(error.strerror or 'cannot be read').lower()}")
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a regular file; never waits for one, and never follows a link.
+
+    Raises:
+        UnreadableError: It is no such file, too long, or holds what no text holds.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        problem = "it is a link" if path.is_symlink() else (error.strerror or "it cannot be read").lower()
+        raise UnreadableError(problem) from error
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise UnreadableError("it is no regular file")
+        if about.st_size > MOST_BYTES:
+            raise UnreadableError(f"it has {about.st_size} bytes, more than the {MOST_BYTES} that are read")
+        try:
+            data = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise UnreadableError((error.strerror or "it cannot be read").lower()) from error
+    if len(data) > MOST_BYTES:
+        raise UnreadableError(f"it grew over {MOST_BYTES} bytes while it was read")
+    if b"\0" in data:
+        raise UnreadableError("it holds NUL bytes, and is no text")
+    if data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n") > MOST_LINES:
+        raise UnreadableError(f"it has more than the {MOST_LINES} lines that are read")
+    return data

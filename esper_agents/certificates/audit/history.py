@@ -1,0 +1,268 @@
+"""What git knows of documents and of the files they cite; nothing of a repository runs, nothing is fetched."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
+from typing import IO, TYPE_CHECKING
+
+from esper_agents.inert_git import RunningGit, git, running_git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from typing import Self
+
+_CHUNK = 1 << 16
+_MOST_FIELDS = 5_000_000
+_MOST_TREES = 8
+_MOST_TREE_FILES = 500_000
+_MOST_BLOB_BYTES = 64 * 2**20
+_MOST_FOLLOWED = 10
+# Plain text of ours begins a commit; a path never stands where one may begin.
+_COMMIT = "%x02%H%x00%P%x00%aI%x00%cI%x00"
+# A repository could have signatures checked, differences drawn or files converted by programs of its own.
+_LOG = (
+    *("--literal-pathspecs", "log", "-z", "--topo-order", "-m", "--no-renames", "--no-show-signature", "--no-ext-diff"),
+    *("--no-textconv", "--no-color", "--ignore-submodules=all", "--name-status", f"--format={_COMMIT}"),
+)
+_STATUS = re.compile(r"[ACDMRTUXB]\d*")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A commit that touched a document.
+
+    Attributes:
+        commit: Its object id.
+        parents: Those of the commits before it.
+        authored: When it was written, in the zone of who wrote it.
+        committed: When it was recorded, likewise.
+        is_boundary: Whether what is before it is not here, so that it says nothing of when a file came.
+    """
+
+    commit: str
+    parents: tuple[str, ...]
+    authored: datetime
+    committed: datetime
+    is_boundary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The files of a commit.
+
+    Attributes:
+        files: Object id by path.
+        by_name: Paths by the last part of them.
+        code: What stands for all files but documents of agents: equal where those are equal.
+    """
+
+    files: dict[str, str]
+    by_name: dict[str, tuple[str, ...]]
+    code: str
+
+
+@dataclass
+class _Touched:
+    added: dict[str, Recorded] = field(default_factory=dict)
+    changed: dict[str, Recorded] = field(default_factory=dict)
+
+
+class History:
+    """A repository that is asked about; leave it as a context, its processes end then."""
+
+    def __init__(self, root: Path, paths: Sequence[str]) -> None:
+        """Ask about a work tree.
+
+        Args:
+            root: Its top folder.
+            paths: Folders and files in it that documents are looked for in, relative to the top.
+        """
+        self.root = root
+        self._ends = ExitStack()
+        self.is_shallow = (git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+        promisors = git(root, "config", "--get-regexp", r"^remote\..*\.promisor$")
+        # Where objects may be missing, what is not found may be there all the same.
+        self.is_partial = bool((promisors or "").strip())
+        self.head = (git(root, "rev-parse", "--verify", "-q", "HEAD") or "").strip()
+        self._touched = self._read_log([each for each in paths if each not in {"", "."}]) if self.head else _Touched()
+        self._trees: OrderedDict[str, Tree | None] = OrderedDict()
+        self._check: RunningGit | None = None
+        self._batch: RunningGit | None = None
+        self._line_counts = lru_cache(20_000)(self._count_lines)
+        self._codes: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    def added(self, path: str) -> Recorded | None:
+        """Return the first commit that added a document, under whatever name it had then; None where none did."""
+        found = self._touched.added.get(path)
+        for _ in range(_MOST_FOLLOWED):
+            if found is None or not found.parents:
+                break
+            before = self._same_file_before(path, found)
+            if before is None:
+                break
+            path, found = before, self._read_log([before], found.parents[0]).added.get(before) or found
+        return found
+
+    def changed(self, path: str) -> Recorded | None:
+        """Return the newest commit that touched a document; None where none did."""
+        return self._touched.changed.get(path)
+
+    def tree(self, commit: str) -> Tree | None:
+        """Return the files of a commit; None where they cannot be read."""
+        if commit not in self._trees:
+            self._trees[commit] = self._read_tree(commit)
+            if len(self._trees) > _MOST_TREES:
+                self._trees.popitem(last=False)
+        self._trees.move_to_end(commit)
+        return self._trees[commit]
+
+    def code(self, commit: str) -> str:
+        """Return what stands for the code of a commit: equal where no file but documents of agents differs.
+
+        Args:
+            commit: The commit; empty for the newest.
+        """
+        wanted = commit or self.head
+        if wanted not in self._codes:
+            tree = self.tree(wanted) if wanted else None
+            # What cannot be read is like nothing else.
+            self._codes[wanted] = tree.code if tree else wanted
+        return self._codes[wanted]
+
+    def commit(self, name: str) -> str:
+        """Return the object id of a commit that is named by the beginning of it; empty where there is none."""
+        about = self._about(f"{name}^{{commit}}")
+        return about[0] if about else ""
+
+    def blob(self, commit: str, path: str) -> str:
+        """Return the object id of a file at a commit; empty where there is none."""
+        about = self._about(f"{commit}:{path}")
+        return about[0] if about and about[1] == "blob" else ""
+
+    def lines(self, blob: str) -> int | None:
+        """Return how many lines a file has; None where it cannot be read or is too long."""
+        return self._line_counts(blob)
+
+    def read(self, blob: str) -> bytes | None:
+        """Return a file's bytes; None where it cannot be read or is too long."""
+        about = self._about(blob)
+        data = b"".join(self._chunks(blob))
+        return data if about is not None and len(data) == about[2] else None
+
+    def _same_file_before(self, path: str, found: Recorded) -> str | None:
+        """Return what a document was called in the commit before, where only its name changed."""
+        blob, before = self.blob(found.commit, path), self.tree(found.parents[0])
+        if not blob or before is None or path in before.files:
+            return None
+        name = path.rpartition("/")[2]
+        likely = before.by_name.get(name, ()) or tuple(each for each in before.files if each.lower().endswith(".md"))
+        return next((each for each in likely if before.files[each] == blob), None)
+
+    def _read_log(self, paths: Sequence[str], start: str = "HEAD") -> _Touched:
+        touched = _Touched()
+        with running_git(self.root, *_LOG, start, "--", *paths) as process:
+            fields = _fields(process.answers)
+            now: Recorded | None = None
+            for each in fields:
+                word = each.lstrip("\n")
+                if word.startswith("\x02"):
+                    now = self._recorded(word[1:], next(fields, ""), next(fields, ""), next(fields, ""))
+                elif _STATUS.fullmatch(word) and now is not None:
+                    path = next(fields, "")
+                    touched.changed.setdefault(path, now)
+                    if word == "A":
+                        touched.added[path] = now
+        return touched
+
+    def _recorded(self, commit: str, parents: str, authored: str, committed: str) -> Recorded | None:
+        try:
+            written, recorded = datetime.fromisoformat(authored), datetime.fromisoformat(committed)
+        except ValueError:
+            return None
+        before = tuple(parents.split())
+        return Recorded(commit, before, written, recorded, is_boundary=self.is_shallow and not before)
+
+    def _read_tree(self, commit: str) -> Tree | None:
+        files: dict[str, str] = {}
+        names: dict[str, list[str]] = {}
+        code = sha256()
+        with running_git(self.root, "ls-tree", "-r", "-z", "--full-tree", commit) as process:
+            for each in _fields(process.answers):
+                about, _, path = each.partition("\t")
+                words = about.split()
+                if len(words) != 3 or len(files) >= _MOST_TREE_FILES:  # noqa: PLR2004 - mode, type, object id
+                    return None
+                files[path] = words[2]
+                names.setdefault(path.rpartition("/")[2], []).append(path)
+                if not path.startswith("docs/ai/"):
+                    code.update(os.fsencode(each) + b"\0")
+            if process.wait() != 0:
+                return None
+        return Tree(files, {name: tuple(paths) for name, paths in names.items()}, code.hexdigest())
+
+    def _about(self, name: str) -> tuple[str, str, int] | None:
+        if "\n" in name or "\0" in name:
+            return None
+        if self._check is None:
+            self._check = self._ends.enter_context(running_git(self.root, "cat-file", "--batch-check"))
+        words = _ask(self._check, name).split()
+        return (words[0], words[1], int(words[2])) if len(words) == 3 and words[2].isdecimal() else None  # noqa: PLR2004
+
+    def _count_lines(self, blob: str) -> int | None:
+        about = self._about(blob)
+        count, size, last = 0, 0, b"\n"
+        for chunk in self._chunks(blob):
+            count, size, last = count + chunk.count(b"\n"), size + len(chunk), chunk[-1:]
+        return count + (last != b"\n") if about is not None and size == about[2] else None
+
+    def _chunks(self, blob: str) -> Iterator[bytes]:
+        about = self._about(blob)
+        if about is None or about[1] != "blob" or about[2] > _MOST_BLOB_BYTES:
+            return
+        if self._batch is None:
+            self._batch = self._ends.enter_context(running_git(self.root, "cat-file", "--batch"))
+        if _ask(self._batch, blob).split()[1:2] != ["blob"]:
+            return
+        left = about[2]
+        while left > 0:
+            chunk = self._batch.answers.read(min(left, _CHUNK))
+            if not chunk:
+                return
+            left -= len(chunk)
+            yield chunk
+        self._batch.answers.read(1)
+
+
+def _ask(process: RunningGit, name: str) -> str:
+    try:
+        process.ask.write(os.fsencode(name) + b"\n")
+        process.ask.flush()
+        return os.fsdecode(process.answers.readline())
+    except (BrokenPipeError, UnicodeEncodeError):
+        return ""
+
+
+def _fields(stream: IO[bytes]) -> Iterator[str]:
+    rest, count = b"", 0
+    while chunk := stream.read(_CHUNK):
+        *whole, rest = (rest + chunk).split(b"\0")
+        count += len(whole)
+        if count > _MOST_FIELDS:
+            return
+        yield from map(os.fsdecode, whole)
+    if rest.strip():
+        yield os.fsdecode(rest)

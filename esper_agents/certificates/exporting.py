@@ -1,0 +1,193 @@
+"""Certificates for somebody else: envelopes, proofs, views and keys in one archive; the same bytes at any time."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import tarfile
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates import archive
+from esper_agents.certificates.html import render_html
+from esper_agents.certificates.log import log
+from esper_agents.certificates.notices import log_notices
+from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.sealing.dsse import envelope_bytes
+from esper_agents.certificates.sealing.public_keys import as_note_key, as_pem, as_ssh
+from esper_agents.certificates.statement import parse
+from esper_agents.domain.identifier import is_id
+from esper_agents.errors import EsperError, IntegrityError, UsageError
+from esper_agents.paths import data_folder
+from esper_agents.storage.engine import in_our_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy import Connection
+
+    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.filters import Filter
+    from esper_agents.storage.store import Store
+
+README = "export.md"
+_UNFIT = re.compile(r"[:+]")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A certificate that is not in an export.
+
+    Attributes:
+        id: Its identifier.
+        why: Why, in words.
+        is_tampered: Whether it is not what was issued.
+    """
+
+    id: str
+    why: str
+    is_tampered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was exported.
+
+    Attributes:
+        to: The file or folder.
+        certificates: How many.
+        keys: The fingerprints of the keys beside them.
+        missing_keys: Fingerprints of keys that signed, but are trusted by nobody here, and so are not beside them.
+        left_out: What could not be exported.
+    """
+
+    to: Path
+    certificates: int
+    keys: tuple[str, ...]
+    missing_keys: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def export(
+    store: Store, project_key: str, wanted: Filter, to: Path, public_key: Callable[[str], bytes | None]
+) -> Exported:
+    """Write certificates with what somebody else needs to check them, newest first.
+
+    The same archive gives the same bytes. Nothing is written over, and nothing is there until all of it is.
+
+    Args:
+        store: The archive.
+        project_key: The project.
+        wanted: Which certificates.
+        to: A file that ends in `.tar`; else a folder, which must be new or empty.
+        public_key: Gives the trusted key of a fingerprint.
+
+    Raises:
+        UsageError: The file or folder is there already, or its folder is not.
+        StorageError: It cannot be written.
+    """
+    _refuse_taken(to)
+    written = _Export(store, project_key, wanted, public_key)
+    with in_our_words(str(to)), tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=".esper-") as scratch:
+        made = Path(scratch, "made")
+        if to.suffix == ".tar":
+            with tarfile.open(made, "w", format=tarfile.PAX_FORMAT) as tar:
+                for name, data in written.files():
+                    tar.addfile(_described(name, data), io.BytesIO(data))
+        else:
+            made.mkdir()
+            for name, data in written.files():
+                (made / name).parent.mkdir(exist_ok=True)
+                (made / name).write_bytes(data)
+        _put(made, to)
+    return Exported(to, written.count, tuple(sorted(written.keys)), tuple(sorted(written.missing)), tuple(written.left))
+
+
+class _Export:
+    """The files of an export, one after another, and what became of it."""
+
+    def __init__(
+        self, store: Store, project_key: str, wanted: Filter, public_key: Callable[[str], bytes | None]
+    ) -> None:
+        self.count = 0
+        self.keys: dict[str, bytes] = {}
+        self.missing: set[str] = set()
+        self.left: list[LeftOut] = []
+        self._store, self._project_key, self._wanted, self._public_key = store, project_key, wanted, public_key
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield every file with its name, in an order that never changes."""
+        yield "README.md", (data_folder("certificates") / README).read_bytes()
+        lines: list[str] = []
+        for entry in archive.pages(self._store, self._project_key, self._wanted):
+            try:
+                with self._store.reading() as connection:
+                    found = list(self._of(connection, entry))
+            except EsperError as error:
+                self.left.append(LeftOut(entry.id, error.problem, isinstance(error, IntegrityError)))
+                continue
+            yield from found
+            said = {name: each for name, each in asdict(entry).items() if name != "position"}
+            lines.append(json.dumps(said, sort_keys=True, ensure_ascii=True))
+            self.count += 1
+        yield "index.jsonl", "".join(f"{each}\n" for each in lines).encode("ascii")
+        with self._store.reading() as connection:
+            origin = log.origin(connection)
+        for key_id, raw in sorted(self.keys.items()):
+            name = f"keys/{_UNFIT.sub('-', key_id).replace('/', '_')}"
+            yield f"{name}.pem", as_pem(raw).encode()
+            yield f"{name}.pub", f"{as_ssh(raw)}\n".encode()
+            yield f"{name}.vkey", f"{as_note_key(raw, origin)}\n".encode()
+
+    def _of(self, connection: Connection, entry: Entry) -> Iterator[tuple[str, bytes]]:
+        if not is_id(entry.id):
+            raise IntegrityError(f"{entry.id[:60]!a} is no identifier", remedy="run `esper certificates repair`")
+        envelope = log.envelope(connection, entry.id)
+        if parse(envelope.payload).id != entry.id:
+            raise IntegrityError(f"the record of {entry.id} is of another certificate", remedy=log.RESTORE)
+        stem = f"certificates/{entry.id}"
+        yield f"{stem}.dsse.json", envelope_bytes(envelope)
+        yield f"{stem}.tlog-proof", log.proof(connection, entry.id).encode()
+        yield f"{stem}.md", render_markdown(envelope.payload).encode()
+        yield f"{stem}.html", render_html(envelope.payload).encode()
+        self._keep(envelope.key_id)
+        for each in log_notices(log.entries_about(connection, entry.id)):
+            yield f"{stem}.{each.index}.notice.json", envelope_bytes(each.envelope)
+            if each.notice.signature:
+                yield f"{stem}.{each.index}.sshsig", each.notice.signature.encode()
+            self._keep(each.envelope.key_id)
+
+    def _keep(self, key_id: str) -> None:
+        raw = self._public_key(key_id)
+        if raw is None:
+            self.missing.add(key_id)
+        else:
+            self.keys[key_id] = raw
+
+
+def _refuse_taken(to: Path) -> None:
+    taken = to.exists() or to.is_symlink()
+    is_empty_folder = to.is_dir() and not to.is_symlink() and not any(to.iterdir())
+    if taken and (to.suffix == ".tar" or not is_empty_folder):
+        raise UsageError(f"{str(to)!r} is there already", remedy="name a file or folder that is not")
+    if not to.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {str(to.absolute().parent)!r}", remedy="make it, or name another")
+
+
+def _put(made: Path, to: Path) -> None:
+    if made.is_file():
+        # A link, unlike a move, fails where somebody has put a file there meanwhile.
+        os.link(made, to)
+        return
+    made.rename(to)
+
+
+def _described(name: str, data: bytes) -> tarfile.TarInfo:
+    """Return the head of a file in a tar that says nothing of when, where and by whom it was made."""
+    head = tarfile.TarInfo(name)
+    head.size, head.mode, head.mtime = len(data), 0o644, 0
+    return head

@@ -1,0 +1,125 @@
+"""What a person asks of the archive: which certificates, from when, saying what."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.status import Status
+from esper_agents.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_COMMIT = re.compile(r"[0-9a-f]{4,64}")
+_DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
+_SECONDS = re.compile(r"[0-9]:[0-9]{2}:[0-9]{2}")
+_SHORTEST = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which certificates are wanted; what is empty asks for nothing.
+
+    Attributes:
+        statuses: Any of these.
+        agent: Who concluded.
+        path: A file that was read, relative to the project.
+        component: What was judged.
+        rule: The rule of a finding.
+        commit: The commit at that time, or how it begins.
+        since: Issued at this time or later, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        until: Issued before this time.
+        words: Words that it says, all of them.
+        metric: The whole name of a number that it has on record.
+    """
+
+    statuses: tuple[Status, ...] = ()
+    agent: str = ""
+    path: str = ""
+    component: str = ""
+    rule: str = ""
+    commit: str = ""
+    since: str = ""
+    until: str = ""
+    words: str = ""
+    metric: str = ""
+
+
+def statuses_of(names: Iterable[str]) -> tuple[Status, ...]:
+    """Return the statuses that a person names, in any case.
+
+    Raises:
+        NotFoundError: There is no such status; the nearest are offered.
+    """
+    found = []
+    for name in names:
+        wanted = re.sub(r"[\s-]+", "_", name.strip()).upper()
+        if wanted not in tuple(Status):
+            raise NotFoundError("status", wanted, map(str, Status), listing="esper certificates list --help")
+        found.append(Status(wanted))
+    return tuple(dict.fromkeys(found))
+
+
+def commit_of(text: str) -> str:
+    """Return a commit, or the beginning of one.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    commit = text.strip().lower()
+    if not _COMMIT.fullmatch(commit):
+        raise UsageError(f"{text!r} is no commit", remedy="give at least 4 of its hex digits, as `git log` shows them")
+    return commit
+
+
+def since_of(text: str) -> str:
+    """Return when a date, a month, a year or a time begins, as records write times. Without a zone it is UTC.
+
+    Raises:
+        UsageError: It is no date.
+    """
+    return _written(_span(text)[0])
+
+
+def until_of(text: str) -> str:
+    """Return when a date, a month, a year or a time is over.
+
+    Raises:
+        UsageError: It is no date.
+    """
+    return _written(_span(text)[1])
+
+
+def _span(text: str) -> tuple[datetime, datetime]:
+    """Return the first moment of what a text names, and the first moment after it."""
+    try:
+        if found := _DATE.fullmatch(text.strip()):
+            year, month, day = (int(each) if each else None for each in found.groups())
+            return _span_of_days(int(year or 0), month, day)
+        start = datetime.fromisoformat(text.strip())
+        start = (start if start.tzinfo else start.replace(tzinfo=UTC)).astimezone(UTC)
+        return start, start + _precision(text)
+    except (ValueError, OverflowError) as error:
+        remedy = "write it as 2026-01-31, 2026-01, 2026 or 2026-01-31T09:30; it is taken as UTC"
+        raise UsageError(f"{text!r} is no date", remedy=remedy) from error
+
+
+def _span_of_days(year: int, month: int | None, day: int | None) -> tuple[datetime, datetime]:
+    start = datetime(year, month or 1, day or 1, tzinfo=UTC)
+    if day:
+        return start, start + timedelta(days=1)
+    return start, datetime(year + (month in {None, 12}), 1 if month in {None, 12} else (month or 0) + 1, 1, tzinfo=UTC)
+
+
+def _precision(text: str) -> timedelta:
+    """Return how long the moment lasts that a time names: as long as what it leaves out."""
+    if "." in text or "," in text:
+        return _SHORTEST
+    return timedelta(seconds=1) if _SECONDS.search(text) else timedelta(minutes=1)
+
+
+def _written(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

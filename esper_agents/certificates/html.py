@@ -1,0 +1,267 @@
+"""The HTML view of a certificate's bytes: one page that needs nothing else, holds no script and asks nobody."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.certificates.html_ink import HtmlInk
+from esper_agents.certificates.ink import Inked
+from esper_agents.certificates.plots import Plot, plots_of
+from esper_agents.certificates.view import Some, View, some, view_of
+from esper_agents.domain.finding import Severity, counted
+from esper_agents.domain.status import STANCES, Kind, Stance
+from esper_agents.paths import data_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from jinja2 import Environment
+
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.verdict import Verdict
+
+TEMPLATE = "certificate.html.j2"
+STYLE = "certificate.css"
+# Raised when the same template gives other bytes.
+_LAYOUT_VERSION = 1
+_LONGEST_RECORD = 4000
+_INK = HtmlInk()
+_ASKED = {
+    Kind.APPROVAL: "Approval was asked",
+    Kind.GO: "Leave to go ahead was asked",
+    Kind.RECOMMENDATION: "A recommendation was asked",
+    Kind.ADVICE: "Advice was asked",
+}
+_SAID = {
+    Stance.FOR: "nothing on record speaks against it",
+    Stance.CONDITIONAL: "yes, once the conditions are met",
+    Stance.UNDECIDED: "what is on record does not suffice to decide",
+    Stance.AGAINST: "what is on record speaks against it",
+    Stance.REJECTED: "so much on record speaks against it that it is turned down",
+    Stance.EMERGENCY: "stop: this must not go on as it is",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A stance on the way from best to worst.
+
+    Attributes:
+        stance: The stance.
+        is_verdict: Whether the verdict stands here.
+        is_ceiling: Whether this is the best that policy allowed.
+        is_allowed: Whether policy allowed it.
+    """
+
+    stance: str
+    is_verdict: bool
+    is_ceiling: bool
+    is_allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A measurement and the plots of it.
+
+    Attributes:
+        evidence: The call.
+        plots: What can be drawn of what it recorded.
+    """
+
+    evidence: Evidence
+    plots: tuple[Plot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the page shows besides what every view shows.
+
+    Attributes:
+        tone: Good, caution, open, bad, stop or plain; decides the colour and the sign beside the status.
+        answer: The verdict in words.
+        ladder: The stances from best to worst.
+        found: How many findings there are of each severity, in words.
+        measurements: What was measured and can be drawn.
+        numbers: Where the evidence that is shown stands on the page, by identifier, from 1.
+        layout: What names the layout.
+        style: The style sheet.
+        style_sha256: Its digest, as a content security policy wants it.
+    """
+
+    tone: str
+    answer: str
+    ladder: tuple[Rung, ...]
+    found: str
+    measurements: Some[Measurement]
+    numbers: dict[str, int]
+    layout: str
+    style: Inked
+    style_sha256: str
+
+
+def render_html(data: bytes) -> str:
+    """Return a certificate as an HTML page: one view of the bytes, the same at any time and on any machine.
+
+    Whatever the texts in it hold, there is one element with the status, no element or attribute that is not the
+    template's, no script, and nothing that is fetched.
+
+    Raises:
+        IntegrityError: The bytes are not a certificate.
+    """
+    view = view_of(data)
+    page = _page(view)
+    text = _environment().get_template(TEMPLATE).render(view=view, page=page)
+    return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
+
+
+def html_layout() -> str:
+    """Return what names the layout that this version renders pages with."""
+    parts = b"\0".join((data_folder("certificates") / name).read_bytes() for name in (TEMPLATE, STYLE))
+    return f"{_LAYOUT_VERSION}.{sha256(parts).hexdigest()[:12]}"
+
+
+def _page(view: View) -> Page:
+    certificate = view.certificate
+    style = "\n" + "\n".join(
+        line.rstrip() for line in (data_folder("certificates") / STYLE).read_text("utf-8").split("\n")
+    )
+    numbers: dict[str, int] = {}
+    for at, each in enumerate(view.evidence.shown, 1):
+        numbers.setdefault(each.id, at)
+    return Page(
+        tone=_tone(certificate.verdict),
+        answer=_answer(certificate.verdict),
+        ladder=_ladder(certificate.verdict),
+        found=_found(certificate),
+        measurements=some(_measurements(certificate.evidence)),
+        numbers=numbers,
+        layout=html_layout(),
+        style=Inked(style),
+        style_sha256=base64.b64encode(sha256(style.encode()).digest()).decode(),
+    )
+
+
+def _tone(verdict: Verdict) -> str:
+    match verdict.stance:
+        case Stance.EMERGENCY:
+            return "stop"
+        case Stance.UNDECIDED:
+            return "open"
+        case Stance.FOR | Stance.CONDITIONAL | Stance.AGAINST | Stance.REJECTED if verdict.kind is Kind.ADVICE:
+            return "plain"
+        case Stance.FOR:
+            return "good"
+        case Stance.CONDITIONAL:
+            return "caution"
+        case Stance.AGAINST | Stance.REJECTED:
+            return "bad"
+
+
+def _answer(verdict: Verdict) -> str:
+    return f"{_ASKED[verdict.kind]}; {_SAID[verdict.stance]}."
+
+
+def _ladder(verdict: Verdict) -> tuple[Rung, ...]:
+    best = STANCES.index(verdict.ceiling.stance)
+    return tuple(
+        Rung(stance.value, stance is verdict.stance, stance is verdict.ceiling.stance, at >= best)
+        for at, stance in enumerate(STANCES)
+    )
+
+
+def _found(certificate: Certificate) -> str:
+    order: list[Severity] = [each.claim.severity for each in certificate.findings]
+    return counted(order)
+
+
+def _measurements(evidence: Iterable[Evidence]) -> Iterator[Measurement]:
+    for each in evidence:
+        if plots := plots_of(each):
+            yield Measurement(each, plots)
+
+
+class _Escaped:
+    """What a template may write as it is; anything else it escapes."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __html__(self) -> str:
+        return self.text
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    def finalize(value: Any) -> _Escaped:
+        # Anything that an ink did not make is text, whatever it says of itself.
+        return _Escaped((value if isinstance(value, Inked) else _INK.prose(str(value))).text)
+
+    environment = Environment(
+        loader=FileSystemLoader(data_folder("certificates")),
+        undefined=StrictUndefined,
+        autoescape=True,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+    def listed(names: Sequence[str]) -> Inked:
+        """Return names side by side, the first fifty of them."""
+        shown = some(names)
+        return Inked(", ".join(_INK.code(name).text for name in shown.shown) + _more(shown))
+
+    environment.filters |= {
+        "code": _INK.code,
+        "fence": _INK.fence,
+        "block": _INK.block,
+        "listed": listed,
+        "ms": _milliseconds,
+        "record": _record,
+        "references": _references,
+    }
+    environment.globals |= {"some": some}
+    return environment
+
+
+def _references(identifiers: Sequence[str], numbers: dict[str, int]) -> Inked:
+    """Return links to the evidence that has these identifiers, where the page shows it."""
+    shown = some(identifiers)
+    links = [
+        f'<a href="#e{numbers[each]}">evidence {numbers[each]}</a>' if each in numbers else _INK.code(each).text
+        for each in shown.shown
+    ]
+    return Inked(", ".join(links) + _more(shown))
+
+
+def _record(value: object) -> Inked:
+    """Return the beginning of a JSON value, laid out in lines."""
+    pieces, length = [], 0
+    # Piece by piece: of a value of a hundred megabytes only the beginning is written out.
+    for piece in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(value):
+        pieces.append(piece[:_LONGEST_RECORD])
+        length += len(piece)
+        if length > _LONGEST_RECORD:
+            return _INK.block("".join(pieces)[:_LONGEST_RECORD] + "\n... the rest is in the record")
+    return _INK.block("".join(pieces))
+
+
+def _more(entries: Some[Any]) -> str:
+    return f" and {entries.more} more, see the record" if entries.more else ""
+
+
+def _milliseconds(duration_ns: int) -> str:
+    return f"{duration_ns // 1_000_000}.{duration_ns // 100_000 % 10}"

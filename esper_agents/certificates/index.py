@@ -1,0 +1,172 @@
+"""What certificates are found by: rows beside the archive that can be made again from the statements alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, insert, select, text, update
+
+from esper_agents.certificates.metrics import metrics_of
+from esper_agents.certificates.plain_text import plain
+from esper_agents.certificates.statement import parse
+from esper_agents.certificates.words import searched_text
+from esper_agents.errors import IntegrityError
+from esper_agents.storage.tables import certificate as table
+from esper_agents.storage.tables import certificate_file, certificate_metric, certificate_relation, certificate_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection, Row, Table
+
+    from esper_agents.domain.certificate import Certificate
+
+# PostgreSQL's trees hold keys up to a third of a page; nobody looks for the rest of so long a name.
+LONGEST_PATH = 512
+LONGEST_RULE = 64
+_AT_ONCE = 500
+_BY_POSITION = (certificate_file, certificate_rule, certificate_relation, certificate_metric)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What became of making all rows again.
+
+    Attributes:
+        certificates: How many certificates have their rows.
+        corrected: Those whose columns in the archive were not what their statements say.
+        unreadable: Those that are not what was issued; nothing but their identifier finds them.
+    """
+
+    certificates: int
+    corrected: tuple[str, ...]
+    unreadable: tuple[str, ...]
+
+
+def add(connection: Connection, position: int, certificate: Certificate) -> None:
+    """Write the rows of a certificate.
+
+    Args:
+        connection: Where the certificate was archived, in the same transaction.
+        position: Its place in the archive.
+        certificate: The certificate.
+    """
+    paths = {path_key(file.path) for file in certificate.examined}
+    rules = {rule_key(finding.claim.rule) for finding in certificate.findings}
+    relations = {(plain(each.certificate), each.kind) for each in certificate.relations}
+    metrics = {(each.name, each.evidence): each.amount for each in metrics_of(certificate)}
+    _insert(connection, certificate_file, [{"path": each, "position": position} for each in sorted(paths)])
+    _insert(connection, certificate_rule, [{"rule": each, "position": position} for each in sorted(rules)])
+    _insert(
+        connection,
+        certificate_relation,
+        [{"other": other, "position": position, "kind": kind} for other, kind in sorted(relations)],
+    )
+    _insert(
+        connection,
+        certificate_metric,
+        [
+            {"name": name, "position": position, "evidence_id": evidence, "amount": amount}
+            for (name, evidence), amount in sorted(metrics.items())
+        ],
+    )
+    words = f"{searched_text(certificate)} {ending_word(certificate.id)}"
+    connection.execute(_ADD_WORDS[connection.dialect.name], {"position": position, "words": words})
+
+
+def columns(certificate: Certificate) -> dict[str, Any]:
+    """Return what of a certificate stands in columns of the archive, and can be searched by."""
+    return {
+        "issued_at": certificate.issued_at,
+        "agent": certificate.agent,
+        "kind": certificate.verdict.kind,
+        "status": certificate.verdict.status,
+        "ceiling": certificate.verdict.ceiling.status,
+        "descriptor": certificate.descriptor,
+        "component": certificate.component,
+        "request": certificate.task.request,
+        "revision": certificate.revision.commit,
+    }
+
+
+def rebuild(connection: Connection) -> Rebuilt:
+    """Make all rows again from the statements, and correct what columns of the archive say otherwise.
+
+    Twice in a row changes nothing.
+
+    Args:
+        connection: A transaction that writes.
+    """
+    for each in _BY_POSITION:
+        connection.execute(delete(each))
+    connection.execute(_NO_WORDS[connection.dialect.name])
+    count, corrected, unreadable = 0, [], []
+    for row in _archived(connection):
+        certificate = _issued(row)
+        if certificate is None:
+            unreadable.append(str(row.id))
+            continue
+        said = columns(certificate)
+        if any(getattr(row, name) != value for name, value in said.items()):
+            connection.execute(update(table).where(table.c.position == row.position).values(said))
+            corrected.append(certificate.id)
+        add(connection, row.position, certificate)
+        count += 1
+    return Rebuilt(count, tuple(corrected), tuple(unreadable))
+
+
+def path_key(path: str) -> str:
+    """Return what a file is found by."""
+    return plain(path)[:LONGEST_PATH]
+
+
+def rule_key(rule: str) -> str:
+    """Return what a rule is found by."""
+    return plain(rule)[:LONGEST_RULE]
+
+
+def ending_word(identifier: str) -> str:
+    """Return the word whose beginnings are the ends of an identifier: words can be found by how they begin."""
+    return f"z{identifier.removeprefix('crt_')[::-1]}"
+
+
+def _archived(connection: Connection) -> Iterator[Row[Any]]:
+    """Yield every certificate of the archive, in order; few at a time, for there may be millions."""
+    last = 0
+    while rows := connection.execute(
+        select(table).where(table.c.position > last).order_by(table.c.position).limit(_AT_ONCE)
+    ).all():
+        yield from rows
+        last = rows[-1].position
+
+
+def _issued(row: Row[Any]) -> Certificate | None:
+    """Return the certificate of a row; None where its bytes are not what was issued under its identifier."""
+    data = bytes(row.statement)
+    if sha256(data).hexdigest() != row.sha256:
+        return None
+    try:
+        certificate = parse(data)
+    except IntegrityError:
+        return None
+    return certificate if certificate.id == row.id else None
+
+
+def _insert(connection: Connection, rows_of: Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(insert(rows_of), rows)
+
+
+_ADD_WORDS = {
+    "sqlite": text("INSERT INTO certificate_text (rowid, words) VALUES (:position, :words)"),
+    "postgresql": text(
+        "INSERT INTO certificate_text (position, words) VALUES (:position, to_tsvector('simple', :words))"
+    ),
+}
+# What keeps only words cannot delete a row: it would have to be told the words again.
+_NO_WORDS = {
+    "sqlite": text("INSERT INTO certificate_text (certificate_text) VALUES ('delete-all')"),
+    "postgresql": text("DELETE FROM certificate_text"),
+}

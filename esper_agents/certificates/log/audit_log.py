@@ -1,0 +1,210 @@
+"""The audit of a whole log: every entry, node and checkpoint, the pin, and the checkpoints that were published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.log import log, merkle, pins
+from esper_agents.certificates.log.blocks import BLOCK, Run, Tree
+from esper_agents.certificates.log.differences import Differences
+from esper_agents.certificates.log.faults import MOST_OF_A_KIND, FaultKind, Faults, shown
+from esper_agents.certificates.log.note import read_checkpoint, read_note, signer
+from esper_agents.certificates.log.rows import Rows
+from esper_agents.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+
+    from esper_agents.certificates.log.faults import Fault
+    from esper_agents.certificates.log.note import Checkpoint, Note
+    from esper_agents.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        origin: The log's name; empty where there is no log.
+        size: How many entries were looked at.
+        faults: What is wrong, up to 20 of a kind.
+        counts: How much of each kind there is.
+        is_pinned: Whether a checkpoint was pinned here, without which the loss of the newest entries can go unnoticed.
+    """
+
+    origin: str
+    size: int
+    faults: tuple[Fault, ...]
+    counts: Mapping[FaultKind, int]
+    is_pinned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """That the tree over so many entries has this root."""
+
+    checkpoint: Checkpoint
+    where: str
+    kind: FaultKind
+
+
+def audit_log(
+    store: Store, home: Path, public_keys: Collection[bytes], published: Iterable[tuple[str, Note]] = ()
+) -> Audit:
+    """Return what is wrong with a log. Memory does not grow with its length.
+
+    Leaf hashes are compared with the nodes, nodes with one another, and the roots with every stored checkpoint, with
+    the pin and with checkpoints from elsewhere. Whether statements and signatures give the leaf hashes is for
+    `deep_audit`.
+
+    Args:
+        store: The database.
+        home: `paths.home()`, where the pins are.
+        public_keys: Keys that may sign for the log.
+        published: Checkpoints from elsewhere, such as those of published proofs, each with where it was found. One that
+            no such key signed, or of another log, says nothing about this one.
+    """
+    with store.reading() as connection:
+        return _Auditor(connection, public_keys).run(home, store.where, published)
+
+
+class _Auditor:
+    def __init__(self, connection: Connection, public_keys: Collection[bytes]) -> None:
+        self.connection = connection
+        self.keys = public_keys
+        self.faults = Faults()
+        self.origin = log.origin(connection)
+        self.rows = Rows(connection)
+        self.size = self._believable(log.size(connection))
+        self.differences = Differences(self.rows, self.faults, self.size)
+        self.claims: dict[int, list[_Claim]] = {}
+
+    def run(self, home: Path, where: str | None, published: Iterable[tuple[str, Note]]) -> Audit:
+        against_pin = pins.check_pin(self.connection, home, where)
+        for each in against_pin:
+            self.faults.add(each.kind, each.where, each.detail)
+        pin = None if against_pin else pins.pinned(home, where)
+        if pin is not None:
+            self._claim(_Claim(pin, "pin", FaultKind.FORKED))
+        self._take_checkpoints()
+        for found_at, note in published:
+            self._take_published(found_at, note)
+        tree = Tree()
+        for first in range(0, self.size, BLOCK):
+            self._check_block(tree, first, min(first + BLOCK, self.size))
+        self._check_left_over()
+        self._check_certificates()
+        if self.faults.counts.keys() & {FaultKind.CHECKPOINT_CONTRADICTED, FaultKind.NOT_COVERED, FaultKind.FORKED}:
+            self._look_closer()
+        is_pinned = pin is not None or bool(against_pin)
+        return Audit(self.origin, self.size, tuple(self.faults.told), dict(self.faults.counts), is_pinned)
+
+    def _believable(self, size: int) -> int:
+        """Return how far to look: one entry far beyond the others must not make the audit endless."""
+        found = self.rows.entries()
+        if first := min(0, self.rows.first_entry()):
+            self.faults.add(FaultKind.REORDERED, f"entry {first}", "a log begins with entry 0")
+        if size <= found + BLOCK:
+            return size
+        detail = f"there are {found} entries, and the last one says that it is entry {size - 1}"
+        self.faults.add(FaultKind.MIDDLE_REMOVED, f"entry {size - 1}", detail)
+        return found + BLOCK
+
+    def _take_checkpoints(self) -> None:
+        newest = 0
+        for size, stored in self.rows.checkpoints():
+            where = f"checkpoint of {size}"
+            try:
+                note = read_note(stored)
+                head = read_checkpoint(note)
+            except IntegrityError as error:
+                self.faults.add(FaultKind.CHECKPOINT_CHANGED, where, error.problem)
+                continue
+            if (head.origin, head.size) != (self.origin, size):
+                detail = f"it says {head.size} entries of {head.origin!r}"
+                self.faults.add(FaultKind.CHECKPOINT_CHANGED, where, detail)
+                continue
+            newest = size
+            if signer(note, head.origin, self.keys) is None:
+                self.faults.add(FaultKind.UNKNOWN_KEY, where, "no key of this log signed it")
+            elif size > self.size:
+                detail = f"it is of {size} entries, and the log ends after {self.size}"
+                self.faults.add(FaultKind.NEWEST_DELETED, where, detail)
+            else:
+                self._claim(_Claim(head, where, FaultKind.CHECKPOINT_CONTRADICTED))
+        if self.size and not newest:
+            self.faults.add(FaultKind.CHECKPOINT_MISSING, "log", f"no checkpoint is of its {self.size} entries")
+        elif newest < self.size:
+            detail = f"the newest checkpoint is of {newest} entries, and there are {self.size}"
+            self.faults.add(FaultKind.NOT_COVERED, f"entry {newest}", detail)
+
+    def _take_published(self, found_at: str, note: Note) -> None:
+        try:
+            head = read_checkpoint(note)
+        except IntegrityError:
+            return
+        if head.origin != self.origin or signer(note, head.origin, self.keys) is None:
+            return
+        if head.size > self.size:
+            detail = f"{head.size} entries were published, and the log ends after {self.size}"
+            self.faults.add(FaultKind.NEWEST_DELETED, found_at, detail)
+        else:
+            self._claim(_Claim(head, found_at, FaultKind.FORKED))
+
+    def _claim(self, claim: _Claim) -> None:
+        # In the block that ends it; the empty tree is in none.
+        if claim.checkpoint.size:
+            self.claims.setdefault((claim.checkpoint.size - 1) // BLOCK, []).append(claim)
+
+    def _check_block(self, tree: Tree, first: int, last: int) -> None:
+        leaves = self.rows.leaves(first, last)
+        if len(leaves) != last - first or leaves != self.rows.hashes(0, first, last):
+            leaves = self.differences.name(first, last)
+        for run in tree.add(leaves):
+            self._check_run(run)
+        for claim in self.claims.pop(first // BLOCK, ()):
+            if merkle.root(claim.checkpoint.size, tree.read) != claim.checkpoint.root:
+                detail = f"the first {claim.checkpoint.size} entries are not those that it was signed for"
+                self.faults.add(claim.kind, claim.where, detail)
+
+    def _check_run(self, run: Run) -> None:
+        end = run.first + len(run.hashes)
+        if self.rows.hashes(run.level, run.first, end) == run.hashes:
+            return
+        stored = self.rows.level(run.level, run.first, end)
+        for idx, computed in enumerate(run.hashes, run.first):
+            where = f"node {idx} on level {run.level}"
+            if idx not in stored:
+                self.faults.add(FaultKind.NODE_MISSING, where, "it is not there")
+            elif stored[idx] != computed:
+                self.faults.add(FaultKind.NODE_CHANGED, where, "it is not the hash of the two below it")
+
+    def _check_left_over(self) -> None:
+        logged, expected = self.rows.leaves_logged(), 2 * self.size - self.size.bit_count()
+        if logged > self.size:
+            if not self.differences.has_shifted:
+                detail = f"{logged} entries were logged, and the log ends after {self.size}"
+                self.faults.add(FaultKind.NEWEST_DELETED, f"entry {self.size}", detail)
+        elif (found := self.rows.nodes()) > expected:
+            detail = f"there are {found} nodes, and {self.size} entries have {expected}"
+            self.faults.add(FaultKind.NODE_LEFT_OVER, "log", detail)
+
+    def _check_certificates(self) -> None:
+        for record_id, idx in self.rows.entries_without_certificate(MOST_OF_A_KIND + 1):
+            detail = f"entry {idx} is its, and it is not in the archive"
+            self.faults.add(FaultKind.CERTIFICATE_REMOVED, shown(record_id), detail)
+        for certificate_id in self.rows.certificates_without_entry(MOST_OF_A_KIND + 1):
+            detail = "it is in the archive, and the log has no entry of it"
+            self.faults.add(FaultKind.CERTIFICATE_NOT_LOGGED, shown(certificate_id), detail)
+
+    def _look_closer(self) -> None:
+        """Name what rebuilt nodes hide: entries that stand twice, and those whose times do not follow."""
+        for later, earlier in self.rows.entered_twice(MOST_OF_A_KIND + 1):
+            self.faults.add(FaultKind.DUPLICATED, f"entry {later}", f"it is entry {earlier} once more")
+        for idx in self.rows.entered_before_their_time(MOST_OF_A_KIND + 1):
+            detail = "it was entered at an earlier time than the one before it"
+            self.faults.add(FaultKind.REORDERED, f"entry {idx}", detail)

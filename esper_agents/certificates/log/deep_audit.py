@@ -1,0 +1,128 @@
+"""The deep audit: every leaf made again from its statement and signature, and what is listed compared with it."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import String, select, type_coerce
+
+from esper_agents.certificates.log.faults import FaultKind, Faults, shown
+from esper_agents.certificates.log.merkle import leaf_hash
+from esper_agents.certificates.plain_text import plain
+from esper_agents.certificates.sealing.dsse import PAYLOAD_TYPE, Envelope, envelope_bytes, is_signed_by
+from esper_agents.certificates.statement import parse
+from esper_agents.certificates.strict_json import loads
+from esper_agents.domain.notice import EntryKind
+from esper_agents.errors import IntegrityError
+from esper_agents.storage.tables import certificate, log_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.storage.store import Store
+
+# Statements may be large: few at a time.
+_ROWS_AT_ONCE = 64
+
+
+def deep_audit(store: Store, public_keys: Mapping[str, bytes]) -> Faults:
+    """Return what is wrong with what stands behind the leaves of a log. Memory does not grow with its length.
+
+    Each envelope is put together again from the statement and the signature, its hash compared with the leaf, and its
+    signature checked; then the columns by which the record is found are compared with what the record says. That the
+    leaves are those of the log is for `audit_log`.
+
+    Args:
+        store: The database.
+        public_keys: Keys that may sign, by fingerprint.
+    """
+    faults = Faults()
+    with store.reading() as connection:
+        rows = connection.execute(_EVERYTHING, execution_options={"yield_per": _ROWS_AT_ONCE})
+        for row in rows:
+            is_certificate = row.kind == EntryKind.CERTIFICATE
+            if is_certificate and row.archived is None:
+                faults.add(FaultKind.CERTIFICATE_REMOVED, shown(row.record_id), "it is not in the archive")
+                continue
+            data = bytes(row.archived if is_certificate else row.statement)
+            if _check_leaf(faults, row, data, public_keys):
+                for column in _wrong_columns(row, data):
+                    detail = f"{column!r} is not what the record says"
+                    faults.add(FaultKind.INDEX_CHANGED, shown(row.record_id), detail)
+    return faults
+
+
+def _check_leaf(faults: Faults, row: Any, data: bytes, public_keys: Mapping[str, bytes]) -> bool:
+    where = shown(row.record_id)
+    sealed = Envelope(PAYLOAD_TYPE, data, row.key_id, bytes(row.signature))
+    if leaf_hash(envelope_bytes(sealed)) != bytes(row.leaf_hash):
+        detail = f"its statement and signature do not give the leaf of entry {row.idx}"
+        faults.add(FaultKind.STATEMENT_CHANGED, where, detail)
+        return False
+    if row.key_id not in public_keys:
+        faults.add(FaultKind.UNKNOWN_KEY, where, f"it is signed with {row.key_id[:60]!a}, which no key of this log is")
+        return False
+    if not is_signed_by(sealed, public_keys[row.key_id]):
+        faults.add(FaultKind.STATEMENT_CHANGED, where, "its signature is not of this statement")
+        return False
+    return True
+
+
+def _wrong_columns(row: Any, data: bytes) -> Iterator[str]:
+    if row.kind != EntryKind.CERTIFICATE:
+        if (said := _said(data)) is None or row.record_id != said.get("id"):
+            yield "record_id"
+        elif row.about != said.get("certificate"):
+            yield "about"
+        return
+    try:
+        issued = parse(data)
+    except IntegrityError:
+        yield "kind"
+        return
+    expected = _columns(issued, data) | {"about": issued.id, "record_id": issued.id, "project_key": row.archived_for}
+    # A record holds plain text alone; what was listed may be as it was asked.
+    yield from (name for name, said in expected.items() if plain(str(getattr(row, name))) != said)
+
+
+def _said(data: bytes) -> dict[str, Any] | None:
+    try:
+        said = loads(data)["predicate"]
+    except (IntegrityError, LookupError, TypeError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _columns(issued: Certificate, data: bytes) -> dict[str, Any]:
+    """Return what the archive's columns must hold; where it is published, `view_name`, is in no record."""
+    return {
+        "session_id": issued.session,
+        "issued_at": issued.issued_at,
+        "agent": issued.agent,
+        "verdict_kind": issued.verdict.kind,
+        "status": issued.verdict.status,
+        "ceiling": issued.verdict.ceiling.status,
+        "descriptor": issued.descriptor,
+        "component": issued.component,
+        "request": issued.task.request,
+        "revision": issued.revision.commit,
+        "sha256": sha256(data).hexdigest(),
+    }
+
+
+_LISTED = ("session_id", "issued_at", "agent", "status", "ceiling", "descriptor", "component", "request", "revision")
+# As text: a word that is none of ours is a finding, not an exception.
+_EVERYTHING = (
+    select(
+        *(type_coerce(each, String) if each is log_entry.c.kind else each for each in log_entry.c),
+        certificate.c.statement.label("archived"),
+        certificate.c.project_key.label("archived_for"),
+        type_coerce(certificate.c.kind, String).label("verdict_kind"),
+        *(type_coerce(certificate.c[name], String).label(name) for name in _LISTED),
+        certificate.c.sha256,
+    )
+    .select_from(log_entry.outerjoin(certificate, certificate.c.id == log_entry.c.record_id))
+    .order_by(log_entry.c.idx)
+)

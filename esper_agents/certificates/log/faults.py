@@ -1,0 +1,78 @@
+"""What can be wrong with a log, each by its name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from esper_agents.domain.identifier import is_id
+
+MOST_OF_A_KIND = 20
+
+
+class FaultKind(StrEnum):
+    """What is wrong."""
+
+    DATABASE_DELETED = "database-deleted"
+    REPLACED = "replaced"
+    EMPTIED = "emptied"
+    NEWEST_DELETED = "newest-deleted"
+    ROLLED_BACK = "rolled-back"
+    FORKED = "forked"
+    PIN_DAMAGED = "pin-damaged"
+    MIDDLE_REMOVED = "middle-removed"
+    REORDERED = "reordered"
+    DUPLICATED = "duplicated"
+    ENTRY_CHANGED = "entry-changed"
+    NODE_CHANGED = "node-changed"
+    NODE_MISSING = "node-missing"
+    NODE_LEFT_OVER = "node-left-over"
+    CHECKPOINT_MISSING = "checkpoint-missing"
+    CHECKPOINT_CHANGED = "checkpoint-changed"
+    CHECKPOINT_CONTRADICTED = "checkpoint-contradicted"
+    NOT_COVERED = "not-covered"
+    UNKNOWN_KEY = "unknown-key"
+    STATEMENT_CHANGED = "statement-changed"
+    INDEX_CHANGED = "index-changed"
+    CERTIFICATE_REMOVED = "certificate-removed"
+    CERTIFICATE_NOT_LOGGED = "certificate-not-logged"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a log.
+
+    Attributes:
+        kind: Its name.
+        where: What it is about, such as `entry 12`.
+        detail: What was found, in words; lower case, no full stop.
+    """
+
+    kind: FaultKind
+    where: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Faults:
+    """What was found, up to 20 of a kind.
+
+    Attributes:
+        told: Those that are listed.
+        counts: How many there are of each kind, listed or not.
+    """
+
+    told: list[Fault] = field(default_factory=list)
+    counts: Counter[FaultKind] = field(default_factory=Counter)
+
+    def add(self, kind: FaultKind, where: str, detail: str) -> None:
+        """Note one."""
+        self.counts[kind] += 1
+        if self.counts[kind] <= MOST_OF_A_KIND:
+            self.told.append(Fault(kind, where, detail))
+
+
+def shown(record_id: str) -> str:
+    """Return a stored identifier as it may be shown: somebody may have written anything into the database."""
+    return record_id if is_id(record_id) else ascii(record_id[:60])

@@ -1,0 +1,242 @@
+"""Signed notes, checkpoints and inclusion proofs as C2SP writes them: written, and read strictly."""
+
+from __future__ import annotations
+
+import re
+from binascii import b2a_base64
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NoReturn
+
+from esper_agents.certificates.log.merkle import HASH_BYTES, check_inclusion, leaf_hash
+from esper_agents.certificates.sealing.public_keys import SIGNATURE_BYTES, decoded, is_signature, note_key_hash
+from esper_agents.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from esper_agents.certificates.sealing.keys import SigningKey
+
+PROOF_HEADER = "c2sp.org/tlog-proof@v1"
+MOST_BYTES = 128 * 2**10
+MOST_SIGNATURES = 16
+MOST_HASHES = 64
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
+_ORIGIN = re.compile(r"[!-*,-~]{1,200}")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+_SIGNATURE_LINE = re.compile(r"— ([^\s+]{1,200}) ([A-Za-z0-9+/=]+)")
+_LONGEST_SIGNATURE = 8 * 2**10
+_HASH_CHARACTERS = 44
+_KEY_HASH_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The head of a log.
+
+    Attributes:
+        origin: The log's name.
+        size: How many entries it has.
+        root: The root of the tree over them.
+    """
+
+    origin: str
+    size: int
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSignature:
+    """One line under a note.
+
+    Attributes:
+        name: Who is said to have signed.
+        key_hash: The four bytes that name the key.
+        signature: What the key made of the text.
+    """
+
+    name: str
+    key_hash: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Signed text. It means nothing until somebody known has signed it.
+
+    Attributes:
+        text: What is signed, with its final line feed.
+        signatures: The lines under it, none of one name and key twice.
+    """
+
+    text: str
+    signatures: tuple[NoteSignature, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What shows that an entry is in a log.
+
+    Attributes:
+        idx: The entry's place, from 0.
+        hashes: From the leaf's sibling to the root's child.
+        note: The checkpoint that it leads to, as it was read.
+        checkpoint: What that says; nobody has looked at its signature.
+    """
+
+    idx: int
+    hashes: tuple[bytes, ...]
+    note: Note
+    checkpoint: Checkpoint
+
+
+def checkpoint_text(checkpoint: Checkpoint) -> str:
+    """Return what is signed of a checkpoint."""
+    return f"{checkpoint.origin}\n{checkpoint.size}\n{_base64(checkpoint.root)}\n"
+
+
+def signed_checkpoint(checkpoint: Checkpoint, key: SigningKey) -> str:
+    """Return a checkpoint as a note, signed in the log's name. The same key gives the same bytes again."""
+    text = checkpoint_text(checkpoint)
+    name = checkpoint.origin
+    return f"{text}\n— {name} {_base64(note_key_hash(key.public_key, name) + key.sign(text.encode()))}\n"
+
+
+def read_note(data: str | bytes) -> Note:
+    """Return the note that bytes hold.
+
+    Raises:
+        IntegrityError: Over 128 KiB, not UTF-8, a control character, no blank line before its signatures, none or more
+            than 16 of them, one that is malformed, or two of one name and key.
+    """
+    text, _, under = _text(data).rpartition("\n\n")
+    if not text or not under.endswith("\n"):
+        _refuse("a note is text, a blank line and its signatures, each with a line feed")
+    lines = under[:-1].split("\n")
+    if len(lines) > MOST_SIGNATURES:
+        _refuse(f"it has {len(lines)} signatures, and {MOST_SIGNATURES} are the most")
+    signatures = tuple(_signature(each) for each in lines)
+    if len({(each.name, each.key_hash) for each in signatures}) != len(signatures):
+        _refuse("one key signed twice")
+    return Note(f"{text}\n", signatures)
+
+
+@lru_cache(maxsize=1024)
+def is_signed_by(note: Note, name: str, public_key: bytes) -> bool:
+    """Return whether a note carries the signature of a key under a name.
+
+    Kept for the notes that were asked about last: many certificates stand under one checkpoint.
+    """
+    wanted = note_key_hash(public_key, name)
+    return any(
+        each.name == name
+        and each.key_hash == wanted
+        and len(each.signature) == SIGNATURE_BYTES
+        and is_signature(each.signature, note.text.encode(), public_key)
+        for each in note.signatures
+    )
+
+
+def signer(note: Note, name: str, public_keys: Iterable[bytes]) -> bytes | None:
+    """Return the first of some keys that signed a note under a name, or None."""
+    return next((each for each in public_keys if is_signed_by(note, name, each)), None)
+
+
+def read_checkpoint(note: Note) -> Checkpoint:
+    """Return the checkpoint that a note holds. Whether its signature is right is not looked at.
+
+    Raises:
+        IntegrityError: It is not three lines: an origin of visible ASCII without `+`, a size, and a root.
+    """
+    lines = note.text.split("\n")
+    if len(lines) != 4:  # noqa: PLR2004 - three lines, and what follows the last line feed
+        _refuse("a checkpoint has three lines: origin, size, root")
+    origin, size, root, _ = lines
+    if not _ORIGIN.fullmatch(origin):
+        _refuse(f"{origin[:60]!a} is no origin of a log")
+    return Checkpoint(origin, _number(size, "size"), _hash(root))
+
+
+def write_proof(idx: int, hashes: Sequence[bytes], note: str) -> str:
+    """Return a proof as text, for a file that ends in `.tlog-proof`.
+
+    Args:
+        idx: The entry's place, from 0.
+        hashes: What `merkle.inclusion` gives.
+        note: The signed checkpoint that it leads to.
+    """
+    return "\n".join([PROOF_HEADER, f"index {idx}", *(_base64(each) for each in hashes), "", note])
+
+
+def read_proof(data: str | bytes) -> Proof:
+    """Return the proof that bytes hold. Whether it leads anywhere is not looked at: `includes` does.
+
+    Raises:
+        IntegrityError: They are not what `write_proof` writes: another header, more than 64 hashes, one that is no
+            hash, an index that is none of the checkpoint's entries, or what `read_note` and `read_checkpoint` refuse.
+    """
+    head, blank, under = _text(data).partition("\n\n")
+    if not blank:
+        _refuse("a proof has a blank line before its checkpoint")
+    header, *lines = head.split("\n")
+    if header != PROOF_HEADER:
+        _refuse(f"its first line is not {PROOF_HEADER}")
+    if not lines or not lines[0].startswith("index "):
+        _refuse("its second line says no index")
+    if len(lines) - 1 > MOST_HASHES:
+        _refuse(f"it has {len(lines) - 1} hashes, and {MOST_HASHES} are the most")
+    note = read_note(under)
+    checkpoint = read_checkpoint(note)
+    idx = _number(lines[0].removeprefix("index "), "index")
+    if idx >= checkpoint.size:
+        _refuse(f"its index is {idx}, and the checkpoint is of {checkpoint.size} entries")
+    return Proof(idx, tuple(_hash(each) for each in lines[1:]), note, checkpoint)
+
+
+def includes(proof: Proof, leaf: bytes) -> bool:
+    """Return whether a proof leads from a leaf's bytes to the root of its checkpoint."""
+    return check_inclusion(leaf_hash(leaf), proof.idx, proof.checkpoint.size, proof.hashes, proof.checkpoint.root)
+
+
+def _signature(line: str) -> NoteSignature:
+    found = _SIGNATURE_LINE.fullmatch(line)
+    raw = decoded(found[2], most=_LONGEST_SIGNATURE) if found else None
+    if found is None or raw is None or len(raw) <= _KEY_HASH_BYTES:
+        _refuse(f"{line[:60]!a} is no signature of a note")
+    return NoteSignature(found[1], raw[:_KEY_HASH_BYTES], raw[_KEY_HASH_BYTES:])
+
+
+def _text(data: str | bytes) -> str:
+    try:
+        raw = data.encode() if isinstance(data, str) else data
+        if len(raw) > MOST_BYTES:
+            _refuse(f"it has {len(raw)} bytes, and {MOST_BYTES} are the most")
+        text = raw.decode("utf-8")
+    except UnicodeError:
+        _refuse("it is not UTF-8")
+    if _CONTROL.search(text):
+        _refuse("it holds a control character")
+    return text
+
+
+def _number(text: str, what: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        _refuse(f"{text[:40]!a} is no {what}")
+    return int(text)
+
+
+def _hash(text: str) -> bytes:
+    found = decoded(text, most=_HASH_CHARACTERS)
+    if found is None or len(found) != HASH_BYTES:
+        _refuse(f"{text[:60]!a} is no hash in base64")
+    return found
+
+
+def _base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode("ascii")
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise IntegrityError(
+        f"not a note of a log: {problem}", remedy="run `esper certificates repair`, which writes it anew from the log"
+    )

@@ -1,0 +1,119 @@
+"""Notices as in-toto Statements in RFC 8785 bytes, and back; signed and entered in the log as certificates are."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.certificates.log import log
+from esper_agents.certificates.log.log import Record
+from esper_agents.certificates.sealing.dsse import PAYLOAD_TYPE, Envelope
+from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.certificates.sealing.rotation import LogNotice
+from esper_agents.certificates.shape import from_json, to_json
+from esper_agents.certificates.statement import STATEMENT_TYPE, check_version, is_time
+from esper_agents.certificates.strict_json import loads, refuse
+from esper_agents.domain.identifier import Prefix, is_id
+from esper_agents.domain.notice import EntryKind, Notice, NoticeKind
+from esper_agents.errors import IntegrityError
+from esper_agents.paths import home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from esper_agents.certificates.log.log import Entry, Logged
+    from esper_agents.storage.store import Transaction
+
+NOTICE_TYPE = "https://esper-agents.dev/notice/v1"
+_MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
+
+
+def notice_statement(notice: Notice) -> bytes:
+    """Return the canonical bytes of a notice. Its one subject is what it is about: a certificate, a key, a checkpoint.
+
+    Raises:
+        IntegrityError: An identifier or a time in it is not one.
+    """
+    import rfc8785
+
+    _check_forms(notice)
+    value = {
+        "_type": STATEMENT_TYPE,
+        "subject": _subjects(notice),
+        "predicateType": NOTICE_TYPE,
+        "predicate": to_json(notice),
+    }
+    return rfc8785.dumps(value)
+
+
+def read_notice(data: bytes) -> Notice:
+    """Return the notice that bytes hold, and nothing that is not exactly one.
+
+    Raises:
+        NewerRecordError: They are of a version that came after this program.
+        IntegrityError: The bytes are not strict JSON, not such a statement, or its subject is not what it is about.
+    """
+    value = loads(data)
+    check_version(value, NOTICE_TYPE)
+    if not isinstance(value, dict) or set(value) != _MEMBERS:
+        refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
+    if value["_type"] != STATEMENT_TYPE or value["predicateType"] != NOTICE_TYPE:
+        refuse(f"it is no {STATEMENT_TYPE} with a {NOTICE_TYPE}")
+    notice = from_json(Notice, value["predicate"])
+    _check_forms(notice)
+    if value["subject"] != _subjects(notice):
+        refuse("its subject is not what it is about")
+    return notice
+
+
+def enter_notice(transaction: Transaction, project_key: str, notice: Notice) -> Logged:
+    """Sign a notice with the key of whoever runs this and enter it in the log.
+
+    Raises:
+        IntegrityError: The log is not what it was.
+        UsageError: The signing key cannot be used.
+    """
+    record = Record(notice.id, EntryKind.NOTICE, notice.certificate, notice_statement(notice))
+    return log.append(transaction, signing_key(home()), project_key, record)
+
+
+def log_notices(entries: Iterable[Entry]) -> Iterator[LogNotice]:
+    """Yield the notices among entries of the log; one that cannot be read says nothing. No signature is looked at."""
+    for each in entries:
+        if each.kind is not EntryKind.NOTICE:
+            continue
+        try:
+            notice = read_notice(each.statement)
+        except IntegrityError:
+            continue
+        yield LogNotice(each.idx, notice, Envelope(PAYLOAD_TYPE, each.statement, each.key_id, each.signature))
+
+
+def _subjects(notice: Notice) -> list[dict[str, Any]]:
+    if notice.certificate:
+        return [{"name": notice.certificate, "digest": {"sha256": notice.certificate_sha256}}]
+    name, text = ("key", notice.key) if notice.key else ("checkpoint", notice.before)
+    return [{"name": name, "digest": {"sha256": sha256(to_json(text).encode()).hexdigest()}}]
+
+
+def _check_forms(notice: Notice) -> None:
+    if not is_id(notice.id) or not notice.id.startswith(f"{Prefix.NOTICE}_"):
+        refuse(f"{notice.id[:60]!a} is no identifier of a notice")
+    if not is_time(notice.at):
+        refuse(f"{notice.at[:60]!a} is no time such as 2026-01-31T09:30:00.000Z")
+    if notice.certificate and not is_id(notice.certificate):
+        refuse(f"{notice.certificate[:60]!a} is no identifier of a certificate")
+    if not _is_whole(notice):
+        refuse(f"a notice that says {notice.kind} does not say what it is about")
+
+
+def _is_whole(notice: Notice) -> bool:
+    match notice.kind:
+        case NoticeKind.KEY_ADDED | NoticeKind.KEY_RETIRED | NoticeKind.KEY_REVOKED:
+            return bool(notice.key) and not notice.certificate
+        case NoticeKind.CERTIFICATE_REVOKED:
+            return bool(notice.certificate) and not notice.key
+        case NoticeKind.COUNTERSIGNED:
+            return bool(notice.certificate and notice.signature)
+        case NoticeKind.ROLLBACK_ACCEPTED:
+            return not notice.certificate and not notice.key

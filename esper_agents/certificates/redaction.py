@@ -1,0 +1,109 @@
+"""Strikes secrets out of what goes on record, before anything is digested, and counts them.
+
+What a secret looks like stands in `certificates/secrets.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from esper_agents.paths import data_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+T = TypeVar("T")
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_MARK = "[struck out: "
+# Shorter ones are words that stand everywhere.
+_SHORTEST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted(Generic[T]):
+    """A value without secrets.
+
+    Attributes:
+        value: The value, each secret in it replaced by `[struck out: NAME]`.
+        count: How many were struck out.
+    """
+
+    value: T
+    count: int
+
+
+def redacted(value: T, *, known: Iterable[str] = ()) -> Redacted[T]:
+    """Return a text, a JSON value or a domain value without the secrets in its texts; twice is the same as once.
+
+    Args:
+        value: Anything; what holds no text stays as it is. Names of members are texts, too.
+        known: Secrets of this machine, struck out wherever they stand; see `secrets_of`.
+    """
+    strike = _Strike(tuple(sorted({each for each in known if len(each) >= _SHORTEST}, key=len, reverse=True)))
+    return Redacted(strike.out_of(value), strike.count)
+
+
+def struck_out(text: str) -> int:
+    """Return how many secrets were struck out of a text."""
+    return text.count(_MARK)
+
+
+def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of an environment's variables whose names speak of a secret."""
+    found = (text for name, text in environment.items() if _SECRET_NAME.search(name) and not text.startswith("/"))
+    return tuple(text for text in found if len(text) >= _SHORTEST)
+
+
+class _Strike:
+    def __init__(self, known: tuple[str, ...]) -> None:
+        self.known = known
+        self.count = 0
+
+    def out_of(self, value: Any) -> Any:
+        if isinstance(value, str) and not isinstance(value, Enum):
+            return self._text(value)
+        if isinstance(value, Mapping):
+            return {self._text(str(key)): self.out_of(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(self.out_of(each) for each in value)
+        if is_dataclass(value) and not isinstance(value, type):
+            found = {each.name: getattr(value, each.name) for each in fields(value)}
+            struck = {name: self.out_of(each) for name, each in found.items()}
+            return replace(value, **struck) if struck != found else value
+        return value
+
+    def _text(self, text: str) -> str:
+        if len(text) < _SHORTEST - 1:
+            return text
+        for secret in self.known:
+            if secret in text:
+                self.count += text.count(secret)
+                text = text.replace(secret, f"{_MARK}a secret of this machine]")
+        lowered = text.lower()
+        for shape in _shapes():
+            if any(hint in lowered for hint in shape.hints):
+                text, count = shape.pattern.subn(shape.mark, text)
+                self.count += count
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    mark: str
+    hints: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
+@cache
+def _shapes() -> tuple[_Shape, ...]:
+    table = tomllib.loads((data_folder("certificates") / "secrets.toml").read_text(encoding="utf-8"))
+    return tuple(
+        _Shape(f"{_MARK}{each['name']}]", tuple(each["hints"]), re.compile(each["pattern"])) for each in table["secret"]
+    )

@@ -1,0 +1,198 @@
+"""Ed25519 public keys: which are refused, what they are called, and the forms in which others write them."""
+
+from __future__ import annotations
+
+import re
+from binascii import Error, a2b_base64, b2a_base64
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, NoReturn
+
+from esper_agents.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+SSH_TYPE = "ssh-ed25519"
+_WIRE_TYPE = b"\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x20"
+# DER of a SubjectPublicKeyInfo of Ed25519 up to the key, RFC 8410.
+_DER = bytes.fromhex("302a300506032b6570032100")
+_PEM_BEGIN, _PEM_END = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
+# C2SP signed-note names algorithms by a byte; this is Ed25519.
+_NOTE_ED25519 = b"\x01"
+_NOTE_NAME = re.compile(r"[!-*,-~]{1,200}")
+_KEY_ID = re.compile(r"SHA256:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]")
+_PRIME = 2**255 - 19
+_ORDER_EIGHT = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+# The y coordinates of the eight points of small order. One signature fits many messages under such a key.
+_SMALL_ORDER = frozenset((0, 1, _PRIME - 1, _ORDER_EIGHT, _PRIME - _ORDER_EIGHT))
+
+
+def check_public_key(raw: bytes) -> None:
+    """Refuse bytes that are no Ed25519 public key that can be relied on.
+
+    Raises:
+        IntegrityError: They are not 32, not the one encoding of their point, or a point of small order.
+    """
+    if len(raw) != KEY_BYTES:
+        _refuse(f"it has {len(raw)} bytes, and an Ed25519 public key has {KEY_BYTES}")
+    height = int.from_bytes(raw, "little") & (2**255 - 1)
+    if height >= _PRIME:
+        _refuse("it is not the one way to write its point")
+    if height in _SMALL_ORDER:
+        _refuse("it is a point of small order: anybody could sign for it")
+
+
+@lru_cache(maxsize=256)
+def checked(raw: bytes) -> Ed25519PublicKey:
+    """Return the key that bytes hold, ready to check signatures with.
+
+    Raises:
+        IntegrityError: As `check_public_key` says.
+    """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    check_public_key(raw)
+    return Ed25519PublicKey.from_public_bytes(raw)
+
+
+def is_signature(signature: bytes, message: bytes, public_key: bytes) -> bool:
+    """Return whether a signature is this key's over this message; a key that is refused has signed nothing."""
+    from cryptography.exceptions import InvalidSignature
+
+    if len(signature) != SIGNATURE_BYTES:
+        return False
+    try:
+        checked(public_key).verify(signature, message)
+    except (IntegrityError, InvalidSignature):
+        return False
+    return True
+
+
+def key_id_of(public_key: bytes) -> str:
+    """Return a key's OpenSSH fingerprint, `SHA256:...`, as `ssh-keygen -l` shows it."""
+    return "SHA256:" + _base64(sha256(_wire(public_key)).digest()).rstrip("=")
+
+
+def is_key_id(text: str) -> bool:
+    """Return whether text is the fingerprint of some key, in the one way to write it."""
+    return _KEY_ID.fullmatch(text) is not None
+
+
+def as_ssh(public_key: bytes) -> str:
+    """Return a key as OpenSSH writes it, `ssh-ed25519 AAAA...`, without a comment."""
+    return f"{SSH_TYPE} {_base64(_wire(public_key))}"
+
+
+def as_pem(public_key: bytes) -> str:
+    """Return a key as `openssl pkey -pubin` reads it."""
+    return f"{_PEM_BEGIN}\n{_base64(_DER + public_key)}\n{_PEM_END}\n"
+
+
+def as_note_key(public_key: bytes, name: str) -> str:
+    """Return a key as C2SP's signed notes write it, `name+0123abcd+...`.
+
+    Args:
+        public_key: The key.
+        name: What signs, such as the log's origin; visible ASCII without `+`.
+
+    Raises:
+        IntegrityError: The name is none.
+    """
+    if not _NOTE_NAME.fullmatch(name):
+        _refuse(f"{name[:60]!a} is no name for a signed note")
+    return f"{name}+{note_key_hash(public_key, name).hex()}+{_base64(_NOTE_ED25519 + public_key)}"
+
+
+def note_key_hash(public_key: bytes, name: str) -> bytes:
+    """Return the four bytes by which signed notes name a key."""
+    return sha256(name.encode() + b"\n" + _NOTE_ED25519 + public_key).digest()[:4]
+
+
+def from_ssh(kind: str, blob: str) -> bytes:
+    """Return the key of an OpenSSH public key.
+
+    Args:
+        kind: Its first word; only `ssh-ed25519` is read.
+        blob: Its second word.
+
+    Raises:
+        IntegrityError: It is of another kind, not in the one way to write it, or refused by `check_public_key`.
+    """
+    if kind != SSH_TYPE:
+        _refuse(f"it is of kind {kind[:40]!a}, and only {SSH_TYPE} is read")
+    wire = decoded(blob, most=200)
+    if wire is None or not wire.startswith(_WIRE_TYPE):
+        _refuse(f"what follows {SSH_TYPE} is no such key")
+    raw = wire[len(_WIRE_TYPE) :]
+    check_public_key(raw)
+    return raw
+
+
+def read_public_key(text: str) -> bytes:
+    """Return the key that text holds: an OpenSSH line, PEM, or the key of a signed note.
+
+    Raises:
+        IntegrityError: It holds none, or one that is refused.
+    """
+    text = text.strip()
+    if text.startswith(_PEM_BEGIN):
+        return _from_pem(text)
+    if text.startswith(f"{SSH_TYPE} "):
+        words = text.split(" ", 2)
+        if "\n" in text or "\r" in text:
+            _refuse("it has more than one line")
+        return from_ssh(words[0], words[1])
+    if text.count("+") < 2:  # noqa: PLR2004 - name+hash+key
+        _refuse("it is no OpenSSH line of type ssh-ed25519, no PEM and no key of a signed note")
+    return _from_note_key(text)
+
+
+def decoded(text: str, *, most: int) -> bytes | None:
+    """Return what base64 stands for; None where it is too long or not the one padded way to write it."""
+    if len(text) > most:
+        return None
+    try:
+        found = a2b_base64(text, strict_mode=True)
+    except (Error, ValueError):
+        return None
+    # Bits that no byte needs could be set: another text for the same bytes.
+    return found if _base64(found) == text else None
+
+
+def _from_pem(text: str) -> bytes:
+    lines = text.split("\n")
+    der = decoded(lines[1].rstrip("\r"), most=200) if len(lines) == 3 else None  # noqa: PLR2004 - begin, key, end
+    if der is None or lines[-1] != _PEM_END or not der.startswith(_DER):
+        _refuse("it is no Ed25519 public key in PEM")
+    raw = der[len(_DER) :]
+    check_public_key(raw)
+    return raw
+
+
+def _from_note_key(text: str) -> bytes:
+    name, digest, blob = text.split("+", 2)
+    found = decoded(blob, most=200)
+    if not _NOTE_NAME.fullmatch(name) or found is None or found[:1] != _NOTE_ED25519:
+        _refuse("it is no Ed25519 key of a signed note")
+    raw = found[1:]
+    check_public_key(raw)
+    if note_key_hash(raw, name).hex() != digest:
+        _refuse("its hash is not that of its name and key")
+    return raw
+
+
+def _wire(public_key: bytes) -> bytes:
+    return _WIRE_TYPE + public_key
+
+
+def _base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode("ascii")
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise IntegrityError(f"not a key to rely on: {problem}", remedy="ask its owner for `esper keys export`")

@@ -1,0 +1,66 @@
+"""Full text: the newest certificates that say something, each with where it says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from esper_agents.certificates import archive
+from esper_agents.certificates.places import listed
+from esper_agents.certificates.words import Passage, asked_words, best_passage, recorded_passages
+from esper_agents.storage.tables import certificate as table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.filters import Filter
+    from esper_agents.storage.store import Store
+
+
+_AT_ONCE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A certificate that says what was asked for.
+
+    Attributes:
+        entry: The certificate.
+        passage: Where it says so; None where the archive's record is not what was issued, or says it no longer.
+    """
+
+    entry: Entry
+    passage: Passage | None
+
+
+def search(store: Store, project_key: str, wanted: Filter, *, before: str = "", limit: int = 20) -> tuple[Hit, ...]:
+    """Return a project's certificates that say all the words of a filter, newest first.
+
+    What is searched: request, summary, rationale, agent, component, and of findings the rule, its name, message, path
+    and line of source. A word such as `loss.detach` stands for its parts in a row. Case and accents do not count.
+
+    Raises:
+        NotFoundError: There is no certificate `before`.
+        UsageError: The words hold no letter and no digit.
+    """
+    asked = asked_words(wanted.words)
+    entries = archive.listing(store, project_key, wanted=wanted, before=before, limit=limit)
+    return tuple(_hits(store, entries, asked))
+
+
+def _hits(store: Store, entries: Sequence[Entry], asked: tuple[tuple[str, ...], ...]) -> Iterator[Hit]:
+    for start in range(0, len(entries), _AT_ONCE):
+        some = {each.position: each for each in entries[start : start + _AT_ONCE]}
+        with store.reading() as connection:
+            wanted = select(table.c.position, table.c.statement).where(
+                table.c.position.in_(listed(connection, [*some]))
+            )
+            records = {position: bytes(data) for position, data in connection.execute(wanted)}
+        for position, entry in some.items():
+            data = records.get(position, b"")
+            is_issued = sha256(data).hexdigest() == entry.sha256
+            yield Hit(entry, best_passage(recorded_passages(data), asked) if is_issued else None)

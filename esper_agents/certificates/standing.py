@@ -1,0 +1,121 @@
+"""How a certificate stands by what was issued and noticed after it: superseded, or revoked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from esper_agents.certificates.log import log
+from esper_agents.certificates.notices import log_notices
+from esper_agents.certificates.sealing.dsse import is_signed_by
+from esper_agents.certificates.statement import parse
+from esper_agents.domain.notice import NoticeKind
+from esper_agents.domain.relation import RelationKind
+from esper_agents.errors import EsperError
+from esper_agents.storage.tables import certificate, certificate_relation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sqlalchemy import Connection
+
+    from esper_agents.certificates.sealing.rotation import KeyHistory, LogNotice
+    from esper_agents.domain.certificate import Certificate
+
+
+class Ending(StrEnum):
+    """How a later entry ends a certificate."""
+
+    SUPERSEDED = "superseded"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A later entry that ends a certificate.
+
+    Attributes:
+        ending: How.
+        by: The certificate or notice that says so.
+        at: When that was issued.
+        reason: Why, in words; may be empty.
+    """
+
+    ending: Ending
+    by: str
+    at: str
+    reason: str
+
+
+_ENDINGS = {RelationKind.SUPERSEDES: Ending.SUPERSEDED, RelationKind.REVOKES: Ending.REVOKED}
+
+
+def later_entries(connection: Connection, certificate_id: str, keys: KeyHistory) -> tuple[Later, ...]:
+    """Return what ends a certificate in the log at hand, oldest first; what no good key signed ends nothing.
+
+    Args:
+        connection: The archive.
+        certificate_id: The certificate.
+        keys: Which key is good for which entry.
+    """
+    found = [*_by_certificates(connection, certificate_id, keys)]
+    notices = log_notices(log.entries_about(connection, certificate_id))
+    found += by_notices(notices, certificate_id, keys)
+    return tuple(sorted(found, key=lambda each: each.at))
+
+
+def relations(connection: Connection, position: int) -> frozenset[tuple[str, str]]:
+    """Return the rows by which a certificate is found from those that it ends: each other's identifier, and how.
+
+    Args:
+        connection: The archive.
+        position: The certificate's place in it.
+    """
+    columns = select(certificate_relation.c.other, certificate_relation.c.kind)
+    rows = connection.execute(columns.where(certificate_relation.c.position == position))
+    return frozenset((other, str(kind)) for other, kind in rows)
+
+
+def by_notices(notices: Iterable[LogNotice], certificate_id: str, keys: KeyHistory) -> Iterator[Later]:
+    """Yield the revocations of a certificate among notices that a good key signed."""
+    for each in notices:
+        notice = each.notice
+        key = keys.good_key(each.envelope.key_id, each.index)
+        is_of_it = notice.kind is NoticeKind.CERTIFICATE_REVOKED and notice.certificate == certificate_id
+        if is_of_it and key is not None and is_signed_by(each.envelope, key):
+            yield Later(Ending.REVOKED, notice.id, notice.at, notice.reason)
+
+
+def _by_certificates(connection: Connection, certificate_id: str, keys: KeyHistory) -> Iterator[Later]:
+    wanted = (
+        select(certificate.c.id)
+        .join(certificate_relation, certificate_relation.c.position == certificate.c.position)
+        .where(certificate_relation.c.other == certificate_id, certificate_relation.c.kind.in_(list(_ENDINGS)))
+    )
+    for other in connection.scalars(wanted.distinct()).all():
+        try:
+            entry, envelope = log.entry(connection, other), log.envelope(connection, other)
+            issued = parse(entry.statement)
+        except EsperError:
+            continue
+        key = keys.good_key(entry.key_id, entry.idx)
+        if key is not None and is_signed_by(envelope, key):
+            yield from _ended_by(issued, certificate_id)
+
+
+def by_statement(data: bytes, certificate_id: str) -> Iterator[Later]:
+    """Yield how a statement ends a certificate; whoever asks has looked at its signature.
+
+    Raises:
+        IntegrityError: The bytes are no certificate.
+    """
+    yield from _ended_by(parse(data), certificate_id)
+
+
+def _ended_by(issued: Certificate, certificate_id: str) -> Iterator[Later]:
+    for relation in issued.relations:
+        if relation.certificate == certificate_id and relation.kind in _ENDINGS:
+            yield Later(_ENDINGS[relation.kind], issued.id, issued.issued_at, issued.summary)

@@ -1,0 +1,147 @@
+"""`esper certificates audit` and `import`: what others wrote, checked, and kept as what nobody vouches for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.certificates.check import Outcome
+from esper_agents.cli.certificates import certificates_app
+from esper_agents.cli.outline import outline
+from esper_agents.cli.terminal import echo, echo_json, one_line, table
+
+if TYPE_CHECKING:
+    from esper_agents.certificates.audit.auditing import Audit, Audited
+
+_MOST_SHOWN = 100
+_MOST_PROBLEMS = 20
+_Paths = Annotated[list[Path], typer.Argument(metavar="PATH", help="Certificates, memory documents, or folders.")]
+_Agents = Annotated[list[str] | None, typer.Option("--agent", help="A further agent that is known; repeatable.")]
+_Days = Annotated[int, typer.Option("--days", min=0, help="How many days may lie between a date and its commit.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@certificates_app.command()
+def audit(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Json = False) -> None:
+    """Audit certificates that people or models wrote by hand, and the memory documents of agents.
+
+    Reads files and git, runs and changes nothing. Exits with 0 where nothing was found; 7 where something does not
+    hold; 4 where something cannot be decided, such as a date outside git.
+
+    Examples:
+      esper certificates audit docs/ai/agents
+      esper certificates audit docs/ai/agents --agent system-architect --json
+    """
+    found = _audit(paths, agent or [], days)
+    if as_json:
+        echo_json(_as_data(found))
+    else:
+        _report(found)
+    raise typer.Exit(found.exit_code)
+
+
+@certificates_app.command("import")
+def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Json = False) -> None:
+    """Take certificates that others wrote into the archive, as records that nobody vouches for.
+
+    They keep what the audit says of them, and never count as certificates of ours: nothing verifies them, and no gate
+    lets anything pass because of them. The same file is taken in once.
+
+    Examples:
+      esper certificates import docs/ai/agents
+    """
+    from esper_agents.certificates.audit.importing import import_certificates
+    from esper_agents.paths import project_home
+    from esper_agents.storage.engine import database_url
+    from esper_agents.storage.store import Store
+    from esper_agents.tools.git import find_project
+
+    found = _audit(paths, agent or [], days)
+    project = find_project([each.expanduser() for each in paths], Path.cwd())
+    store = Store(database_url(project_home(project.key) / "esper.db"))
+    try:
+        count = import_certificates(store, project, Path(project.root), found.documents)
+    finally:
+        store.close()
+    faulty = sum(bool(each.problems) for each in found.documents)
+    if as_json:
+        echo_json({**asdict(count), "with_problems": faulty, "left_out": found.left_out})
+        return
+    echo(f"taken in: {count.added}, there already: {count.known}, none of them vouched for")
+    if count.passed_over:
+        echo(f"not taken in: {count.passed_over} (memory documents, and what cannot be read)")
+    for each in found.left_out[:_MOST_PROBLEMS]:
+        outline(f"left out: {each}")
+
+
+def _audit(paths: list[Path], names: list[str], days: int) -> Audit:
+    from datetime import UTC, datetime, timedelta
+    from functools import cache
+
+    from esper_agents.agents.registry import load_registry
+    from esper_agents.certificates.audit.auditing import audit as run
+    from esper_agents.certificates.audit.subject import Around
+
+    @cache
+    def known(root: Path | None) -> frozenset[str]:
+        return frozenset((*load_registry(root).agents, *names))
+
+    return run(paths, Around(known, datetime.now(UTC), before=timedelta(days=days)), Path.cwd())
+
+
+def _report(found: Audit) -> None:
+    with_problems = [each for each in found.documents if each.problems]
+    for each in with_problems[:_MOST_SHOWN]:
+        _report_document(each)
+    if len(with_problems) > _MOST_SHOWN:
+        echo(f"and {len(with_problems) - _MOST_SHOWN} more documents; --json has all of them\n")
+    if found.counts:
+        _report_counts(found)
+    for left in found.left_out[:_MOST_PROBLEMS]:
+        outline(f"left out: {left}")
+    if len(found.left_out) > _MOST_PROBLEMS:
+        outline(f"left out: {len(found.left_out) - _MOST_PROBLEMS} more")
+    failing = sum(any(each.outcome is Outcome.FAILS for each in every.problems) for every in found.documents)
+    over = f"; {found.passed_over} other Markdown files passed over" if found.passed_over else ""
+    count = len(found.documents)
+    echo(f"{count} document{'s'[: count != 1]} audited, {failing} with something that does not hold{over}")
+
+
+def _report_document(audited: Audited) -> None:
+    said = ", ".join(one_line(each) for each in (audited.status[:60], audited.agent[:60]) if each)
+    outline(f"{audited.path}{f': {said}' if said else ''}")
+    for each in audited.problems[:_MOST_PROBLEMS]:
+        where = f"line {each.line}: " if each.line else ""
+        doubt = "cannot decide: " if each.outcome is Outcome.CANNOT_DECIDE else ""
+        outline(f"{each.code}: {where}{doubt}{each.detail}", 1)
+    if len(audited.problems) > _MOST_PROBLEMS:
+        outline(f"and {len(audited.problems) - _MOST_PROBLEMS} more", 1)
+    echo()
+
+
+def _report_counts(found: Audit) -> None:
+    from esper_agents.certificates.audit.auditing import MEANING
+    from esper_agents.certificates.audit.checks import meanings
+
+    known = meanings() | MEANING
+    table(
+        ("problem", "documents", "what it means"),
+        [(code, str(count), known[code]) for code, count in found.counts.items()],
+    )
+    echo()
+
+
+def _as_data(found: Audit) -> dict[str, Any]:
+    def document(each: Audited) -> dict[str, Any]:
+        return {name: text for name, text in asdict(each).items() if name != "file"}
+
+    return {
+        "documents": [document(each) for each in found.documents],
+        "counts": found.counts,
+        "passed_over": found.passed_over,
+        "left_out": found.left_out,
+        "exit_code": int(found.exit_code),
+    }

@@ -1,0 +1,58 @@
+"""`esper certificates countersign`: a second opinion, by the SSH key that a person already has."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.certificates import certificates_app
+from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.terminal import echo_json
+
+if TYPE_CHECKING:
+    from esper_agents.domain.notice import Notice
+
+_HERE = Path()
+
+
+@certificates_app.command()
+def countersign(
+    certificate: Annotated[str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")],
+    key: Annotated[
+        Path, typer.Option(help="Your SSH key, such as ~/.ssh/id_ed25519; its .pub where your agent has it.")
+    ],
+    reason: Annotated[str, typer.Option(help="Why, for those who read the log.")] = "",
+    project: Annotated[
+        Path, typer.Option("--project", help="The project; the working folder's where left out.")
+    ] = _HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Sign a certificate with your own SSH key, to say that you stand by it; the log keeps the signature.
+
+    Examples:
+      esper certificates countersign latest --key ~/.ssh/id_ed25519 --reason "read it, and the code"
+    """
+    notice = asyncio.run(_countersign(project, certificate, key, reason))
+    if as_json:
+        echo_json(asdict(notice))
+        return
+    kind, blob = notice.key.split(" ")
+    outline(f"countersigned: {notice.certificate}")
+    outline(f"by a key of type {kind}, in the log as {notice.id}", 1)
+    outline_command("for those who are to believe it", f"esper keys trust {kind} {blob} --name {notice.by}")
+
+
+async def _countersign(where: Path, certificate: str, key: Path, reason: str) -> Notice:
+    from esper_agents.api import open_project
+    from esper_agents.certificates.sealing.claimed import this_user
+    from esper_agents.orchestration.countersigning import By, countersign_certificate
+    from esper_agents.paths import home
+
+    async with open_project(where) as project:
+        entry = await project.certificate(certificate)
+        by = By(key, this_user(), reason, home())
+        return await project.workshop.store.run(countersign_certificate, project.workshop, entry.id, by)

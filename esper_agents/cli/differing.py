@@ -1,0 +1,117 @@
+"""`esper certificates diff`: what changed between two certificates of the same component."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.cli.certificates import certificates_app
+from esper_agents.cli.filtering import HERE, Json, Project
+from esper_agents.cli.outline import outline
+from esper_agents.cli.terminal import echo_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.certificates.difference import Difference
+    from esper_agents.domain.finding import Finding
+
+_MOST_LISTED = 40
+
+
+@certificates_app.command()
+def diff(
+    first: Annotated[str, typer.Argument(metavar="ID", help="The earlier one: its identifier, or the end of it.")],
+    second: Annotated[str, typer.Argument(metavar="[ID]", help="The later one; the latest where left out.")] = "latest",
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """Show what changed between two certificates of the same component.
+
+    Examples:
+      esper certificates diff 12faba12a09f latest
+    """
+    found = asyncio.run(_diff(project, first, second))
+    if as_json:
+        echo_json(_diff_as_data(found))
+        return
+    for each in (found.before, found.after):
+        outline(f"{each.id} {each.issued_at[:16].replace('T', ' ')}Z {each.verdict.status}, by {each.agent}")
+    for label, change in (("status", found.status), ("ceiling", found.ceiling)):
+        is_same = change.before == change.after
+        outline(f"{label}: {change.after}{', as before' if is_same else f'; {change.before} before'}")
+    _list_findings("gone", found.gone)
+    _list_findings("new", found.new)
+    _list_findings("still there", found.still)
+    _list_files(found)
+    _list_numbers(found)
+
+
+async def _diff(where: Path, first: str, second: str) -> Difference:
+    from esper_agents.api import open_project
+    from esper_agents.certificates.difference import difference
+
+    async with open_project(where) as project:
+        return difference(await project.read(first), await project.read(second))
+
+
+def _list_findings(label: str, findings: Sequence[Finding]) -> None:
+    outline(f"{label}: {len(findings) or 'none'}")
+    for each in findings[:_MOST_LISTED]:
+        claim = each.claim
+        outline(f"{claim.severity} {claim.rule} at {claim.location}: {claim.message}", 1)
+    _say_left(len(findings))
+
+
+def _list_files(found: Difference) -> None:
+    outline(f"files: {len(found.files) or 'none'} changed, {found.same_files} the same")
+    for each in found.files[:_MOST_LISTED]:
+        if each.before and each.after:
+            said = f"was {_digests(each.before)}, is {_digests(each.after)}"
+        else:
+            said = "read only before" if each.before else "read only afterwards"
+        outline(f"{each.path}: {said}", 1)
+    _say_left(len(found.files))
+
+
+def _list_numbers(found: Difference) -> None:
+    from esper_agents.certificates.metrics import amount_text
+
+    def written(amounts: tuple[float, ...]) -> str:
+        return " and ".join(map(amount_text, amounts)) or "not there"
+
+    outline(f"numbers: {len(found.numbers) or 'none'} changed")
+    for each in found.numbers[:_MOST_LISTED]:
+        times = f" ({each.ratio:.3g} times)" if each.ratio else ""
+        outline(f"{each.name}: was {written(each.before)}, is {written(each.after)}{times}", 1)
+    _say_left(len(found.numbers))
+
+
+def _say_left(count: int) -> None:
+    if count > _MOST_LISTED:
+        outline(f"and {count - _MOST_LISTED} more, see --json", 1)
+
+
+def _digests(digests: tuple[str, ...]) -> str:
+    return " and ".join(each[:12] for each in digests)
+
+
+def _diff_as_data(found: Difference) -> dict[str, Any]:
+    return {
+        "before": found.before.id,
+        "after": found.after.id,
+        "component": found.after.component,
+        "status": asdict(found.status),
+        "ceiling": asdict(found.ceiling),
+        "findings": {
+            "gone": [asdict(each) for each in found.gone],
+            "new": [asdict(each) for each in found.new],
+            "still": [asdict(each) for each in found.still],
+        },
+        "files": {"changed": [asdict(each) for each in found.files], "same": found.same_files},
+        "numbers": [asdict(each) | {"ratio": each.ratio} for each in found.numbers],
+    }

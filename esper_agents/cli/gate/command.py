@@ -1,0 +1,136 @@
+"""`esper gate`: the command itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.gate.coverage import Standing, exit_code
+from esper_agents.cli.gate.outputs import as_junit, as_markdown, as_sarif
+from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.terminal import echo_json
+from esper_agents.domain.status import Status
+from esper_agents.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from esper_agents.certificates.sealing.signers import Signer
+    from esper_agents.cli.gate.work import Gate
+
+_HERE = Path()
+_ENOUGH = ("APPROVED", "GO")
+_MOST_SHOWN = 50
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(gate)
+
+
+def gate(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PATHS]...", help="Files and folders; the whole project if none.")
+    ] = None,
+    require: Annotated[
+        list[str] | None, typer.Option(help="A status that will do; give it again for more. APPROVED and GO if none.")
+    ] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="An agent whose certificate must cover each file; again for more.")
+    ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY|FILE", help="A key to trust this once, as `esper keys export` says it."),
+    ] = None,
+    summary: Annotated[Path | None, typer.Option(help="Write a summary in Markdown here.")] = None,
+    sarif: Annotated[Path | None, typer.Option(help="Write SARIF 2.1.0 here.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
+    project: Annotated[
+        Path, typer.Option("--project", help="The project; the working folder's where left out.")
+    ] = _HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Answer by exit code whether certificates that are genuine and current cover what is there. Writes no certificate.
+
+    Looks at the archive and at the published files of the project. A key that the project brings along counts only
+    where you accepted it (`esper keys trust --project`) or name it here.
+
+    Exits with 0 where all is covered; 3 where a verdict stands against a file or has another status; 8 where nothing
+    covers it, or not as it is now; 4 where nobody who is trusted vouches for it; 7 where something is not what was
+    issued.
+
+    Examples:
+      esper gate
+      esper gate src --require APPROVED --require CONDITIONALLY_APPROVED --agent pytorch-code-reviewer
+      esper gate --trust keys/team --summary gate.md --sarif gate.sarif --junit gate.xml
+    """
+    from esper_agents.cli.gate.work import gate as look
+
+    required = frozenset(_status(each) for each in require or _ENOUGH)
+    signers = [signer for each in trust or () for signer in _signers(each)]
+    found = asyncio.run(look(project, paths or (), required=required, agents=agent or (), signers=signers))
+    for file, text in (
+        (summary, as_markdown(found.coverage)),
+        (sarif, json.dumps(as_sarif(found.coverage), indent=2) + "\n"),
+        (junit, as_junit(found.coverage)),
+    ):
+        if file is not None:
+            _write(file, text)
+    code = exit_code(found.coverage)
+    if as_json:
+        coverage = [asdict(each) for each in found.coverage]
+        echo_json({"root": str(found.root), "coverage": coverage, "exit_code": int(code)})
+    else:
+        _report(found)
+    raise typer.Exit(code)
+
+
+def _report(found: Gate) -> None:
+    worst = list(Standing)
+    bad = [each for each in found.coverage if each.standing is not Standing.COVERED]
+    bad.sort(key=lambda each: (worst.index(each.standing), each.path))
+    covered = len(found.coverage) - len(bad)
+    outline(f"covered: {covered} of {len(found.coverage)}, by {found.certificates} certificates in {found.root}")
+    for each in bad[:_MOST_SHOWN]:
+        by = f" ({each.certificate})" if each.certificate else ""
+        outline(f"{each.path}{f' for {each.agent}' if each.agent else ''}: {each.standing}, {each.why}{by}", 1)
+    if len(bad) > _MOST_SHOWN:
+        outline(f"and {len(bad) - _MOST_SHOWN} more: --json names them all", 1)
+    standings = {each.standing for each in bad}
+    if standings & {Standing.UNCOVERED, Standing.NOT_CURRENT}:
+        outline_command("next", 'esper submit "review this training code" PATHS')
+    elif Standing.UNDECIDED in standings:
+        outline_command("next", "esper certificates verify ID")
+
+
+def _status(text: str) -> Status:
+    try:
+        return Status(text.upper())
+    except ValueError:
+        close = get_close_matches(text.upper(), list(Status), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(Status)}"
+        raise UsageError(f"there is no status {text!r}", remedy=hint) from None
+
+
+def _signers(text: str) -> tuple[Signer, ...]:
+    from esper_agents.certificates.sealing.claimed import claimed_signer
+    from esper_agents.certificates.sealing.signers import read_signers
+
+    file = Path(text).expanduser()
+    if not text.startswith("ssh-") and file.is_file():
+        found = read_signers(file.read_bytes(), str(file))
+        if found.signers and not found.refused:
+            return found.signers
+    return (claimed_signer(text, "given here"),)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        problem = f"{str(file)!r} cannot be written: {error.strerror}"
+        raise StorageError(problem, remedy="name a file in a folder that you can write") from error

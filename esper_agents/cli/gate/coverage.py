@@ -1,0 +1,162 @@
+"""Which files genuine and current certificates cover, and with which status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.check import Outcome
+from esper_agents.cli.verifying import Currency, outcome_of
+from esper_agents.domain.status import Status
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.certificates.check import Check
+    from esper_agents.cli.verifying import Verified
+
+# What says that something must not go on, of whatever kind of question.
+AGAINST = frozenset(
+    (Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.DO_NOT_RECOMMEND, Status.EMERGENCY_STOP)
+)
+
+
+class Standing(StrEnum):
+    """How a file stands, from worst to best."""
+
+    TAMPERED = "tampered"
+    AGAINST = "against"
+    OTHER_STATUS = "other status"
+    NOT_CURRENT = "not current"
+    UNCOVERED = "uncovered"
+    UNDECIDED = "undecided"
+    COVERED = "covered"
+
+
+@dataclass(frozen=True, slots=True)
+class FileCoverage:
+    """How one file stands before one agent's certificates.
+
+    Attributes:
+        path: Relative to the project.
+        agent: Whose certificates count; empty where anybody's do.
+        standing: How it stands.
+        certificate: The certificate that decides; empty where there is none.
+        status: What that concludes; empty where there is none.
+        why: In one line.
+    """
+
+    path: str
+    agent: str
+    standing: Standing
+    certificate: str
+    status: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A certificate that may cover files, newest first in a list.
+
+    Attributes:
+        verified: The certificate, checked.
+        digests: The files that it examined, by path, each with the sha256 of every state it was read in.
+    """
+
+    verified: Verified
+    digests: dict[str, frozenset[str]]
+
+
+def exit_code(coverage: Sequence[FileCoverage]) -> ExitCode:
+    """Return what the command line exits with, the worst first."""
+    found = {each.standing for each in coverage}
+    return _code(next((each for each in Standing if each in found), Standing.COVERED))
+
+
+def _code(standing: Standing) -> ExitCode:
+    match standing:
+        case Standing.TAMPERED:
+            return ExitCode.TAMPERED
+        case Standing.AGAINST | Standing.OTHER_STATUS:
+            return ExitCode.AGAINST
+        case Standing.NOT_CURRENT | Standing.UNCOVERED:
+            return ExitCode.NOT_CURRENT
+        case Standing.UNDECIDED:
+            return ExitCode.UNDECIDED
+        case Standing.COVERED:
+            return ExitCode.DONE
+
+
+def coverage_of(
+    path: str, sha256: str, agent: str, judged: Sequence[Judged], required: frozenset[Status]
+) -> FileCoverage:
+    """Return how a file stands.
+
+    The newest certificate on the bytes that are there decides, and only one that is valid as a whole: a verdict on
+    several files says nothing any more once one of them has changed. What is not genuine stops the gate whatever else
+    there is, and so does a verdict against these very bytes that the same agent has not changed since.
+
+    Args:
+        path: Relative to the project.
+        sha256: Digest of the bytes that are there.
+        agent: Whose certificates count; empty where anybody's do.
+        judged: Certificates, newest first.
+        required: The statuses that will do.
+    """
+    about = [each for each in judged if path in each.digests]
+    for each in about:
+        if outcome_of(*_groups(each.verified)) is Outcome.FAILS:
+            return _told(path, agent, Standing.TAMPERED, each, "it is not what was issued")
+    same = [each for each in about if sha256 in each.digests[path]]
+    vouched = [each for each in same if each.verified.exit_code is ExitCode.DONE]
+    newest = {_agent(each): each for each in reversed(vouched)}
+    for each in newest.values():
+        if _status(each) in AGAINST:
+            return _told(path, agent, Standing.AGAINST, each, f"{_status(each)} stands against it")
+    own = [each for each in vouched if not agent or _agent(each) == agent]
+    if not own:
+        return _uncovered(path, agent, about, same)
+    if _status(own[0]) in required:
+        return _told(path, agent, Standing.COVERED, own[0], "")
+    wanted = " or ".join(sorted(required))
+    return _told(path, agent, Standing.OTHER_STATUS, own[0], f"{_status(own[0])}, and {wanted} is required")
+
+
+def _uncovered(path: str, agent: str, about: Sequence[Judged], same: Sequence[Judged]) -> FileCoverage:
+    def newest(found: Sequence[Judged]) -> Judged | None:
+        return next((each for each in found if not agent or _agent(each) == agent), None)
+
+    unsure = newest([each for each in same if each.verified.exit_code is ExitCode.UNDECIDED])
+    if unsure is not None:
+        why = "nobody who is trusted here vouches for it, or not all of it can be checked"
+        return _told(path, agent, Standing.UNDECIDED, unsure, why)
+    if ended := newest(same):
+        what = (
+            "another file that it judged has changed" if ended.verified.currency is Currency.STALE else "it has ended"
+        )
+        return _told(path, agent, Standing.NOT_CURRENT, ended, f"it is {ended.verified.currency}: {what}")
+    if older := newest(about):
+        return _told(path, agent, Standing.NOT_CURRENT, older, "the file has changed since")
+    by = f" by {agent}" if agent else ""
+    return FileCoverage(path, agent, Standing.UNCOVERED, "", "", f"no certificate{by} speaks of it")
+
+
+def _groups(verified: Verified) -> tuple[Check, ...]:
+    return (*verified.genuine, *verified.complete, *verified.verdict, *verified.citations)
+
+
+def _told(path: str, agent: str, standing: Standing, by: Judged, why: str) -> FileCoverage:
+    issued = by.verified.certificate
+    return FileCoverage(path, agent, standing, issued.id if issued else "", _status(by), why)
+
+
+def _status(judged: Judged) -> str:
+    issued = judged.verified.certificate
+    return issued.verdict.status if issued else ""
+
+
+def _agent(judged: Judged) -> str:
+    issued = judged.verified.certificate
+    return issued.agent if issued else ""

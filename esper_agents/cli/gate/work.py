@@ -1,0 +1,151 @@
+"""Gathers a project's certificates, from its archive and its published files, and the files that they may cover."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import file_digest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.sealing.public_keys import key_id_of
+from esper_agents.certificates.sealing.rotation import KeySpan
+from esper_agents.certificates.sealing.trust import Source, Trusted
+from esper_agents.cli.exhibits import exhibit_of, find_exhibit, has_archive
+from esper_agents.cli.gate.coverage import FileCoverage, Judged, Standing, coverage_of
+from esper_agents.cli.published import RECORD_SUFFIX
+from esper_agents.cli.verifying import check
+from esper_agents.domain.reproduction import REPRODUCE
+from esper_agents.errors import ExitCode, InputFileError
+from esper_agents.review.discover import discover
+from esper_agents.tools.git import PUBLISHED, find_project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.certificates.sealing.signers import Signer
+    from esper_agents.cli.exhibits import Exhibit
+    from esper_agents.cli.verifying import Verified
+    from esper_agents.domain.project import Project
+    from esper_agents.domain.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a gate found.
+
+    Attributes:
+        root: The project's folder.
+        coverage: How each file stands, before each agent that was asked for.
+        certificates: How many certificates were looked at.
+    """
+
+    root: Path
+    coverage: tuple[FileCoverage, ...]
+    certificates: int
+
+
+async def gate(
+    where: Path,
+    paths: Sequence[Path],
+    *,
+    required: frozenset[Status],
+    agents: Sequence[str],
+    signers: Sequence[Signer],
+) -> Gate:
+    """Return how the files under some paths stand; writes nothing and makes no database.
+
+    Args:
+        where: A path in the project.
+        paths: Files and folders; everything where none is given.
+        required: The statuses that will do.
+        agents: Whose certificates must cover each file, every one of them; empty where anybody's will do.
+        signers: Further keys that are trusted, for this time.
+
+    Raises:
+        InputFileError: A path is not there, or holds nothing to judge.
+    """
+    project = find_project([where], Path.cwd())
+    root = Path(project.root)
+    wanted = discover(root, [Path.cwd() / path for path in paths] or [root], notebooks=True)
+    everything = await _verified(project, signers)
+    judged = [Judged(each.verified, _digests(each.verified)) for each in everything if _is_of_code(each.verified)]
+    found = [_unreadable(each) for each in everything if each.verified.certificate is None]
+    for candidate in wanted:
+        digest = _digest(candidate.file, candidate.path)
+        found += [coverage_of(candidate.path, digest, agent, judged, required) for agent in agents or ("",)]
+    return Gate(root, tuple(found), len(everything))
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A certificate, checked, and where it was found."""
+
+    where: str
+    verified: Verified
+
+
+async def _verified(project: Project, signers: Sequence[Signer]) -> list[_Named]:
+    """Return every certificate of the archive, and every published one that the archive does not have, newest first."""
+    found = []
+    if has_archive(project):
+        from esper_agents.api import open_project
+
+        async with open_project(project.root) as opened:
+            names = [each.id for each in await opened.every_certificate()]
+            exhibits = [_trusting(await exhibit_of(name, opened), signers) for name in names]
+        found = [_Named(name, check(each)) for name, each in zip(names, exhibits, strict=True)]
+    known = {each.where for each in found}
+    root = Path(project.root)
+    for record in sorted((root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")):
+        verified = check(_trusting(await find_exhibit(str(record), root), signers))
+        if verified.certificate is None or verified.certificate.id not in known:
+            found.append(_Named(record.relative_to(root).as_posix(), verified))
+    return sorted(found, key=_issued_at, reverse=True)
+
+
+def _is_of_code(verified: Verified) -> bool:
+    """Return whether a certificate judges code, or is not what was issued whatever it says.
+
+    One that ran the evidence of another one again judges that evidence.
+    """
+    issued = verified.certificate
+    is_sound = verified.soundness is not ExitCode.TAMPERED
+    return issued is not None and not (is_sound and REPRODUCE in issued.task.options)
+
+
+def _trusting(exhibit: Exhibit, signers: Sequence[Signer]) -> Exhibit:
+    """Return an exhibit that is checked with further trusted keys."""
+    if not signers:
+        return exhibit
+    ring = exhibit.keyring
+    keys = (*ring.trusted.keys, *(Trusted(each, Source.GIVEN) for each in signers))
+    trusted = replace(ring.trusted, keys=keys)
+    spans = {key_id_of(raw): KeySpan(key_id_of(raw), raw) for raw in trusted.roots()}
+    history = replace(ring.history, spans=spans | dict(ring.history.spans))
+    return replace(exhibit, keyring=replace(ring, trusted=trusted, history=history))
+
+
+def _unreadable(found: _Named) -> FileCoverage:
+    if found.verified.exit_code is ExitCode.UNDECIDED:
+        return FileCoverage(found.where, "", Standing.UNDECIDED, "", "", "it cannot be read by this version")
+    return FileCoverage(found.where, "", Standing.TAMPERED, "", "", "it is no certificate that can be read")
+
+
+def _issued_at(found: _Named) -> str:
+    return found.verified.certificate.issued_at if found.verified.certificate else ""
+
+
+def _digests(verified: Verified) -> dict[str, frozenset[str]]:
+    read: dict[str, set[str]] = {}
+    for file in verified.certificate.examined if verified.certificate else ():
+        read.setdefault(file.path, set()).add(file.sha256)
+    return {path: frozenset(digests) for path, digests in read.items()}
+
+
+def _digest(file: Path, shown: str) -> str:
+    try:
+        with file.open("rb") as stream:
+            return file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        problem = (error.strerror or "cannot be read").lower()
+        raise InputFileError(shown, problem, remedy="make the file readable") from error

@@ -1,0 +1,248 @@
+"""`esper keys`: the key that signs what is issued here, whose keys are trusted, and how that changes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.keyring import as_data, described, show_own, show_refused, show_trusted
+from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.terminal import echo, echo_json
+from esper_agents.errors import UsageError
+from esper_agents.paths import home
+
+if TYPE_CHECKING:
+    from esper_agents.certificates.sealing.signers import Signer
+    from esper_agents.domain.project import Project
+    from esper_agents.orchestration.key_changes import Said
+
+keys_app = typer.Typer(no_args_is_help=True, help="Keys that sign certificates, and whose are trusted.")
+
+_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_HERE = Path()
+
+
+class Format(StrEnum):
+    """How a public key is written."""
+
+    PEM = "pem"
+    SSH = "ssh"
+    NOTE = "note"
+    ALLOWED_SIGNERS = "allowed-signers"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    app.add_typer(keys_app, name="keys")
+
+
+@keys_app.command()
+def show(project: _Project = _HERE, as_json: _Json = False) -> None:
+    """Show the key that signs here, and whose keys are trusted; makes none.
+
+    Examples:
+      esper keys show
+    """
+    from esper_agents.certificates.sealing.keys import existing_key
+    from esper_agents.certificates.sealing.trust import trusted
+
+    found = _project(project)
+    key = existing_key(home())
+    keys = trusted(home(), Path(found.root), found.key)
+    if as_json:
+        echo_json(as_data(key.public_key if key else None, keys))
+        return
+    show_own(key.public_key if key else None)
+    show_trusted(keys)
+
+
+@keys_app.command()
+def export(
+    form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.SSH,
+    name: Annotated[
+        str, typer.Option(help="Whose it is, or for `note` which log; this user, or this project's log.")
+    ] = "",
+    project: _Project = _HERE,
+) -> None:
+    """Print the public half of the key that signs here, for those who are to trust it; made if there is none.
+
+    Examples:
+      esper keys export
+      esper keys export --format allowed-signers --name ann@example.org
+    """
+    from esper_agents.certificates.sealing.keys import as_note_key, as_pem, as_ssh, signing_key
+    from esper_agents.certificates.sealing.signers import own_signer
+
+    public_key = signing_key(home()).public_key
+    match form:
+        case Format.PEM:
+            echo(as_pem(public_key).removesuffix("\n"))
+        case Format.SSH:
+            echo(f"{as_ssh(public_key)} {_named(name)}")
+        case Format.NOTE:
+            echo(as_note_key(public_key, name or _origin(project)))
+        case Format.ALLOWED_SIGNERS:
+            echo(own_signer(_named(name), public_key).line())
+
+
+@keys_app.command()
+def trust(
+    key: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY|FILE", help="An OpenSSH key, a key of a signed note, or a file.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Whose it is; what the key itself says where left out.")] = "",
+    of_project: Annotated[
+        bool, typer.Option("--project", help="Accept the project's .esper/trusted_keys as it is at this moment.")
+    ] = False,
+) -> None:
+    """Trust somebody's key: what it signed counts as genuine here from now on.
+
+    Examples:
+      esper keys trust ~/ann.pub --name ann@example.org
+      esper keys trust ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA... ann@example.org
+      esper keys trust --project
+    """
+    if of_project == bool(key):
+        raise UsageError("either a key or --project is to be trusted", remedy="run `esper keys trust --help`")
+    if of_project:
+        _accept_project()
+        return
+    from esper_agents.certificates.sealing.trust import home_file
+    from esper_agents.certificates.sealing.trust import trust as trust_it
+
+    signer = _signer(" ".join(key or ()), name)
+    is_new = trust_it(home(), signer)
+    outline(f"{'trusted' if is_new else 'trusted already'}: {described(signer)}")
+    outline(f"kept in {home_file(home())}; remove the line to trust it no longer", 1)
+
+
+@keys_app.command()
+def rotate(
+    reason: Annotated[str, typer.Option(help="Why, for those who read the log.")] = "",
+    as_json: _Json = False,
+) -> None:
+    """Put a new key in the place of the one that signs here, and say so in every log of this home.
+
+    What the old key signed stays genuine. Where this was stopped half way, running it again goes on.
+
+    Examples:
+      esper keys rotate --reason "once a year"
+    """
+    from esper_agents.certificates.sealing.keys import as_ssh, key_id_of
+    from esper_agents.orchestration.key_changes import rotate as change
+
+    done = change(home(), _said(reason))
+    if as_json:
+        echo_json({"old": key_id_of(done.old), "new": key_id_of(done.new), "logs": list(done.logs)})
+        return
+    outline(f"retired: {key_id_of(done.old)}")
+    outline(f"signs from now on: {key_id_of(done.new)}")
+    _show_logs(done.logs)
+    outline_command("for those who trust the old one", f'esper keys trust "{as_ssh(done.new)}" --name {_named("")}')
+
+
+@keys_app.command()
+def revoke(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Its fingerprint, or the key.")],
+    reason: Annotated[str, typer.Option(help="Why, for those who read the log.")],
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Say in the log that nothing counts that a key signs from now on, as when it was stolen.
+
+    What it signed before stays genuine by the log's order alone: look at the newest of it.
+
+    Examples:
+      esper keys revoke SHA256:sXNYbnW8eGyK3VzvgNix7e4mgjCz0+X7ePOgsq0s9bs --reason "the laptop is gone"
+    """
+    from esper_agents.certificates.sealing.keys import key_id_of
+    from esper_agents.orchestration.key_changes import revoke as change
+
+    done = change(home(), _ed25519(key), _said(reason), project_key=_project(project).key)
+    if as_json:
+        echo_json({"revoked": key_id_of(done.key), "logs": list(done.logs), "it_brought": list(done.brought)})
+        return
+    outline(f"revoked: {key_id_of(done.key)}")
+    _show_logs(done.logs)
+    for each in done.brought:
+        outline(f"it brought {each} into a log, which stays good unless you revoke it, too")
+
+
+def _ed25519(text: str) -> bytes:
+    from esper_agents.certificates.sealing.claimed import claimed_signer
+    from esper_agents.certificates.sealing.public_keys import is_key_id
+    from esper_agents.orchestration.key_changes import known_key
+
+    raw = known_key(home(), text) if is_key_id(text) else claimed_signer(text, "anybody").raw
+    if not raw:
+        raise UsageError(f"{text[:200]!r} is no Ed25519 key that is known here", remedy="run `esper keys show`")
+    return raw
+
+
+def _said(reason: str) -> Said:
+    from esper_agents.certificates.sealing.claimed import this_user
+    from esper_agents.orchestration.key_changes import Said
+
+    return Said(this_user(), reason)
+
+
+def _show_logs(logs: tuple[str, ...]) -> None:
+    for each in logs:
+        outline(f"entered in {each}", 1)
+    if not logs:
+        outline("there is no log here yet to enter it in", 1)
+
+
+def _accept_project() -> None:
+    from esper_agents.certificates.sealing.signers import read_signers
+    from esper_agents.certificates.sealing.trust import accept, project_file, project_keys
+
+    found = _project(_HERE)
+    place = project_file(Path(found.root))
+    data = project_keys(Path(found.root))
+    if data is None:
+        raise UsageError(
+            f"{str(place)!r} is no plain file of keys",
+            remedy="write it: one line of `esper keys export` for each person",
+        )
+    # What is shown is what is accepted: the file is read once.
+    read = read_signers(data, ".esper/trusted_keys")
+    accept(home(), found.key, data)
+    outline(f"accepted: {len(read.signers)} keys of {found.name}, as long as the file stays as it is")
+    for each in read.signers:
+        outline(described(each), 1)
+    show_refused(read.refused)
+
+
+def _signer(text: str, name: str) -> Signer:
+    from esper_agents.certificates.sealing.claimed import claimed_signer
+
+    return claimed_signer(text, name)
+
+
+def _project(where: Path) -> Project:
+    from esper_agents.tools.git import find_project
+
+    return find_project([where], Path.cwd())
+
+
+def _named(name: str) -> str:
+    from esper_agents.certificates.sealing.claimed import this_user
+    from esper_agents.certificates.sealing.signers import is_principal
+
+    if name and not is_principal(name):
+        raise UsageError(f"{name!r} cannot name a person", remedy="use letters, digits and ._+@=:/~- only")
+    return name or this_user()
+
+
+def _origin(project: Path) -> str:
+    from esper_agents.orchestration.logs import origin_of
+
+    found = origin_of(home(), _project(project))
+    if not found:
+        raise UsageError("no certificate was issued here yet, so the log has no name", remedy="say one with --name")
+    return found

@@ -1,0 +1,74 @@
+"""`esper open`: a certificate as a page in the person's browser."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from esper_agents.cli.terminal import echo, echo_json
+
+_HERE = Path()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="open")(open_page)
+
+
+def open_page(
+    certificate: Annotated[
+        str, typer.Argument(metavar="CERT", help="Its identifier, the end of it, or `latest`.")
+    ] = "latest",
+    print_path: Annotated[bool, typer.Option("--print-path", help="Open nothing; print where the page is.")] = False,
+    project: Annotated[
+        Path, typer.Option("--project", help="The project; the working folder's where left out.")
+    ] = _HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Open a certificate in the browser: one page that holds no script and fetches nothing.
+
+    Writes the page anew beside the published view. Where there is no display, prints where it is.
+
+    Examples:
+      esper open
+      esper open 12faba12a09f --print-path
+    """
+    page = asyncio.run(_page(project, certificate))
+    is_open = not print_path and _show(page)
+    if as_json:
+        echo_json({"page": str(page), "is_open": is_open})
+    else:
+        echo(str(page))
+
+
+async def _page(where: Path, certificate: str) -> Path:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.page(certificate)
+
+
+def _show(page: Path) -> bool:
+    """Have the browser show a page; False where there is none to ask."""
+    if not _has_display():
+        return False
+    import webbrowser
+
+    # Whatever the browser starts has no business with the key that signs.
+    os.environ.pop("ESPER_SIGNING_KEY_FILE", None)
+    try:
+        return webbrowser.open(page.resolve().as_uri())
+    except (webbrowser.Error, OSError):
+        return False
+
+
+def _has_display() -> bool:
+    """Return whether a window can open: without one, a text browser would take the terminal."""
+    return sys.platform in {"darwin", "win32"} or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )

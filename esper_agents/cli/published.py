@@ -1,0 +1,168 @@
+"""Reads the certificates that are published as files, and what other files beside them say of them."""
+
+from __future__ import annotations
+
+import base64
+import glob
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.authenticity import read_sealed, signature_check
+from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.sealing.dsse import Envelope
+from esper_agents.errors import InputFileError, IntegrityError, NewerRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.certificates.check import Check
+    from esper_agents.certificates.sealing.rotation import LogNotice
+    from esper_agents.certificates.standing import Later
+    from esper_agents.domain.project import Project
+
+RECORD_SUFFIX = ".dsse.json"
+_MOST_FILES = 5000
+_PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
+_OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
+_END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
+
+
+def published_later(data: bytes | None, view: Path, keyring: Keyring, known: tuple[Later, ...]) -> tuple[Later, ...]:
+    """Return what published files say ends a certificate: revocations beside it, and certificates in its folder.
+
+    Args:
+        data: The certificate's statement; None where it cannot be had.
+        view: Its view.
+        keyring: Whose signatures count.
+        known: What is known to end it already.
+    """
+    from esper_agents.certificates.standing import by_notices, by_statement
+
+    named = _certificate_of(data)
+    if named is None:
+        return ()
+    found: list[Later] = []
+    for sealed in _signed(_notice_files(view), named, keyring):
+        found += by_notices(_notice_of(sealed), named, keyring.history)
+    for sealed in _signed(sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:_MOST_FILES], named, keyring):
+        with _passed_over_but_newer():
+            found += by_statement(sealed.payload, named)
+    told = {each.by for each in known}
+    return tuple(each for each in dict.fromkeys(found) if each.by not in told)
+
+
+def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring) -> tuple[Check, ...]:
+    """Return whose countersignatures stand beside a view.
+
+    Args:
+        data: The certificate's statement; None where it cannot be had.
+        view: Its view.
+        keyring: Whose signatures count.
+    """
+    from esper_agents.orchestration.countersigning import check_each
+
+    named = _certificate_of(data)
+    if data is None or named is None:
+        return ()
+    notices = [each for sealed in _signed(_notice_files(view), named, keyring) for each in _notice_of(sealed)]
+    return check_each(notices, data, keyring)
+
+
+def _notice_files(view: Path) -> list[Path]:
+    from esper_agents.orchestration.publish import NOTICE_SUFFIX
+
+    return sorted(view.parent.glob(f"{glob.escape(view.stem)}.*{NOTICE_SUFFIX}"))[:_MOST_FILES]
+
+
+def _certificate_of(data: bytes | None) -> str | None:
+    from esper_agents.certificates.statement import parse
+
+    try:
+        return parse(data).id if data is not None else None
+    except IntegrityError:
+        return None
+
+
+def _signed(paths: Iterable[Path], mentioning: str, keyring: Keyring) -> Iterator[Envelope]:
+    """Yield the envelopes in files that mention a text and that somebody signed whose key is good."""
+    for path in paths:
+        # A pipe, a folder or a link to nothing in their place says nothing.
+        sealed = read_sealed(bytes_of(path)) if path.is_file() else None
+        if not isinstance(sealed, Envelope) or mentioning.encode() not in sealed.payload:
+            continue
+        if signature_check(sealed, keyring, None).outcome is Outcome.HOLDS:
+            yield sealed
+
+
+@contextmanager
+def _passed_over_but_newer() -> Iterator[None]:
+    """Pass over a signed record that is none; but not over one of a newer version, which may say that another ended."""
+    try:
+        yield
+    except NewerRecordError:
+        raise
+    except IntegrityError:
+        return
+
+
+def _notice_of(sealed: Envelope) -> Iterator[LogNotice]:
+    """Yield the notice in a published envelope, as one whose place in the log nobody knows."""
+    from esper_agents.certificates.authenticity import NO_INDEX
+    from esper_agents.certificates.notices import read_notice
+    from esper_agents.certificates.sealing.rotation import LogNotice
+
+    with _passed_over_but_newer():
+        yield LogNotice(NO_INDEX, read_notice(sealed.payload), sealed)
+
+
+def published_record(project: Project, wanted: str) -> Path | None:
+    """Return the one record among the project's published files whose identifier ends as wanted."""
+    from esper_agents.tools.git import PUBLISHED
+
+    end = _END.fullmatch(wanted)
+    if end is None:
+        return None
+    known = sorted((Path(project.root) / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}"))
+    files = [path for path in known if path.is_file()]
+    matches = [path for path in files if _identifier(path, mentioning=end.group(1)).endswith(end.group(1))]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _identifier(record: Path, *, mentioning: str) -> str:
+    """Return whose envelope a file is, or was before somebody broke it; empty where it does not mention a text."""
+    from esper_agents.certificates.statement import parse
+
+    payload = _payload_in(bytes_of(record))
+    if mentioning.encode() not in payload:
+        return ""
+    try:
+        return parse(payload).id
+    except IntegrityError:
+        named = _OWN_ID.findall(payload)
+        return named[-1].decode() if named else ""
+
+
+def _payload_in(data: bytes) -> bytes:
+    """Return what the payload of an envelope says, as far as it can be made out."""
+    found = _PAYLOAD.search(data)
+    if found is None:
+        return b""
+    text = found.group(1)
+    return base64.b64decode(text + b"=" * (-len(text) % 4))
+
+
+def bytes_of(path: Path) -> bytes:
+    """Return a file's bytes, at most one more than a record may have."""
+    from esper_agents.certificates.strict_json import MOST_BYTES
+
+    if not path.is_file():
+        raise InputFileError(str(path), "no such file", remedy="correct the path, or name an identifier")
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except OSError as error:
+        problem = (error.strerror or "cannot be read").lower()
+        raise InputFileError(str(path), problem, remedy="make the file readable") from error

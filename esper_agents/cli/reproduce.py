@@ -1,0 +1,47 @@
+"""`esper certificates reproduce`: run the evidence of a certificate again, and certify what comes out."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_HERE = Path()
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add the command to the group of certificates."""
+    group.command()(reproduce)
+
+
+def reproduce(
+    certificate: Annotated[
+        str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")
+    ] = "latest",
+    project: Annotated[
+        Path, typer.Option("--project", help="The project; the working folder's where left out.")
+    ] = _HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")] = False,
+) -> None:
+    """Run the evidence of a certificate again on the files that it was about; ends with a certificate of its own.
+
+    It runs in a scratch copy of the commit that is on record, and says of each piece of evidence whether it is
+    reproduced, differs, is not comparable or was not run. Exits with 3 where one differs, 4 where that is not decided,
+    7 where the certificate is not what was issued.
+
+    Examples:
+      esper certificates reproduce latest
+      esper certificates reproduce 12faba12a09f --json
+    """
+    raise typer.Exit(asyncio.run(_reproduce(project, certificate, as_json=as_json)))
+
+
+async def _reproduce(where: Path, certificate: str, *, as_json: bool) -> int:
+    from esper_agents.api import open_project
+    from esper_agents.cli.driving import drive
+
+    async with open_project(where) as project:
+        task = await project.reproduction(certificate)
+        return await drive(project, await project.submit(task), as_json=as_json)

@@ -1,0 +1,100 @@
+"""`esper certificates revoke|repair`: what is entered in the log later, and what is made again from it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.terminal import echo_json
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from esper_agents.domain.notice import Notice
+    from esper_agents.orchestration.repair import Repaired
+
+_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_HERE = Path()
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add the commands to the group of certificates."""
+    group.command()(revoke)
+    group.command()(repair)
+
+
+def revoke(
+    certificate: Annotated[str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")],
+    reason: Annotated[str, typer.Option(help="Why it does not count any more.")],
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Say in the log that a certificate does not count any more; whoever verifies it is told so.
+
+    Examples:
+      esper certificates revoke 12faba12a09f --reason "the data set was mislabelled"
+    """
+    notice = asyncio.run(_revoke(project, certificate, reason))
+    if as_json:
+        echo_json(asdict(notice))
+        return
+    outline(f"revoked: {notice.certificate}, by {notice.id}")
+    outline_command("seen by", f"esper certificates verify {notice.certificate}")
+
+
+def repair(
+    accept_rollback: Annotated[
+        bool, typer.Option("--accept-rollback", help="Go on with a log that lost entries; the loss stays on record.")
+    ] = False,
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Make again whatever the log says: indexes, views, envelopes, proofs. A second time it changes nothing.
+
+    Exits with 7 where the log is not what was last seen of it, or something cannot be made again.
+
+    Examples:
+      esper certificates repair
+    """
+    done = asyncio.run(_repair(project, accept_rollback=accept_rollback))
+    if as_json:
+        echo_json(asdict(done) | {"written": [str(each) for each in done.written]})
+    else:
+        _report(done)
+    if done.left:
+        raise typer.Exit(ExitCode.TAMPERED)
+
+
+def _report(done: Repaired) -> None:
+    for each in done.accepted:
+        outline(f"accepted, and on record in the log: {each}")
+    outline(f"entered in the log: {done.entered}; nodes of it made again: {done.nodes}")
+    if done.is_signed:
+        outline("a new checkpoint of the log was signed")
+    outline(f"corrected in the archive, as their records say: {len(done.corrected)}")
+    for name in done.corrected:
+        outline(name, 1)
+    outline(f"files written: {len(done.written)}")
+    for path in done.written:
+        outline(str(path), 1)
+    for each in done.left:
+        outline(f"cannot be made again: {each}")
+
+
+async def _revoke(where: Path, certificate: str, reason: str) -> Notice:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.revoke(certificate, reason)
+
+
+async def _repair(where: Path, *, accept_rollback: bool) -> Repaired:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.repair(accept_rollback=accept_rollback)

@@ -1,0 +1,192 @@
+"""`esper certificates verify`: whether a certificate is genuine, complete, well founded, and current."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.certificates.check import Outcome
+from esper_agents.cli.exhibits import ARCHIVE, find_exhibit
+from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.terminal import echo_json
+from esper_agents.cli.verifying import Currency, Verified, check, outcome_of
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from esper_agents.certificates.check import Check
+    from esper_agents.domain.certificate import Certificate
+
+_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+# Of several certificates, the one furthest from what was issued decides. That one is not current any more is how
+# archives grow, and is told, not counted.
+_WORST_FIRST = (ExitCode.TAMPERED, ExitCode.UNDECIDED, ExitCode.DONE)
+
+
+def verify(
+    certificate: Annotated[
+        str, typer.Argument(metavar="ID|FILE", help="An identifier, the end of one, `latest`; or a published file.")
+    ] = "latest",
+    everything: Annotated[
+        bool, typer.Option("--all", help="All certificates of the project, and the whole log.")
+    ] = False,
+    project: Annotated[
+        Path | None, typer.Option("--project", help="The tree to compare with; the file's own, or the one at hand.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check that a certificate is genuine and complete, follows from its evidence, and speaks of the code as it is now.
+
+    Writes nothing. Exits with 0; 7 where it is not what it was; 8 where it is stale, superseded or revoked; 4 where
+    that cannot be decided, as where a key signed it that nobody here trusts. With --all, 8 is told and not counted.
+
+    Examples:
+      esper certificates verify latest
+      esper certificates verify 12faba12a09f --project ~/my-model
+      esper certificates verify code_review_train_20260131_093000.md
+      esper certificates verify --all
+    """
+    if everything:
+        raise typer.Exit(_verify_all(project or Path(), as_json=as_json))
+    verified = check(asyncio.run(find_exhibit(certificate, project)))
+    if as_json:
+        echo_json(_as_data(verified))
+    else:
+        _report(verified)
+    raise typer.Exit(verified.exit_code)
+
+
+def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
+    from esper_agents.cli.verifying_all import verify_all
+
+    whole = asyncio.run(verify_all(where))
+    exits = [each.verified.soundness for each in whole.certificates]
+    exits.append(ExitCode.TAMPERED if whole.faults else ExitCode.DONE)
+    code = min(exits, key=_WORST_FIRST.index)
+    if as_json:
+        certificates = [{"id": each.id, **_as_data(each.verified)} for each in whole.certificates]
+        faults = [asdict(each) for each in whole.faults]
+        echo_json(
+            {"certificates": certificates, "log": {"entries": whole.entries, "faults": faults}, "exit_code": int(code)}
+        )
+        return code
+    for each in whole.certificates:
+        found = each.verified
+        words = (("genuine", found.genuine), ("complete", found.complete), ("verdict", found.verdict))
+        told = ", ".join(f"{name} {outcome_of(*checks)}" for name, checks in words)
+        outline(f"{each.id}: {told}, {found.currency}")
+        for failed in (*found.genuine, *found.complete, *found.verdict, *found.citations):
+            if failed.outcome is Outcome.FAILS:
+                outline(f"{failed.name} {failed.outcome}: {_short(failed.detail)}", 1)
+    outline(
+        f"log: {whole.entries} entries, {len(whole.faults) or 'no'} {'fault' if len(whole.faults) == 1 else 'faults'}"
+    )
+    for fault in whole.faults:
+        outline(f"{fault.kind} at {fault.where}: {_short(fault.detail)}", 1)
+    return code
+
+
+def _report(verified: Verified) -> None:
+    issued = verified.certificate
+    if issued is not None:
+        outline(f"{issued.id}: {issued.verdict.status} for {issued.component}, by {issued.agent}")
+    _report_group("genuine", verified.genuine)
+    if not any(each.name == ARCHIVE for each in verified.genuine):
+        outline("no archive here knows it: its signature and its proof are all that vouches for it", 1)
+    _report_group("complete", verified.complete)
+    if verified.countersigned:
+        _report_group("countersigned", verified.countersigned)
+    _report_group("verdict", verified.verdict)
+    _report_group("citations", verified.citations)
+    _report_currency(verified)
+    if verified.exit_code:
+        outline_command("next", _next(verified))
+
+
+def _report_group(label: str, checks: tuple[Check, ...]) -> None:
+    whole = outcome_of(*checks)
+    outline(f"{label}: {whole}")
+    for each in checks:
+        outline(f"{each.name}{'' if each.outcome is whole else f' {each.outcome}'}: {_short(each.detail)}", 1)
+    if not checks:
+        outline("not checked", 1)
+
+
+def _report_currency(verified: Verified) -> None:
+    from esper_agents.certificates.subjects import SubjectState
+
+    outline(f"current: {verified.currency} in {verified.root}")
+    for later in verified.later:
+        outline(
+            f"{later.ending} by {later.by} at {later.at[:16].replace('T', ' ')} UTC: {later.reason or 'no reason'}", 1
+        )
+    if verified.place is not None and verified.place.outcome is not Outcome.HOLDS:
+        outline(f"{verified.place.name}: {verified.place.detail}", 1)
+    changed = [each for each in verified.files if each.state is not SubjectState.VALID]
+    for file in changed:
+        outline(f"{file.path} is {file.state}: {_short(file.detail)}", 1)
+        for each in file.citations:
+            outline(f"{each.name}: {each.detail}", 2)
+    count = len(verified.files)
+    outline(f"{count - len(changed)} of {count} files are what they were" if count else "it judged no file", 1)
+
+
+def _short(text: str) -> str:
+    """Return text with its digests cut to what a person compares; the whole ones are in the JSON."""
+    return _DIGEST.sub(r"\1", text)
+
+
+def _next(verified: Verified) -> str:
+    issued = verified.certificate
+    if issued is None or verified.exit_code is ExitCode.TAMPERED:
+        return "do not rely on it; `esper certificates list` names what the archive has"
+    if verified.currency is Currency.SUPERSEDED:
+        return f"look at what ended it: esper certificates show {verified.later[-1].by}"
+    if verified.exit_code is ExitCode.NOT_CURRENT:
+        return f"esper submit --again {issued.id}"
+    return _next_unsure(verified, issued)
+
+
+def _next_unsure(verified: Verified, issued: Certificate) -> str:
+    if outcome_of(*verified.genuine) is Outcome.CANNOT_DECIDE:
+        return "ask who issued it for the fingerprint of their key, and trust it: esper keys trust --help"
+    if verified.currency is Currency.CANNOT_DECIDE:
+        return "name the tree that it speaks of with --project, and make its files readable"
+    if outcome_of(*verified.citations) is Outcome.CANNOT_DECIDE:
+        return "compare the lines that it cites with the files yourself: esper certificates show"
+    if outcome_of(*verified.verdict) is Outcome.CANNOT_DECIDE:
+        return f"check it with what issued it: pip install {_issuer(issued)}"
+    return "remove the view, and have it written anew: esper certificates path"
+
+
+def _issuer(issued: Certificate) -> str:
+    version = issued.environment.get("esper-agents")
+    return f"esper-agents=={version}" if version else "the version of esper-agents that its view names"
+
+
+def _as_data(verified: Verified) -> dict[str, Any]:
+    def group(checks: tuple[Check, ...]) -> dict[str, Any]:
+        return {"outcome": outcome_of(*checks), "checks": [asdict(each) for each in checks]}
+
+    return {
+        "certificate": verified.certificate.id if verified.certificate else None,
+        "status": verified.certificate.verdict.status if verified.certificate else None,
+        "genuine": group(verified.genuine),
+        "is_in_archive": any(each.name == ARCHIVE for each in verified.genuine),
+        "complete": group(verified.complete),
+        "countersigned": [asdict(each) for each in verified.countersigned],
+        "verdict": group(verified.verdict),
+        "citations": group(verified.citations),
+        "current": {
+            "outcome": verified.currency,
+            "root": str(verified.root),
+            "repository": asdict(verified.place) if verified.place else None,
+            "later": [asdict(each) for each in verified.later],
+            "files": [asdict(each) for each in verified.files],
+        },
+        "exit_code": int(verified.exit_code),
+    }

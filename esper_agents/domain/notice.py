@@ -1,0 +1,53 @@
+"""Notices: what is entered in the log beside certificates, such as a key that came or a certificate that is revoked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class EntryKind(StrEnum):
+    """What an entry of the log is."""
+
+    CERTIFICATE = "certificate"
+    NOTICE = "notice"
+
+
+class NoticeKind(StrEnum):
+    """What a notice says."""
+
+    KEY_ADDED = "key-added"
+    KEY_RETIRED = "key-retired"
+    KEY_REVOKED = "key-revoked"
+    CERTIFICATE_REVOKED = "certificate-revoked"
+    COUNTERSIGNED = "countersigned"
+    ROLLBACK_ACCEPTED = "rollback-accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One thing that the log says beside certificates.
+
+    Attributes:
+        id: `ntc_` identifier.
+        kind: What it says.
+        at: When, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        by: The person's name on that machine, who is not checked.
+        reason: Why, in words; may be empty where the kind says all.
+        key: The OpenSSH public key that it is about, `ssh-ed25519 AAAA...`; empty where it is about none.
+        certificate: The certificate that it is about, by identifier; empty where it is about none.
+        certificate_sha256: Digest of that certificate's statement, 64 hex digits; empty likewise.
+        signature: An SSH signature in its armour over that statement; empty where it is no countersignature.
+        before: The checkpoint that was pinned before a rollback; empty otherwise.
+    """
+
+    id: str
+    kind: NoticeKind
+    at: str
+    by: str
+    reason: str
+    key: str = ""
+    certificate: str = ""
+    certificate_sha256: str = ""
+    signature: str = ""
+    before: str = ""

@@ -1,0 +1,17 @@
+"""What became of evidence that was run again: the same, another thing, or nothing that can be told."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+# Options of a task: the certificate whose evidence is to be run again, and the identifiers of that evidence.
+REPRODUCE, EVIDENCE = "reproduce", "evidence"
+
+
+class Again(StrEnum):
+    """How a piece of evidence came out when it was run again, from worst."""
+
+    DIFFERS = "differs"
+    NOT_COMPARABLE = "not comparable"
+    NOT_RUN = "not run"
+    REPRODUCED = "reproduced"

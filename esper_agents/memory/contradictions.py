@@ -1,0 +1,84 @@
+"""Current notes of different agents on one subject that cannot both be so: both are kept, and each names the other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.memory import NoteKind, NoteState
+from esper_agents.domain.status import Status
+from esper_agents.memory import index
+from esper_agents.memory.rows import fetched
+from esper_agents.memory.words import CURRENT_MARK, subject_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from esper_agents.domain.memory import Note
+
+_LOOKED_AT = 500
+_MOST_SUBJECTS = 200
+_JUDGING = frozenset((NoteKind.WORKING, NoteKind.DECISION))
+_WORD = re.compile(rf"\b(?:{'|'.join(sorted(Status, key=len, reverse=True))})\b")
+# How far into a note its own status may stand: behind it, what others said is quoted.
+_BEGINNING = 300
+
+
+def contradicted(connection: Connection, project_key: str, notes: Sequence[Note]) -> tuple[Note, ...]:
+    """Return notes, each with the current notes of other agents on its subject that say the opposite."""
+    judging = [each for each in notes if _may_judge(each)]
+    marks = dict.fromkeys(subject_mark(project_key, each.kind, each.subject) for each in judging)
+    found = index.any_of(connection, tuple(marks)[:_MOST_SUBJECTS], [CURRENT_MARK], _LOOKED_AT)
+    known = {each.id: each for each in judging}
+    more = fetched(connection, project_key, [each for each in found if each not in known])
+    on: dict[tuple[NoteKind, str], list[Note]] = {}
+    for each in (*judging, *more):
+        on.setdefault((each.kind, each.subject), []).append(each)
+    return tuple(_told(each, on.get((each.kind, each.subject), ())) for each in notes)
+
+
+def status_in(note: Note) -> Status | None:
+    """Return the status that a note gives its subject, or None where it gives none."""
+    # A component may be called like a status.
+    said = _WORD.search(note.text.removeprefix(note.subject.partition(":")[2])[:_BEGINNING])
+    return Status(said.group()) if said and note.kind in _JUDGING else None
+
+
+def exclude_one_another(one: Status, other: Status) -> bool:
+    """Return whether one says yes and the other no."""
+    return (one in _YES and other in _NO) or (one in _NO and other in _YES)
+
+
+def _may_judge(note: Note) -> bool:
+    return note.state is NoteState.CURRENT and status_in(note) in _YES | _NO
+
+
+def _told(note: Note, others: Sequence[Note]) -> Note:
+    said = status_in(note)
+    if said is None or note.state is not NoteState.CURRENT:
+        return note
+    against = tuple(
+        each.id
+        for each in others
+        if each.agent != note.agent
+        and each.state is NoteState.CURRENT
+        and (each.kind, each.subject) == (note.kind, note.subject)
+        and (theirs := status_in(each))
+        and exclude_one_another(said, theirs)
+    )
+    return replace(note, contradicted_by=against) if against else note
+
+
+_YES = frozenset((Status.APPROVED, Status.CONDITIONALLY_APPROVED, Status.GO, Status.RECOMMEND))
+_NO = frozenset(
+    (
+        Status.REJECTED,
+        Status.REQUIRES_REMEDIATION,
+        Status.NO_GO,
+        Status.DO_NOT_RECOMMEND,
+        Status.EMERGENCY_STOP,
+    )
+)

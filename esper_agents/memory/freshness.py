@@ -1,0 +1,71 @@
+"""Whether the files that notes speak of are still what they were."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from esper_agents.domain.memory import Note
+
+_MOST_BYTES = 64 * 2**20
+_AT_ONCE = 2**20
+
+
+class Tree:
+    """The files of a project as they are during one call: each is read once, however many notes speak of it."""
+
+    def __init__(self, root: Path) -> None:
+        """Look at nothing yet."""
+        self._root = os.path.realpath(root)
+        self._digests: dict[str, str] = {}
+
+    def told(self, notes: Iterable[Note]) -> tuple[Note, ...]:
+        """Return notes, each with the paths of its files that have changed or are gone."""
+        return tuple(self._told(each) for each in notes)
+
+    def _told(self, note: Note) -> Note:
+        # A file that changed under the session stands there in every state that was read.
+        was: dict[str, set[str]] = {}
+        for each in note.sources:
+            was.setdefault(each.path, set()).add(each.sha256)
+        found = tuple(path for path, digests in was.items() if self.digest(path) not in digests)
+        return replace(note, changed=found) if found else note
+
+    def digest(self, path: str) -> str:
+        """Return the digest of a file's bytes; empty where nothing that could be it can be read in the project."""
+        if path not in self._digests:
+            self._digests[path] = self._read(path)
+        return self._digests[path]
+
+    def _read(self, path: str) -> str:
+        try:
+            file = os.path.realpath(os.path.join(self._root, path))  # noqa: PTH118 - pathlib takes three times as long
+            if not file.startswith(self._root.rstrip(os.sep) + os.sep):
+                return ""
+            # A pipe would never end.
+            handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ValueError):
+            return ""
+        try:
+            return _digest(handle)
+        except OSError:
+            return ""
+        finally:
+            os.close(handle)
+
+
+def _digest(handle: int) -> str:
+    state = os.fstat(handle)
+    if not stat.S_ISREG(state.st_mode) or state.st_size > _MOST_BYTES:
+        return ""
+    made = sha256()
+    while data := os.read(handle, _AT_ONCE):
+        made.update(data)
+    return made.hexdigest()

@@ -1,0 +1,56 @@
+"""Markdown of strangers cut into pieces that can be kept one by one; nothing but white space is left out."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LONGEST = 4_000
+MOST = 5_000
+_ITEM = re.compile(r"\s{0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_DONE = re.compile(r"\s{0,3}(?:[-*+]|\d{1,9}[.)])\s{1,4}\[[xX]\]")
+_FENCE = re.compile(r"\s{0,3}(```|~~~)")
+
+
+def paragraphs(lines: Sequence[str], *, is_list: bool) -> tuple[tuple[str, bool], ...]:
+    """Return the pieces of a text, in order, each with whether it is an item of a list that is ticked off.
+
+    A heading stands before the piece that follows it.
+
+    Args:
+        lines: The text, line by line.
+        is_list: Whether boxes that are ticked mean anything.
+    """
+    pieces = list(_cut(lines))
+    if len(pieces) > MOST:
+        # Nothing is lost of a text with more; its pieces are larger.
+        together = -(-len(pieces) // MOST)
+        runs = groupby(enumerate(pieces), key=lambda each: each[0] // together)
+        pieces = ["\n\n".join(piece for _, piece in run) for _, run in runs]
+    return tuple((each, is_list and _DONE.match(each) is not None) for each in pieces)
+
+
+def _cut(lines: Sequence[str]) -> Iterator[str]:
+    piece: list[str] = []
+    fence = ""
+    for line in lines:
+        opened = _FENCE.match(line)
+        begins = not fence and (_ITEM.match(line) or line.startswith("#"))
+        ends = not fence and not line.strip()
+        if (begins or ends) and any(each.strip() and not each.startswith("#") for each in piece):
+            yield from _bounded(piece)
+            piece = []
+        if line.strip() or fence:
+            piece.append(line)
+        if opened:
+            fence = "" if fence == opened[1] else fence or opened[1]
+    yield from _bounded(piece)
+
+
+def _bounded(piece: Sequence[str]) -> Iterator[str]:
+    text = "\n".join(piece).strip("\n")
+    yield from (text[at : at + LONGEST] for at in range(0, len(text), LONGEST) if text[at : at + LONGEST].strip())

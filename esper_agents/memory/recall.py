@@ -1,0 +1,70 @@
+"""What an agent remembers at the start of a frame: by the words of the task and the files at hand, ranked, bounded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.memory import NoteState
+from esper_agents.memory import index
+from esper_agents.memory.contradictions import contradicted
+from esper_agents.memory.freshness import Tree
+from esper_agents.memory.rows import fetched, newest_ids
+from esper_agents.memory.words import CURRENT_MARK, agent_mark, file_mark, telling_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+
+    from esper_agents.domain.memory import Note
+    from esper_agents.storage.store import Store
+
+RECALLED = 40
+_LOOKED_AT = 2 * RECALLED
+_NEAR = 400
+_FOR_A_WORD = RECALLED
+_MOST_FILES = 20
+# One rare word of the task is worth as much as the file itself; being new only decides between equals.
+_FILE, _NEW = 1.0, 0.01
+_WHOLE_PROJECT = "."
+
+
+def recall(
+    store: Store, project_key: str, agent: str, paths: Sequence[str], *, request: str = "", root: Path | None = None
+) -> tuple[Note, ...]:
+    """Return what an agent remembers of a project, the likeliest to matter first, at most `RECALLED` notes.
+
+    What files have changed since stands behind what holds, and names them: nobody may take it for true.
+
+    Args:
+        store: Where.
+        project_key: Whose.
+        agent: Who remembers.
+        paths: The files and folders at hand.
+        request: The task's words.
+        root: The project's folder; where left out, nothing is looked at again.
+    """
+    with store.reading() as connection:
+        ranked = _ranked(connection, project_key, agent, paths, request)[:_LOOKED_AT]
+        found = fetched(connection, project_key, ranked)
+        known = [each for each in found if each.agent == agent and each.state is NoteState.CURRENT]
+        told = Tree(root).told(known) if root is not None else known
+        first = sorted(told, key=lambda each: each.is_stale)[:RECALLED]
+        return contradicted(connection, project_key, first)
+
+
+def _ranked(connection: Connection, project_key: str, agent: str, paths: Sequence[str], request: str) -> list[str]:
+    """Return candidates, the best first: a word that few notes say counts for more than one that many say."""
+    worth: dict[str, float] = defaultdict(float)
+    marks = [agent_mark(project_key, agent), CURRENT_MARK]
+    near = newest_ids(connection, project_key, agent=agent, states=(NoteState.CURRENT,), limit=_NEAR)
+    for place, identifier in enumerate(near):
+        worth[identifier] += _NEW / (1 + place)
+    places = [file_mark(project_key, each) for each in dict.fromkeys(paths) if each != _WHOLE_PROJECT][:_MOST_FILES]
+    said = index.said_most(connection, marks, [*telling_words(request), *places], near, _FOR_A_WORD)
+    for word, found in said.items():
+        for identifier in found:
+            worth[identifier] += _FILE if word in places else 1 / len(found)
+    return sorted(worth, key=lambda each: (-worth[each], each))

@@ -1,0 +1,67 @@
+"""Full text over notes: the newest that say all of some words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.memory import NoteState
+from esper_agents.errors import UsageError
+from esper_agents.memory import index
+from esper_agents.memory.rows import fetched
+from esper_agents.memory.words import CURRENT_MARK, agent_mark, file_mark, project_mark
+from esper_agents.storage.words import words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from esper_agents.domain.memory import Note, NoteKind
+    from esper_agents.storage.store import Store
+
+_MOST_WORDS = 32
+_MOST_LOOKED_AT = 5_000
+
+
+def search(
+    store: Store,
+    project_key: str,
+    words: str,
+    *,
+    agent: str = "",
+    kind: NoteKind | None = None,
+    path: str = "",
+    states: Collection[NoteState] = tuple(NoteState),
+    limit: int = 50,
+) -> tuple[Note, ...]:
+    """Return the newest notes of a project that say all of some words, newest first.
+
+    Args:
+        store: Where.
+        project_key: Whose.
+        words: What is looked for; nothing of it means anything to a database.
+        agent: Only what this agent keeps.
+        kind: Only this document.
+        path: Only what speaks of this file, or of a file in this folder.
+        states: Only what is in one of these states.
+        limit: At most so many.
+
+    Raises:
+        UsageError: There is no word in them, and no path.
+    """
+    asked = list(dict.fromkeys(words_of(words)))[:_MOST_WORDS]
+    if not asked and not path:
+        raise UsageError(f"there is no word in {words!r}", remedy="name words with letters or digits in them")
+    # The rarest first: the others are only looked up where it stands.
+    asked += [file_mark(project_key, path)] if path else []
+    asked += [agent_mark(project_key, agent)] if agent else [project_mark(project_key)]
+    asked += [CURRENT_MARK] if set(states) == {NoteState.CURRENT} else []
+    found: list[Note] = []
+    before, step = "", max(2 * limit, 50)
+    with store.reading() as connection:
+        while step <= _MOST_LOOKED_AT and len(found) < limit:
+            some = index.newest(connection, asked, step, before=before)
+            kept = fetched(connection, project_key, some)
+            found += [each for each in kept if each.state in states and (kind is None or each.kind is kind)]
+            if len(some) < step:
+                break
+            before, step = some[-1], step * 4
+    return tuple(found[:limit])

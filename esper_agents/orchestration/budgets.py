@@ -1,0 +1,151 @@
+"""What a session has used and may still use, all its agents together: a pure function of the ledger."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.budget import Amount, Resource
+from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Move, Panel, UseTools
+from esper_agents.domain.status import Stance
+from esper_agents.orchestration.hops import hop_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from esper_agents.orchestration.history import Frame, History, OpenTurn
+
+# Where a reasoner says what its turn has cost: see `reasoner.Decision`.
+SPENT = "spent"
+# Before every step; the others before the steps that use them.
+_ALWAYS = (Resource.TOKENS, Resource.MONEY, Resource.SECONDS)
+_WORDS = {
+    Resource.TOKENS: "{} tokens",
+    Resource.MONEY: "{} US dollars",
+    Resource.SECONDS: "{} seconds of work",
+    Resource.HOPS: "{} hops",
+    Resource.TOOL_CALLS: "{} tool calls",
+}
+_FREE = frozenset(("playbook", "unattended"))
+_NS_IN_MS = 1_000_000
+
+
+def spent(history: History) -> Mapping[Resource, int]:
+    """Return what the session has used.
+
+    Seconds are those that reasoners and tools worked: waiting for a person, or lying still after a crash, uses none.
+    """
+    turns = list(_turns(history))
+    moves = [turn.moved for turn in turns if turn.moved]
+    work_ns = sum(each.duration_ns for each in history.evidence())
+    return {
+        Resource.TOKENS: sum(_told(each.record, Resource.TOKENS) for each in moves),
+        Resource.MONEY: sum(_told(each.record, Resource.MONEY) for each in moves),
+        Resource.SECONDS: sum(each.took_ms for each in moves) + work_ns // _NS_IN_MS,
+        Resource.HOPS: len(history.handoffs),
+        Resource.TOOL_CALLS: sum(call.calling is not None for turn in turns for call in turn.calls.values()),
+    }
+
+
+def _turns(history: History) -> Iterator[OpenTurn]:
+    for frame in history.frames:
+        yield from frame.turns
+
+
+def _told(record: Mapping[str, object], resource: Resource) -> int:
+    """Return what a reasoner says it has used; what is no such number counts as nothing."""
+    said = record.get(SPENT)
+    amount = said.get(str(resource)) if isinstance(said, dict) else None
+    return amount if type(amount) is int and amount > 0 else 0
+
+
+def left(history: History, *, hops: int = 0) -> tuple[Amount, ...]:
+    """Return what the session may still use, hops always among it.
+
+    Args:
+        history: The session's ledger.
+        hops: How many hops are being made that are not on record yet.
+    """
+    limits = {each.resource: each.amount for each in history.begun.task.budget}
+    limits[Resource.HOPS] = hop_limit(history)
+    used = spent(history)
+    taken = {each: used[each] + (hops if each is Resource.HOPS else 0) for each in limits}
+    return tuple(Amount(each, max(0, limits[each] - taken[each])) for each in Resource if each in limits)
+
+
+def stopped_by(history: History) -> Resource | None:
+    """Return the budget that has stopped the session, or None: from then on no agent of it does anything more."""
+    if not history.begun.task.budget:
+        return None
+    for turn in _turns(history):
+        if turn.moved and turn.moved.stopped_by:
+            return turn.moved.stopped_by
+        if turn.refusal and turn.refusal.stopped_by:
+            return turn.refusal.stopped_by
+    return None
+
+
+def ends_decision(history: History, frame: Frame) -> Resource | None:
+    """Return the budget that does not allow a reasoner to decide once more, or None."""
+    return stopped_by(history) or _used_up(history, frame, _ALWAYS)
+
+
+def ends_move(history: History, frame: Frame, move: Move) -> Resource | None:
+    """Return the budget that does not allow the next step of a move, or None.
+
+    What has been decided is paid for: a conclusion always stands.
+    """
+    match move:
+        case UseTools():
+            return _used_up(history, frame, (*_ALWAYS, Resource.TOOL_CALLS))
+        case HandOff():
+            return _used_up(history, frame, (*_ALWAYS, Resource.HOPS))
+        case Consult() | Panel() | Ask():
+            return _used_up(history, frame, _ALWAYS)
+        case Conclude():
+            return None
+
+
+def _used_up(history: History, frame: Frame, resources: tuple[Resource, ...]) -> Resource | None:
+    limits = {each.resource: each.amount for each in history.begun.task.budget if each.resource in resources}
+    if not limits:
+        return None
+    used = spent(history)
+    is_free = frame.opened.definition.reasoner in _FREE
+    for resource, limit in limits.items():
+        # A budget of no money does not stop who takes none.
+        costs_nothing = is_free and resource in {Resource.TOKENS, Resource.MONEY} and not used[resource]
+        if used[resource] >= limit and not costs_nothing:
+            return resource
+    return None
+
+
+def reason(history: History, resource: Resource) -> str:
+    """Return in a sentence that a budget is used up."""
+    limit = _limit(history, resource)
+    used = Amount(resource, spent(history)[resource])
+    over = f" ({_WORDS[resource].format(used)})" if used.amount > limit.amount else ""
+    return f"the budget of {_WORDS[resource].format(limit)} is used up{over}"
+
+
+def stopping(history: History, frame: Frame, resource: Resource) -> Conclude:
+    """Return the conclusion of a frame that a budget ends: what is known stands, and what is missing is said."""
+    name, why, task = frame.opened.agent.name, reason(history, resource), history.begun.task
+    limit = _limit(history, resource)
+    more = Amount(resource, max(2 * limit.amount, 2 * spent(history)[resource], 1))
+    budget = ",".join((more if each is limit else each).option for each in task.budget)
+    command = shlex.join(("esper", "submit", "--budget", budget, task.request, *task.paths))
+    what = f"the answer of {name} to: {frame.opened.question}" if frame.opened.parent else "what was still to be done"
+    return Conclude(
+        f"{name} was stopped before it had finished: {why}. What was found until then is on record.",
+        stance=Stance.UNDECIDED,
+        below_ceiling=why,
+        gaps=(InformationGap(what, why, command, blocks_approval=True),),
+        caveats=("It covers only what was done before the budget was used up.",),
+        next_steps=(command,),
+    )
+
+
+def _limit(history: History, resource: Resource) -> Amount:
+    return next(each for each in history.begun.task.budget if each.resource is resource)

@@ -1,0 +1,137 @@
+"""Countersignatures: a person's own SSH key over a certificate, kept in the log; and whose they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.notices import enter_notice, log_notices
+from esper_agents.certificates.sealing.public_keys import SSH_TYPE, from_ssh, key_id_of
+from esper_agents.certificates.sealing.sshsig import check_countersignature, countersign, signer_in
+from esper_agents.certificates.statement import digest_of
+from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.errors import EvidenceError, IntegrityError, UsageError
+from esper_agents.orchestration.publish import publish
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+
+    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.certificates.sealing.rotation import KeyHistory, LogNotice
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.storage.store import Store, Transaction
+
+COUNTERSIGNATURE = "countersignature"
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who countersigns.
+
+    Attributes:
+        key_file: The person's SSH key, or its public half where an agent has the other.
+        name: The person's name on this machine, who is not checked.
+        reason: Why, in words; may be empty.
+        home: `paths.home()`.
+    """
+
+    key_file: Path
+    name: str
+    reason: str
+    home: Path
+
+
+def countersign_certificate(store: Store, workshop: Workshop, certificate_id: str, by: By) -> Notice:
+    """Have a person's key sign a certificate, enter that in the log and publish it beside the view.
+
+    Raises:
+        NotFoundError: The log has no such certificate.
+        IntegrityError: The certificate, or the log, is not what it was.
+        UsageError: The key does not sign, or has signed this one already.
+        EvidenceError: ssh-keygen is not here.
+    """
+    with store.reading() as connection:
+        statement = log.envelope(connection, certificate_id).payload
+    # A person may take minutes to type a passphrase: nothing is locked meanwhile.
+    armoured = countersign(statement, by.key_file, by.home)
+    key = " ".join(signer_in(armoured))
+    with store.writing() as transaction:
+        pins.check_before_append(transaction.connection, by.home, store.where)
+        if any(each.notice.key == key for each in countersignatures(transaction.connection, certificate_id)):
+            raise UsageError(
+                f"that key has countersigned {certificate_id} already",
+                remedy="run `esper certificates verify` to see it",
+            )
+        notice = _notice(transaction, certificate_id, statement, armoured, by)
+        enter_notice(transaction, workshop.project.key, notice)
+    publish(store, workshop, certificate_id, ())
+    return notice
+
+
+def countersignatures(connection: Connection, certificate_id: str) -> Iterator[LogNotice]:
+    """Yield the countersignatures of a certificate, oldest first; whether they are right is not looked at."""
+    for each in log_notices(log.entries_about(connection, certificate_id)):
+        if each.notice.kind is NoticeKind.COUNTERSIGNED:
+            yield each
+
+
+def check_countersignatures(
+    connection: Connection, certificate_id: str, statement: bytes, keyring: Keyring
+) -> tuple[Check, ...]:
+    """Check whose countersignatures a certificate has; a key that nobody here trusts decides nothing.
+
+    Args:
+        connection: The archive.
+        certificate_id: The certificate.
+        statement: Its bytes.
+        keyring: Whose keys may countersign, and which of them ended.
+    """
+    return check_each(countersignatures(connection, certificate_id), statement, keyring)
+
+
+def check_each(notices: Iterable[LogNotice], statement: bytes, keyring: Keyring) -> tuple[Check, ...]:
+    """Check the countersignatures among notices on one certificate; see `check_countersignatures`."""
+    return tuple(_check(each, statement, keyring) for each in notices if each.notice.kind is NoticeKind.COUNTERSIGNED)
+
+
+def _check(entry: LogNotice, statement: bytes, keyring: Keyring) -> Check:
+    try:
+        who = check_countersignature(statement, entry.notice.signature, keyring.trusted.allowed_signers())
+        ended = _ended(entry, keyring.history)
+    except EvidenceError as error:
+        return Check(COUNTERSIGNATURE, Outcome.CANNOT_DECIDE, error.problem)
+    except IntegrityError as error:
+        return Check(COUNTERSIGNATURE, Outcome.FAILS, error.problem)
+    if ended:
+        return Check(COUNTERSIGNATURE, Outcome.FAILS, ended)
+    return Check(COUNTERSIGNATURE, Outcome.HOLDS, f"by {who}, at entry {entry.index}")
+
+
+def _ended(entry: LogNotice, history: KeyHistory) -> str:
+    """Return what ended the key before it countersigned; nothing where nothing did."""
+    kind, blob = signer_in(entry.notice.signature)
+    if kind != SSH_TYPE:
+        return ""
+    key_id = key_id_of(from_ssh(kind, blob))
+    is_known = key_id in history.spans
+    return history.said(key_id, entry.index) if is_known and not history.is_good(key_id, entry.index) else ""
+
+
+def _notice(transaction: Transaction, certificate_id: str, statement: bytes, armoured: str, by: By) -> Notice:
+    return Notice(
+        id=new_id(Prefix.NOTICE),
+        kind=NoticeKind.COUNTERSIGNED,
+        at=transaction.at,
+        by=by.name,
+        reason=by.reason,
+        key=" ".join(signer_in(armoured)),
+        certificate=certificate_id,
+        certificate_sha256=digest_of(statement).removeprefix("sha256:"),
+        signature=armoured,
+    )

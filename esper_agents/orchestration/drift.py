@@ -1,0 +1,241 @@
+"""What a session goes by that has changed since it began: seen before it goes on, and never passed over."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.definition import read_definition
+from esper_agents.certificates.policy_table import load_policy, policy_text
+from esper_agents.domain.drift import Accepted, Change, DriftKind
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import UsageError
+from esper_agents.orchestration.keeping import agent_text, definition_of, kept_text, skill_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.agents.registry import Registry
+    from esper_agents.domain.agent import Agent
+    from esper_agents.domain.certificate import Definition
+    from esper_agents.orchestration.history import History
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.reasoning.reasoner import ReasonerSource
+
+_SHORT = 12
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Something that has changed, with what it says.
+
+    Attributes:
+        change: What.
+        before: What it said when the session began; None where that is not kept.
+        now: What it says; None where it is gone or cannot be read.
+    """
+
+    change: Change
+    before: str | None
+    now: str | None
+
+    @property
+    def heading(self) -> str:
+        """The change in words, such as `agent toy: 0123456789ab, now ba9876543210`."""
+        before = self.change.before[:_SHORT] or "nothing"
+        return f"{self.change.kind} {self.change.name}: {before}, now {self.change.now[:_SHORT] or 'gone'}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The difference of the texts, as `diff -u` has it; nothing where one of them is not there."""
+        if self.before is None or self.now is None:
+            return ()
+        names = "when the session began", "now"
+        return tuple(
+            each.rstrip("\n")
+            for each in unified_diff(self.before.splitlines(), self.now.splitlines(), *names, n=2, lineterm="")
+        )
+
+
+class ChangedError(UsageError):
+    """What a session goes by has changed since it began, and nobody has said what to do about it.
+
+    Attributes:
+        drifts: What has changed.
+    """
+
+    def __init__(self, session_id: str, drifts: Sequence[Drift]) -> None:
+        some = [f"{each.change.kind} {each.change.name}" for each in drifts[:_MOST_NAMED]]
+        more = f" and {len(drifts) - len(some)} more" if len(drifts) > len(some) else ""
+        super().__init__(
+            f"changed since session {session_id} began: {', '.join(some)}{more}",
+            remedy=f"`esper resume {session_id} --accept` goes on by what there is now, `--pinned` by what there was",
+        )
+        self.drifts = tuple(drifts)
+
+
+def drifted(workshop: Workshop, history: History) -> tuple[Drift, ...]:
+    """Return what has changed since a session began, or since a person last accepted what had.
+
+    Agents count that have taken part, finished or not: what they go by stands in the certificate. A session that is
+    over goes by nothing any more.
+    """
+    if history.state not in {SessionState.OPEN, SessionState.WAITING}:
+        return ()
+    return differences(workshop, history)
+
+
+def differences(workshop: Workshop, history: History) -> tuple[Drift, ...]:
+    """Return what a session went by that is not what there is now, whether it is over or not."""
+    found: list[Drift] = []
+    for known in _known(history).values():
+        agent = workshop.agents.agents.get(known.agent)
+        recorded = _recorded(history, known.agent)
+        now = definition_of(workshop, agent) if agent else None
+        found.extend(_of_agent(workshop, known, recorded, agent, now))
+    return (*found, *_of_policy(workshop, history))
+
+
+def accepted(workshop: Workshop, history: History, drifts: Sequence[Drift], by: str) -> Accepted:
+    """Return the row that lets a session go on by what there is now.
+
+    Raises:
+        UsageError: An agent that takes part is not there any more: nothing can be gone on by.
+    """
+    for each in drifts:
+        if each.change.kind is DriftKind.AGENT and not each.change.now:
+            raise UsageError(
+                f"agent {each.change.name!r}, who takes part in {history.session}, is not installed any more",
+                remedy=f"install it again, or go on by what is kept of it: esper resume {history.session} --pinned",
+            )
+    agents = (workshop.agents.get(name) for name in _known(history))
+    definitions = tuple(definition_of(workshop, each) for each in agents)
+    return Accepted(by, tuple(each.change for each in drifts), definitions, workshop.policy.sha256)
+
+
+def pinned(workshop: Workshop, history: History, drifts: Sequence[Drift]) -> Workshop:
+    """Return a workshop in which agents, playbooks and policy are what they were when a session began.
+
+    Raises:
+        UsageError: Something of it is not kept, or cannot be brought back.
+        ReasonerError: A kept playbook does not fit this version of the program.
+    """
+    # What processes are started in is shared, so that whoever opened the project ends them.
+    _ = workshop.bench
+    known, agents, playbooks = _known(history), dict(workshop.agents.agents), dict(workshop.playbooks)
+    policy = workshop.policy
+    for each in drifts:
+        change = each.change
+        name = change.name.partition(" of ")[2] or change.name
+        match change.kind:
+            case DriftKind.AGENT:
+                agents[name] = _kept_agent(workshop, history, change)
+            case DriftKind.PLAYBOOK:
+                playbooks[name] = _kept_playbook(workshop, known[name])
+            case DriftKind.SKILL:
+                # Which skills were at hand stands on record; what they say is no part of how a playbook decides.
+                continue
+            case DriftKind.POLICY:
+                if each.before is None:
+                    raise _not_kept(change)
+                policy = load_policy(each.before)
+    before = copy(workshop)
+    registry: Registry = replace(workshop.agents, agents=MappingProxyType(agents))
+    vars(before).update(agents=registry, playbooks=playbooks, policy=policy)
+    vars(before).pop("router", None)
+    return before
+
+
+def _known(history: History) -> dict[str, Definition]:
+    """Return what each agent that takes part went by last, as the ledger has it."""
+    known = {each.opened.agent.name: each.opened.definition for each in history.frames}
+    return known | {each.agent: each for later in history.accepted for each in later.definitions}
+
+
+def _recorded(history: History, name: str) -> Agent:
+    return next(each.opened.agent for each in reversed(history.frames) if each.opened.agent.name == name)
+
+
+def _of_agent(
+    workshop: Workshop, known: Definition, recorded: Agent, agent: Agent | None, now: Definition | None
+) -> Iterator[Drift]:
+    name = known.agent
+    sha256 = now.sha256 if now else ""
+    if known.sha256 != sha256:
+        # Where its bytes are not kept, the ledger has its instructions.
+        before = _kept(workshop, known.sha256) or recorded.body
+        text = _text(agent_text(agent)) if agent else None
+        yield Drift(Change(DriftKind.AGENT, name, known.sha256, sha256), before, text)
+    if now is None:
+        return
+    if (known.reasoner, known.reasoner_sha256) != (now.reasoner, now.reasoner_sha256):
+        source = workshop.reasoner(name)
+        digests = known.reasoner_sha256 or known.reasoner, now.reasoner_sha256 or now.reasoner
+        yield Drift(
+            Change(DriftKind.PLAYBOOK, name, *digests), _kept(workshop, known.reasoner_sha256), _text(source.source)
+        )
+    had, has = ({each.name: each.sha256 for each in which.skills} for which in (known, now))
+    for skill in sorted(had.keys() | has.keys()):
+        if had.get(skill) != has.get(skill):
+            change = Change(DriftKind.SKILL, f"{skill} of {name}", had.get(skill, ""), has.get(skill, ""))
+            yield Drift(change, _kept(workshop, change.before), _text(skill_text(workshop, skill)))
+
+
+def _of_policy(workshop: Workshop, history: History) -> Iterator[Drift]:
+    before = history.accepted[-1].policy_sha256 if history.accepted else history.begun.policy_sha256
+    now = workshop.policy.sha256
+    if before and before != now:
+        yield Drift(Change(DriftKind.POLICY, "of verdicts", before, now), _kept(workshop, before), policy_text())
+
+
+def _kept_agent(workshop: Workshop, history: History, change: Change) -> Agent:
+    """Return an agent as the ledger has it whole, else as its kept bytes define it."""
+    recorded = _recorded(history, change.name)
+    if recorded.sha256 == change.before:
+        return recorded
+    data = kept_text(workshop, change.before)
+    if data is None:
+        raise _not_kept(change)
+    return replace(read_definition(data, path=recorded.path, stem=recorded.name), name=recorded.name)
+
+
+def _kept_playbook(workshop: Workshop, known: Definition) -> ReasonerSource:
+    from esper_agents.reasoning.playbook import UNATTENDED, from_module, without_playbook
+
+    change = Change(DriftKind.PLAYBOOK, known.agent, known.reasoner_sha256, "")
+    if known.reasoner == UNATTENDED:
+        return without_playbook()
+    source = kept_text(workshop, known.reasoner_sha256) if known.reasoner_sha256 else None
+    current = workshop.playbooks.get(known.agent)
+    rebuild = current.rebuild if current else from_module if known.provider.startswith("esper-agents ") else None
+    if source is None or rebuild is None:
+        raise _not_kept(change)
+    base = current or without_playbook()
+    return replace(
+        base,
+        kind=known.reasoner,
+        sha256=known.reasoner_sha256,
+        provider=known.provider,
+        build=rebuild(source),
+        source=source,
+    )
+
+
+def _not_kept(change: Change) -> UsageError:
+    return UsageError(
+        f"what {change.kind} {change.name} was ({change.before[:_SHORT]}) is not kept here",
+        remedy="bring that version back, or go on by what there is now with --accept",
+    )
+
+
+def _kept(workshop: Workshop, digest: str) -> str | None:
+    data = kept_text(workshop, digest) if digest else None
+    return None if data is None else _text(data)
+
+
+def _text(data: bytes) -> str | None:
+    return data.decode("utf-8", "replace") if data else None

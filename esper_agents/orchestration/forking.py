@@ -1,0 +1,173 @@
+"""Sessions that grow out of others: a fork goes on from a step of one, a continuation from what one came to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.handoff import Handoff
+from esper_agents.domain.ledger import RowKind
+from esper_agents.domain.origin import CONTINUES, FORKED_FROM, Before, Witnessed
+from esper_agents.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.ledger import Row
+    from esper_agents.domain.session import Submission
+    from esper_agents.domain.task import Task
+    from esper_agents.orchestration.history import Frame, History
+
+_STEP = re.compile(r"(?:(\d{1,6})\.)?(\d{1,6})")
+# What stands alone in its session: the submission is written anew, and an end is not what a fork is for.
+_NOT_COPIED = frozenset((RowKind.SUBMITTED, RowKind.CERTIFIED, RowKind.CANCELLED))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a session is forked.
+
+    Attributes:
+        where: In words, such as `step 1.3`.
+        copied: The numbers of the rows that the fork begins with.
+    """
+
+    where: str
+    copied: tuple[int, ...]
+
+
+def cut_at(history: History, rows: Sequence[Row], at: str) -> Cut:
+    """Return what a fork of a session at a step begins with: everything up to the end of that step.
+
+    Args:
+        history: The session.
+        rows: Its rows, in order.
+        at: `FRAME.STEP`; the step alone where there is one frame; `0` for the task alone, before anybody had it.
+
+    Raises:
+        UsageError: There is no such step, or it is not one that can be gone on from.
+    """
+    if at == "0":
+        return Cut("the beginning", ())
+    frame, step = _named(history, at)
+    where = f"step {frame.number}.{step}"
+    decided = next((row.seq for row in rows if _is(row, frame, step, RowKind.MOVED)), None)
+    after = next((row.seq for row in rows if decided and row.seq > decided and row.key.kind is RowKind.DECIDING), None)
+    if after is None:
+        is_last = frame is history.conclusion and step == len(frame.turns)
+        why = "is where the session concluded" if is_last else "is not finished"
+        raise UsageError(f"{where} of {history.session} {why}", remedy=f"fork at an earlier step: {_steps(history)}")
+    before = [row for row in rows if row.seq < after and row.key.kind not in _NOT_COPIED]
+    answered = {(row.key.frame, row.key.step, row.key.call) for row in before if row.key.kind is RowKind.ANSWERED}
+    # A question is asked once, in one session: what nobody has answered is asked anew.
+    open_questions = {
+        row.seq
+        for row in before
+        if row.key.kind is RowKind.ASKED and (row.key.frame, row.key.step, row.key.call) not in answered
+    }
+    return Cut(where, tuple(row.seq for row in before if row.seq not in open_questions))
+
+
+def forked(begun: Submission, session_id: str, cut: Cut, *, agent: str, person: str) -> Submission:
+    """Return what a fork begins with: the same task, on record as a fork.
+
+    Args:
+        begun: What the other session began with.
+        session_id: The other session.
+        cut: Where it is forked.
+        agent: Who is to have the task from the beginning; empty where it is forked later, or for the same route.
+        person: Who forks it.
+    """
+    options = {**begun.task.options, FORKED_FROM: f"{session_id} at {cut.where}"}
+    return replace(begun, task=replace(begun.task, options=options, agent=agent or begun.task.agent), person=person)
+
+
+def taken_over(history: History, receiver: str, by: str) -> tuple[Frame, Handoff]:
+    """Return the frame that a person ends in a fork, and the packet with which another agent goes on.
+
+    Raises:
+        UsageError: An agent that is consulted has the turn, or that agent has it already.
+    """
+    frame = history.current
+    if frame is None:
+        raise AssertionError("a fork in which nobody has the turn")
+    sender = frame.opened.agent.name
+    if frame.opened.parent:
+        raise UsageError(
+            f"{sender} is only consulted at this step; its question is not handed to another",
+            remedy=f"fork at a step of who asked: {_steps(history)}",
+        )
+    if sender == receiver:
+        raise UsageError(f"{receiver} has the task at this step", remedy="leave --agent out, or name another agent")
+    evidence = history.evidence()
+    packet = Handoff(
+        sender=sender,
+        receiver=receiver,
+        domain=frame.opened.agent.domain,
+        reason=f"{by} forked the session and gave it to {receiver}",
+        context="; ".join(each.summary for each in evidence) or "nothing yet",
+        findings=tuple(each.claim.fingerprint for each in history.findings()),
+        evidence=tuple(each.id for each in evidence),
+        open_parts=(),
+        do_not_repeat=tuple(dict.fromkeys(each.rerun for each in evidence)),
+        gaps=(),
+        hop=len(history.handoffs) + 1,
+    )
+    return frame, packet
+
+
+def came_to(history: History, issued: Certificate | None) -> Before:
+    """Return what a session came to, for one that continues it.
+
+    Args:
+        history: The session, which is over.
+        issued: Its certificate; None where it ended without one.
+    """
+    last = history.conclusion or (history.frames[-1] if history.frames else None)
+    return Before(
+        session=history.session,
+        certificate=issued.id if issued else "",
+        request=history.begun.task.request,
+        agent=last.opened.agent.name if last else "",
+        status=str(issued.verdict.status) if issued else "",
+        summary=issued.summary if issued else "",
+        findings=history.findings(),
+        evidence=tuple(
+            Witnessed(each.id, each.tool, each.summary, each.output_sha256, each.rerun) for each in history.evidence()
+        ),
+        next_steps=issued.next_steps if issued else (),
+    )
+
+
+def continued(task: Task, before: Before) -> Task:
+    """Return a task on record as one that continues a session."""
+    other = f"{before.session} ({before.certificate})" if before.certificate else before.session
+    return replace(task, options={**task.options, CONTINUES: other})
+
+
+def is_about_the_same(task: Task, other: Task) -> bool:
+    """Return whether a task asks the same kind of question of the same code: only then one answer replaces another."""
+    return task.kind is other.kind and bool(task.paths) and set(task.paths) == set(other.paths)
+
+
+def _is(row: Row, frame: Frame, step: int, kind: RowKind) -> bool:
+    return (row.key.frame, row.key.step, row.key.kind) == (frame.number, step, kind)
+
+
+def _named(history: History, at: str) -> tuple[Frame, int]:
+    found = _STEP.fullmatch(at)
+    if found is None or (found[1] is None and len(history.frames) > 1):
+        raise UsageError(f"{at!r} names no step", remedy=f"name one as FRAME.STEP, or 0: {_steps(history)}")
+    number, step = int(found[1] or 1), int(found[2])
+    frame = history.frames[number - 1] if 1 <= number <= len(history.frames) else None
+    if frame is None or not 1 <= step <= len(frame.turns):
+        raise UsageError(f"{history.session} has no step {at}", remedy=f"name one of these: {_steps(history)}")
+    return frame, step
+
+
+def _steps(history: History) -> str:
+    """Return in words which steps there are."""
+    spans = [f"{each.number}.1 to {each.number}.{len(each.turns)}" for each in history.frames if each.turns]
+    return ", ".join(("0", *spans))

@@ -1,0 +1,76 @@
+"""A certificate that later work may build on: it is what was issued, and a key that counts signed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.authenticity import proof_check, read_sealed, signature_check
+from esper_agents.certificates.check import Check, Outcome, claim
+from esper_agents.errors import EvidenceError, IntegrityError
+from esper_agents.orchestration.holding import held
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.domain.project import Project
+    from esper_agents.orchestration.holding import Held
+    from esper_agents.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Genuine:
+    """A certificate that is what was issued: its bytes, a signature that counts, its place in the log.
+
+    Attributes:
+        entry: What the archive lists.
+        data: The statement's bytes.
+    """
+
+    entry: Entry
+    data: bytes
+
+
+def genuine(store: Store, project: Project, folder: Path, certificate_id: str) -> Genuine:
+    """Return a certificate that may be built on.
+
+    Args:
+        store: The archive.
+        project: The project.
+        folder: Where the program keeps the project's things.
+        certificate_id: Its identifier, the end of one, or `latest`.
+
+    Raises:
+        NotFoundError: The project has no such certificate.
+        IntegrityError: It is not what was issued, or no good key signed it.
+        EvidenceError: That cannot be decided: nobody signed it, or nobody who is trusted here.
+    """
+    found, keys = held(store, project, folder, certificate_id)
+    signed = _signed(found, keys) if found.envelope is not None else ()
+    for each in (*found.checks, *signed):
+        if each.outcome is Outcome.FAILS:
+            problem = f"certificate {found.entry.id} is not what was issued: {each.detail}"
+            raise IntegrityError(problem, remedy=f"see `esper certificates verify {found.entry.id}`")
+    for each in (*found.checks, *signed):
+        if each.outcome is Outcome.CANNOT_DECIDE:
+            problem = f"whether certificate {found.entry.id} is genuine cannot be told: {each.detail}"
+            raise EvidenceError(problem, remedy=f"see `esper certificates verify {found.entry.id}`")
+    if found.data is None:
+        raise AssertionError("bytes that are not what was issued, and no check that failed")
+    return Genuine(found.entry, found.data)
+
+
+def _signed(found: Held, keys: Keyring) -> tuple[Check, ...]:
+    """Check that a good key signed the very bytes that the archive has, and that the log holds them."""
+    data = found.envelope or b""
+    sealed = read_sealed(data)
+    if isinstance(sealed, Check):
+        return (sealed,)
+    same = [] if sealed.payload == found.data else ["what was signed is not what the archive has"]
+    return (
+        claim("record", same, "these are the bytes that were signed"),
+        signature_check(sealed, keys, found.index),
+        proof_check(data, found.proof, keys),
+    )

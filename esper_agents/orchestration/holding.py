@@ -1,0 +1,185 @@
+"""What the archive at hand holds of one certificate, and how it stands: envelope, proof, later entries, whose keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates import archive
+from esper_agents.certificates.authenticity import Keyring
+from esper_agents.certificates.check import Check, Outcome, claim
+from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.log.audit_log import audit_log
+from esper_agents.certificates.log.deep_audit import deep_audit
+from esper_agents.certificates.naming import view_name
+from esper_agents.certificates.notices import log_notices
+from esper_agents.certificates.sealing.dsse import envelope_bytes
+from esper_agents.certificates.sealing.rotation import key_history
+from esper_agents.certificates.sealing.trust import trusted
+from esper_agents.certificates.standing import Later, later_entries, relations
+from esper_agents.certificates.statement import parse
+from esper_agents.errors import IntegrityError, NewerRecordError, NotFoundError
+from esper_agents.orchestration.countersigning import check_countersignatures
+from esper_agents.paths import home
+from esper_agents.storage.artifacts import Artifacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.log.audit_log import Audit
+    from esper_agents.certificates.log.note import Note
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.project import Project
+    from esper_agents.storage.store import Store
+
+ARCHIVE = "archive"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One certificate as the archive at hand has it.
+
+    Attributes:
+        entry: What the archive lists.
+        data: The statement's bytes; None where they are not what was issued.
+        envelope: The signed envelope's bytes; None where it was issued before there was a log.
+        proof: What shows that it stands in the log; None likewise.
+        index: Its place in the log; None likewise.
+        later: What ends it.
+        checks: What was found of where the bytes come from.
+        complete: Whether anything is missing: of the log, and of what its evidence made.
+        countersigned: Who else signed it.
+    """
+
+    entry: Entry
+    data: bytes | None
+    envelope: bytes | None
+    proof: bytes | None
+    index: int | None
+    later: tuple[Later, ...]
+    checks: tuple[Check, ...]
+    complete: tuple[Check, ...]
+    countersigned: tuple[Check, ...]
+
+
+def keyring(project: Project | None, connection: Connection | None = None) -> Keyring:
+    """Return whose signatures count for a project.
+
+    Args:
+        project: The project; None for none.
+        connection: The archive whose log says which keys came and went; None for none.
+    """
+    found = trusted(home(), Path(project.root) if project else None, project.key if project else "")
+    notices = log_notices(log.notices(connection)) if connection is not None else ()
+    return Keyring(found, key_history(notices, found.roots()))
+
+
+def audited(store: Store, project: Project, published: Sequence[tuple[str, Note]] = ()) -> Audit:
+    """Return what is wrong with the whole log of an archive.
+
+    Args:
+        store: The archive.
+        project: The project whose trusted keys count.
+        published: Checkpoints from elsewhere, each with where it was found.
+    """
+    with store.reading() as connection:
+        keys = {each.key_id: each.public_key for each in keyring(project, connection).history.spans.values()}
+    shallow = audit_log(store, home(), tuple(keys.values()), published)
+    deep = deep_audit(store, keys)
+    known = {(each.kind, each.where) for each in shallow.faults}
+    further = tuple(each for each in deep.told if (each.kind, each.where) not in known)
+    return replace(shallow, faults=(*shallow.faults, *further), counts={**deep.counts, **shallow.counts})
+
+
+def held(store: Store, project: Project, folder: Path, certificate_id: str) -> tuple[Held, Keyring]:
+    """Return what the archive has of a certificate, and whose signatures count.
+
+    Args:
+        store: The archive.
+        project: The project.
+        folder: Where the program keeps the project's things.
+        certificate_id: Its identifier, the end of one, or `latest`.
+
+    Raises:
+        NotFoundError: The project has no such certificate.
+    """
+    entry = archive.find(store, project.key, certificate_id)
+    with store.reading() as connection:
+        keys = keyring(project, connection)
+        data, archived = _data(store, entry)
+        envelope, proof, index, logged = _entered(connection, entry.id)
+        later = later_entries(connection, entry.id, keys.history)
+        pinned = pins.check_pin(connection, home(), store.where)
+        related = relations(connection, entry.position)
+        also = check_countersignatures(connection, entry.id, data, keys) if data is not None else ()
+    listed = (_columns(entry, parse(data), related),) if data is not None else ()
+    checks = (archived, *logged, *listed)
+    complete = (
+        claim("log", [each.detail for each in pinned], "its newest entries are those that were last seen here"),
+        *(_artifacts(parse(data), folder / "artifacts") if data is not None else ()),
+    )
+    return Held(entry, data, envelope, proof, index, later, checks, complete, also), keys
+
+
+def _data(store: Store, entry: Entry) -> tuple[bytes | None, Check]:
+    try:
+        data = archive.read(store, entry.id)
+        parse(data)
+    except IntegrityError as error:
+        outcome = Outcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else Outcome.FAILS
+        return None, Check(ARCHIVE, outcome, error.problem)
+    return data, Check(ARCHIVE, Outcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
+
+
+def _entered(
+    connection: Connection, certificate_id: str
+) -> tuple[bytes | None, bytes | None, int | None, tuple[Check, ...]]:
+    try:
+        sealed = log.envelope(connection, certificate_id)
+        proof = log.proof(connection, certificate_id)
+        index = log.entry(connection, certificate_id).idx
+    except NotFoundError:
+        if log.origin(connection):
+            return None, None, None, (Check("log", Outcome.FAILS, "the log has no entry of it"),)
+        why = "it was issued before there was a log; `esper certificates repair` signs it and enters it"
+        return None, None, None, (Check("log", Outcome.CANNOT_DECIDE, why),)
+    except IntegrityError as error:
+        return None, None, None, (Check("log", Outcome.FAILS, error.problem),)
+    return envelope_bytes(sealed), proof.encode(), index, ()
+
+
+def _columns(entry: Entry, issued: Certificate, related: frozenset[tuple[str, str]]) -> Check:
+    said: dict[str, tuple[object, object]] = {
+        "relation": (related, frozenset((each.certificate, str(each.kind)) for each in issued.relations)),
+        "session": (entry.session, issued.session),
+        "time": (entry.issued_at, issued.issued_at),
+        "agent": (entry.agent, issued.agent),
+        "kind": (entry.kind, issued.verdict.kind),
+        "status": (entry.status, issued.verdict.status),
+        "ceiling": (entry.ceiling, issued.verdict.ceiling.status),
+        "descriptor": (entry.descriptor, issued.descriptor),
+        "component": (entry.component, issued.component),
+        "request": (entry.request, issued.task.request),
+        "commit": (entry.commit, issued.revision.commit),
+        "name of its view": (entry.view_name[:20], view_name(issued)[:20]),
+    }
+    wrong = [f"the archive lists another {name} than the record" for name, (one, other) in said.items() if one != other]
+    return claim("index", wrong, "the archive lists it as the record says")
+
+
+def _artifacts(issued: Certificate, folder: Path) -> Iterator[Check]:
+    made = {each.sha256: each.name for evidence in issued.evidence for each in evidence.artifacts}
+    if made:
+        store, gone = Artifacts(folder), []
+        for digest, name in made.items():
+            try:
+                store.path(digest)
+            except NotFoundError:
+                gone.append(f"{name} is gone (sha256:{digest})")
+            except IntegrityError as error:
+                gone.append(error.problem)
+        yield claim("artifacts", gone, f"{len(made)} files that its evidence made are kept as they were")

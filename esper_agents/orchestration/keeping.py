@@ -1,0 +1,88 @@
+"""What an agent goes by when its frame opens: the exact definition, named by digests whose bytes are kept."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.skills import skill_files, skills_at_hand
+from esper_agents.certificates import rulebook
+from esper_agents.domain.certificate import Definition
+from esper_agents.errors import EsperError
+from esper_agents.storage.artifacts import Artifacts
+
+if TYPE_CHECKING:
+    from esper_agents.domain.agent import Agent
+    from esper_agents.orchestration.workshop import Workshop
+
+_MARKDOWN, _PYTHON = "text/markdown", "text/x-python"
+
+
+def definition_of(workshop: Workshop, agent: Agent) -> Definition:
+    """Return what an agent goes by now, as digests."""
+    source = workshop.reasoner(agent.name)
+    return Definition(
+        agent=agent.name,
+        sha256=agent.sha256,
+        reasoner=source.kind,
+        reasoner_sha256=source.sha256,
+        provider=source.provider,
+        skills=skills_at_hand(Path(workshop.project.root), agent.skills),
+    )
+
+
+def keep_definition(workshop: Workshop, agent: Agent) -> None:
+    """Keep the bytes behind the digests of what an agent goes by, so that a session can go on by them later.
+
+    What cannot be read or kept is passed over: the work does not depend on it.
+    """
+    artifacts = Artifacts(artifacts_of(workshop))
+    source = workshop.reasoner(agent.name).source
+    texts = [(agent_text(agent), "agent.md", _MARKDOWN), (source, "playbook.py", _PYTHON)]
+    texts += [(skill_text(workshop, each), "SKILL.md", _MARKDOWN) for each in agent.skills]
+    for data, name, media_type in texts:
+        try:
+            if data:
+                artifacts.keep_text(data, name, media_type)
+        except EsperError:
+            continue
+
+
+def keep_policy(workshop: Workshop) -> str:
+    """Keep the policy and the words that say which kind of question is asked, and return the policy's digest."""
+    rulebook.keep(artifacts_of(workshop))
+    return workshop.policy.sha256
+
+
+def agent_text(agent: Agent) -> bytes:
+    """Return the bytes of an agent's definition; nothing where its file is not what was read."""
+    data = _read(Path(agent.path))
+    return data if sha256(data).hexdigest() == agent.sha256 else b""
+
+
+def skill_text(workshop: Workshop, name: str) -> bytes:
+    """Return the bytes of a skill, of ours or the project's; nothing where there is none of that name."""
+    wanted = name.rpartition(":")[2]
+    files = {file.parent.name: file for file, _ in skill_files(Path(workshop.project.root))}
+    return _read(files[wanted]) if wanted in files else b""
+
+
+def kept_text(workshop: Workshop, digest: str) -> bytes | None:
+    """Return the bytes that are kept under a digest, or None."""
+    try:
+        return Artifacts(artifacts_of(workshop)).path(digest).read_bytes()
+    except (EsperError, OSError):
+        return None
+
+
+def artifacts_of(workshop: Workshop) -> Path:
+    """Return where a project's artifacts lie."""
+    return workshop.home / "artifacts"
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""

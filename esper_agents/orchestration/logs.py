@@ -1,0 +1,87 @@
+"""The logs that a home can reach: one in each of its databases."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import URL, exists, or_, select
+
+from esper_agents.certificates.log import log
+from esper_agents.errors import EsperError, StorageError
+from esper_agents.storage.engine import database_url
+from esper_agents.storage.store import Store
+from esper_agents.storage.tables import log_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+    from esper_agents.domain.project import Project
+
+
+@contextmanager
+def open_logs(home: Path) -> Iterator[tuple[Store, ...]]:
+    """Yield the databases of this home in which there is a log: `ESPER_DATABASE_URL`'s and those of every project.
+
+    Raises:
+        StorageError: One of them cannot be used; the message says which.
+    """
+    opened: list[Store] = []
+    try:
+        for url in _databases(home):
+            try:
+                store = Store(url)
+                opened.append(store)
+                with store.reading() as connection:
+                    has_log = bool(log.origin(connection))
+            except EsperError as error:
+                raise StorageError(f"{_shown(url)}: {error.problem}", remedy=error.remedy) from error
+            if not has_log:
+                opened.pop().close()
+        yield tuple(opened)
+    finally:
+        for store in opened:
+            store.close()
+
+
+def origin_of(home: Path, project: Project) -> str:
+    """Return the name of a project's log; empty where nothing was entered yet. Makes no database."""
+    url = database_url(home / "projects" / project.key / "esper.db")
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
+        return ""
+    store = Store(url)
+    try:
+        with store.reading() as connection:
+            return log.origin(connection)
+    finally:
+        store.close()
+
+
+def newest_project(connection: Connection) -> str:
+    """Return the key of the project that the newest entry of a log belongs to."""
+    newest = select(log_entry.c.project_key).order_by(log_entry.c.idx.desc()).limit(1)
+    return str(connection.scalar(newest) or "")
+
+
+def has_entries_of(connection: Connection, key_id: str, project_key: str) -> bool:
+    """Return whether a log has an entry that a key signed, or that belongs to a project."""
+    wanted = or_(log_entry.c.key_id == key_id, log_entry.c.project_key == project_key)
+    return bool(connection.scalar(select(exists().where(wanted))))
+
+
+def _databases(home: Path) -> Iterator[URL]:
+    own = sorted(home.glob("projects/*/esper.db"))
+    given = database_url(home / "none")
+    if given.get_backend_name() != "sqlite" or given.database != str(home / "none"):
+        yield given
+    for file in own:
+        url = URL.create("sqlite", database=str(file))
+        if url != given:
+            yield url
+
+
+def _shown(url: URL) -> str:
+    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()

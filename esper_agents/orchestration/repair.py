@@ -1,0 +1,127 @@
+"""Puts right what can be made again from the rows of the log: indexes, views, envelopes, proofs, pins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates import archive, index
+from esper_agents.certificates.entering import enter_unlogged
+from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.log.faults import FaultKind
+from esper_agents.certificates.log.mending import Mended, mend
+from esper_agents.certificates.notices import enter_notice
+from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.certificates.statement import parse
+from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.errors import EsperError, IntegrityError
+from esper_agents.orchestration.holding import keyring
+from esper_agents.orchestration.publish import publish
+from esper_agents.paths import home
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.storage.store import Store, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair did.
+
+    Attributes:
+        entered: How many certificates from before there was a log were signed and entered.
+        nodes: How many nodes of the log were made again from its entries.
+        is_signed: Whether a new checkpoint was signed for the entries that are there.
+        corrected: Certificates whose columns in the archive were not what their statements say.
+        written: The files that were not as they are to be.
+        accepted: What was wrong with the log and is accepted, on record in it.
+        left: What cannot be put right, each with why.
+    """
+
+    entered: int
+    nodes: int
+    is_signed: bool
+    corrected: tuple[str, ...]
+    written: tuple[Path, ...]
+    accepted: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, by: str = "") -> Repaired:
+    """Make again whatever the log says; run twice in a row, the second changes nothing.
+
+    Nothing is signed that stands in the archive without an entry where a log was seen before: it may be anybody's.
+
+    Args:
+        store: The archive.
+        workshop: Where files are published.
+        accept_rollback: Go on with a log that lost entries; what was last seen of it stays on record in it.
+        by: Who accepts that.
+
+    Raises:
+        IntegrityError: The log contradicts what was last seen of it, and that is not accepted.
+    """
+    with store.reading() as connection:
+        found = pins.check_pin(connection, home(), store.where)
+    # Nodes are made again from the entries, which then must be those of the pin.
+    faults = tuple(each for each in found if each.kind is not FaultKind.NODE_MISSING)
+    if faults and not accept_rollback:
+        what = "; ".join(f"{each.kind}: {each.detail}" for each in faults)
+        raise IntegrityError(f"the log is not what it was ({what})", remedy=log.RESTORE)
+    if faults:
+        _accept(store, workshop, by)
+    with store.writing() as transaction:
+        mended = _mend(transaction, workshop, store)
+        before = log.size(transaction.connection)
+        enter_unlogged(transaction, str(store.where))
+        entered = log.size(transaction.connection) - before
+        rebuilt = index.rebuild(transaction.connection)
+    written, left = _published(store, workshop)
+    return Repaired(
+        entered=entered,
+        nodes=mended.nodes,
+        is_signed=mended.is_signed,
+        corrected=rebuilt.corrected,
+        written=written,
+        accepted=tuple(f"{each.kind}: {each.detail}" for each in faults),
+        left=(*(f"{each}: it is not what was issued" for each in rebuilt.unreadable), *left),
+    )
+
+
+def _mend(transaction: Transaction, workshop: Workshop, store: Store, *, accepts_loss: bool = False) -> Mended:
+    if not log.origin(transaction.connection) and not accepts_loss:
+        return Mended(0, is_signed=False)
+    keys = [each.public_key for each in keyring(workshop.project, transaction.connection).history.spans.values()]
+    pin = None if accepts_loss else pins.pinned(home(), store.where)
+    return mend(transaction, signing_key(home()), keys, pin=pin, accepts_loss=accepts_loss)
+
+
+def _accept(store: Store, workshop: Workshop, by: str) -> None:
+    before = pins.pinned_note(home(), store.where)
+    with store.writing() as transaction:
+        _mend(transaction, workshop, store, accepts_loss=True)
+        notice = Notice(
+            id=new_id(Prefix.NOTICE),
+            kind=NoticeKind.ROLLBACK_ACCEPTED,
+            at=transaction.at,
+            by=by,
+            reason="entries of the log are gone, and a person went on without them",
+            before=before,
+        )
+        logged = enter_notice(transaction, workshop.project.key, notice)
+    pins.accept(home(), store.where, logged.checkpoint_note)
+
+
+def _published(store: Store, workshop: Workshop) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    written: dict[Path, None] = {}
+    left: list[str] = []
+    for entry in archive.everything(store, workshop.project.key):
+        try:
+            agents = [each.agent for each in parse(archive.read(store, entry.id)).definitions]
+            written |= dict.fromkeys(publish(store, workshop, entry.id, agents))
+        except EsperError as error:
+            left.append(f"{entry.id}: {error.problem}")
+    return tuple(written), tuple(left)

@@ -1,0 +1,52 @@
+"""Revokes a certificate: on record in the log, and published beside its view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates import archive
+from esper_agents.certificates.entering import enter_unlogged
+from esper_agents.certificates.notices import enter_notice
+from esper_agents.domain.codec import carried
+from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.errors import UsageError
+from esper_agents.orchestration.publish import publish
+
+if TYPE_CHECKING:
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.storage.store import Store
+
+
+def revoke(store: Store, workshop: Workshop, certificate_id: str, reason: str, by: str) -> Notice:
+    """Say in the log that a certificate does not count any more.
+
+    Args:
+        store: The archive.
+        workshop: Where files are published.
+        certificate_id: Its identifier, the end of one, or `latest`.
+        reason: Why, in words.
+        by: Who says so.
+
+    Raises:
+        NotFoundError: The project has none of that name.
+        UsageError: No reason is given.
+        IntegrityError: The log is not what it was.
+    """
+    if not reason.strip():
+        raise UsageError("a revocation without a reason helps nobody", remedy='say why: --reason "..."')
+    entry = archive.find(store, workshop.project.key, certificate_id)
+    with store.writing() as transaction:
+        enter_unlogged(transaction, str(store.where))
+        notice = Notice(
+            id=new_id(Prefix.NOTICE),
+            kind=NoticeKind.CERTIFICATE_REVOKED,
+            at=transaction.at,
+            by=carried(by),
+            reason=carried(reason.strip()),
+            certificate=entry.id,
+            certificate_sha256=entry.sha256,
+        )
+        enter_notice(transaction, workshop.project.key, notice)
+    publish(store, workshop, entry.id, [entry.agent])
+    return notice

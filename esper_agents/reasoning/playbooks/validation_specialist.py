@@ -1,0 +1,99 @@
+"""The offline validation specialist: runs the evidence of a certificate again, and says what of it came out again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.move import Conclude, ToolCall, UseTools
+from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE, Again
+from esper_agents.domain.status import Stance
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from esper_agents.domain.frame import Brief
+    from esper_agents.domain.move import Move, ToolReport
+
+_TOOL = "reproduce-evidence"
+_NAMED = 3
+_ALL = "every piece of evidence came out again as it is on record"
+
+
+def play(brief: Brief) -> Generator[Move, Any, Conclude]:
+    """Run each piece of evidence again that the task names; the policy says what that allows."""
+    certificate = brief.task.options.get(REPRODUCE, "")
+    evidence = brief.task.options.get(EVIDENCE, "").split()
+    if not certificate or not evidence:
+        return _undecided(brief)
+    calls = tuple(ToolCall(_TOOL, {"certificate": certificate, "evidence": each}) for each in evidence)
+    reports: tuple[ToolReport, ...] = yield UseTools(calls)
+    return Conclude(
+        summary=_summary(certificate, reports),
+        rationale=_ALL if all(_outcome(each) is Again.REPRODUCED for each in reports) else "",
+        gaps=tuple(_gaps(reports)),
+        caveats=(
+            "It says whether the evidence comes out again, and not whether the verdict that rests on it is right.",
+        ),
+        next_steps=tuple(_next_steps(certificate, reports)),
+    )
+
+
+def _undecided(brief: Brief) -> Conclude:
+    """Return the conclusion of who was asked to check something else than a certificate."""
+    name, question = brief.agent.name, brief.question or brief.task.request
+    return Conclude(
+        summary=f"{name} runs the evidence of a certificate again when nobody else thinks for it, and was given none.",
+        stance=Stance.UNDECIDED,
+        below_ceiling=f"{name} needs a language model to judge this, and none was used",
+        gaps=(
+            InformationGap(
+                what=f"the judgement of {name} on: {question}",
+                why="no certificate was named, and no rule stands in for its judgement",
+                command="esper certificates reproduce latest",
+                blocks_approval=True,
+            ),
+        ),
+        next_steps=(f"a person who knows {brief.agent.domain or 'the subject'} answers: {question}",),
+    )
+
+
+def _outcome(report: ToolReport) -> Again | None:
+    """Return how a piece of evidence came out; None where even that could not be found out."""
+    if report.evidence.outcome is not CallOutcome.COMPLETED:
+        return None
+    return Again(report.evidence.output["outcome"])
+
+
+def _summary(certificate: str, reports: Sequence[ToolReport]) -> str:
+    counts = Counter(_outcome(each) for each in reports)
+    words = [f"{counts[each]} {each}" for each in Again if counts[each]]
+    words += [f"{counts[None]} failed"] if counts[None] else []
+    pieces = "1 piece" if len(reports) == 1 else f"{len(reports)} pieces"
+    worst = [each for each in reports if _outcome(each) is not Again.REPRODUCED]
+    worst.sort(key=lambda each: list(Again).index(_outcome(each) or Again.NOT_RUN))
+    said = "".join(f" {each.evidence.summary}." for each in worst[:_NAMED])
+    more = f" And {len(worst) - _NAMED} more." if len(worst) > _NAMED else ""
+    return f"Of {pieces} of evidence of {certificate}: {', '.join(words)}.{said}{more}"
+
+
+def _gaps(reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
+    for each in reports:
+        output = each.evidence.output
+        if _outcome(each) in {Again.NOT_RUN, Again.NOT_COMPARABLE}:
+            what = f"whether {output['tool']} ({output['evidence']}) comes out as it is on record"
+            yield InformationGap(what, str(output["why"]), str(output["rerun"]))
+        elif _outcome(each) is None:
+            yield InformationGap("whether a piece of evidence can be had again", each.evidence.summary, _again(each))
+
+
+def _again(report: ToolReport) -> str:
+    return f"esper certificates reproduce {quote(str(report.evidence.arguments['certificate']))}"
+
+
+def _next_steps(certificate: str, reports: Sequence[ToolReport]) -> Iterator[str]:
+    if any(_outcome(each) is Again.DIFFERS for each in reports):
+        yield f'esper certificates revoke {certificate} --reason "its evidence does not come out again"'

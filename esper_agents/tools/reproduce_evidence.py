@@ -1,0 +1,282 @@
+"""Runs a recorded piece of evidence again on what it was about, and says whether it comes out as it is on record."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.redaction import redacted, secrets_of, struck_out
+from esper_agents.certificates.shape import to_json
+from esper_agents.certificates.statement import parse
+from esper_agents.domain.codec import canonical, checked
+from esper_agents.domain.evidence import CallOutcome, Risk
+from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
+from esper_agents.domain.reproduction import Again
+from esper_agents.errors import EsperError, EvidenceError, NotFoundError
+from esper_agents.tools.bench import Bench
+from esper_agents.tools.comparing import Compared, Difference, difference, exactly
+from esper_agents.tools.scratch_tree import ScratchTree, scratch_tree
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.tools.tool import Tool
+
+_NAME = "reproduce-evidence"
+_RULE, _RULE_NAME = "DIFFERS", "evidence-differs"
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A line that a claim can be made of."""
+
+    location: Location
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """What came of running it again; nothing was run where there is no result."""
+
+    compared: Compared
+    result: ToolResult | None = None
+    provider: str = ""
+    place: _Place | None = None
+
+
+@tool(
+    _NAME,
+    risk=Risk.LOW,
+    repeatable=True,
+    rerun=lambda arguments: f"esper certificates reproduce {quote(str(arguments['certificate']))}",
+)
+async def reproduce_evidence(context: ToolContext, certificate: str, evidence: str) -> ToolResult:
+    """Run one recorded tool call again, on the recorded files in a scratch folder, and compare what comes out.
+
+    It ends as reproduced, differs, not comparable or not run, each with why. Only what runs without asking anybody is
+    run.
+
+    Args:
+        context: The project.
+        certificate: The whole identifier of the certificate.
+        evidence: The whole identifier of the piece of evidence in it.
+    """
+    if context.records is None:
+        raise EvidenceError("there is no archive at hand", remedy="call it within a session of the project")
+    issued = parse(await asyncio.to_thread(context.records, certificate))
+    recorded = {each.id: each for each in issued.evidence}
+    if evidence not in recorded:
+        listing = f"esper certificates show {certificate}"
+        raise NotFoundError("evidence", evidence, recorded, listing=listing)
+    ran = await _ran(context, issued, recorded[evidence])
+    return _result(issued, recorded[evidence], ran)
+
+
+async def _ran(context: ToolContext, issued: Certificate, evidence: Evidence) -> _Ran:
+    installed = context.tools.get(evidence.tool)
+    if installed is None:
+        provider = evidence.provider or "nobody knows whom"
+        return _Ran(_not_run(f"no tool {evidence.tool!r} is installed here; it came from {provider}"))
+    if why := next(_refusals(installed, evidence), ""):
+        return _Ran(_not_run(why))
+    files = {each.path: each for each in (*issued.examined, *evidence.examined)}
+    async with _made(scratch_tree(context.root, issued.revision, tuple(files.values()))) as tree:
+        if gone := [each.path for each in evidence.examined if each.path in tree.missing]:
+            return _Ran(_not_run(f"{gone[0]!r} is not to be had as it was"))
+        return await _run_in(tree, context, issued, installed, evidence)
+
+
+@asynccontextmanager
+async def _made(tree: AbstractContextManager[ScratchTree]) -> AsyncIterator[ScratchTree]:
+    """Yield a scratch tree that is made and removed in a thread; cancelled, none is left."""
+    making = asyncio.ensure_future(asyncio.to_thread(tree.__enter__))
+    try:
+        yield await asyncio.shield(making)
+    finally:
+        with suppress(EsperError):
+            await making
+            await asyncio.shield(asyncio.to_thread(tree.__exit__, None, None, None))
+
+
+async def _run_in(
+    tree: ScratchTree, context: ToolContext, issued: Certificate, installed: Tool, evidence: Evidence
+) -> _Ran:
+    bench = Bench(tree.root)
+    inside = replace(context, root=tree.root, bench=bench, records=None)
+    try:
+        result = checked(ToolResult, await installed.run(inside, evidence.arguments))
+    except EsperError as error:
+        return _Ran(_failed(evidence, error.problem.replace(str(tree.root), str(context.root))))
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is no result
+        return _Ran(_failed(evidence, f"{type(error).__name__}: {error}"))
+    finally:
+        await bench.close()
+    if evidence.outcome is not CallOutcome.COMPLETED:
+        why = f"it {evidence.outcome} when it was recorded, and did not now"
+        return _Ran(Compared(Again.NOT_COMPARABLE, why), result, installed.provider)
+    found = _compared(issued, installed, evidence, _as_recorded(result, tree, context))
+    if found.outcome is Again.DIFFERS and (why := _excuse(installed, evidence, tree)):
+        found = replace(found, outcome=Again.NOT_COMPARABLE, why=f"{why}; {found.why}")
+    return _Ran(found, result, installed.provider, _place(issued, evidence, tree))
+
+
+def _refusals(installed: Tool, evidence: Evidence) -> Iterator[str]:
+    """Yield why a tool is not run again; nothing where it may be."""
+    if evidence.outcome in {CallOutcome.DENIED, CallOutcome.INTERRUPTED}:
+        yield f"it was {evidence.outcome} when it was recorded, so there is nothing to compare with"
+    if installed.name == _NAME:
+        yield "it is a reproduction itself; what it ran again can be run again"
+    risk = max(installed.risk, evidence.risk, key=tuple(Risk).index)
+    if risk is not Risk.LOW:
+        yield f"its risk is {risk}, so a person must agree to it"
+    if not (installed.is_repeatable and evidence.is_repeatable):
+        yield "it says that it must not be run twice"
+    one, other = _distribution(evidence.provider), _distribution(installed.provider)
+    if one != other:
+        yield f"it came from {one or 'somewhere'}, and the tool of that name here comes from {other or 'elsewhere'}"
+    if struck_out(canonical(evidence.arguments).decode("utf-8", "replace")):
+        yield "a secret was struck out of its arguments, so it cannot be called as it was"
+
+
+def _distribution(provider: str) -> str:
+    return provider.rpartition(" ")[0] or provider
+
+
+def _not_run(why: str) -> Compared:
+    return Compared(Again.NOT_RUN, why)
+
+
+def _failed(evidence: Evidence, problem: str) -> Compared:
+    if evidence.outcome is CallOutcome.FAILED and evidence.output.get("problem") == to_json(problem):
+        return Compared(Again.REPRODUCED, f"it failed when it was recorded, and fails again: {problem}")
+    return _not_run(f"it could not be run again: {problem}")
+
+
+def _as_recorded(result: ToolResult, tree: ScratchTree, context: ToolContext) -> ToolResult:
+    """Return a result as it would stand in a record: without secrets, the folder called as the project's own."""
+    clean = redacted(result, known=secrets_of(os.environ)).value
+    return replace(clean, output=_renamed(to_json(clean.output), str(tree.root), str(context.root)))
+
+
+def _renamed(value: Any, scratch: str, root: str) -> Any:
+    match value:
+        case str():
+            return value.replace(scratch, root)
+        case dict():
+            return {_renamed(name, scratch, root): _renamed(each, scratch, root) for name, each in value.items()}
+        case list():
+            return [_renamed(each, scratch, root) for each in value]
+        case _:
+            return value
+
+
+def _compared(issued: Certificate, installed: Tool, evidence: Evidence, result: ToolResult) -> Compared:
+    found = installed.comparing(to_json(evidence.output), result.output)
+    if found.outcome is Again.NOT_COMPARABLE:
+        return found
+    more = (*_read_otherwise(evidence, result), *_new_claims(issued, installed, evidence, result))
+    if not more:
+        return found
+    every = (*found.differences, *more)
+    return Compared(Again.DIFFERS, f"{every[0]}" + (f"; and {len(every) - 1} more" if len(every) > 1 else ""), every)
+
+
+def _read_otherwise(evidence: Evidence, result: ToolResult) -> Iterator[Difference]:
+    before = {each.path: each.sha256 for each in evidence.examined}
+    after = {each.path: each.sha256 for each in result.examined}
+    for path in sorted({*before, *after}):
+        if before.get(path) != after.get(path):
+            one, other = (each.get(path, "nothing") for each in (before, after))
+            yield difference(f"examined[{path}]", one, other)
+
+
+def _new_claims(issued: Certificate, installed: Tool, evidence: Evidence, result: ToolResult) -> Iterator[Difference]:
+    """Yield claims that nobody recorded. One that is on record and does not come shows in the output.
+
+    Which of the findings that rest on a piece of evidence its tool made, and which an agent, is not on record. A tool
+    that says how its output is compared has said by that what counts.
+    """
+    if installed.comparing is not exactly:
+        return
+    known = {each.claim.fingerprint for each in issued.findings}
+    known |= {mark for each in issued.evidence for mark in each.refutes}
+    known |= {str(each) for each in evidence.output.get("claims") or () if isinstance(each, str)}
+    for claim in result.claims:
+        if claim.fingerprint not in known:
+            yield difference("claims", "nothing", f"{claim.rule} at {claim.location}")
+
+
+def _excuse(installed: Tool, evidence: Evidence, tree: ScratchTree) -> str:
+    """Return what else than a false record may explain a difference."""
+    if installed.provider != evidence.provider:
+        return f"it came from {evidence.provider}, and {installed.provider} is installed here"
+    return tree.unknown
+
+
+def _result(issued: Certificate, evidence: Evidence, ran: _Ran) -> ToolResult:
+    found, again = ran.compared, ran.result
+    output = {
+        "outcome": found.outcome.value,
+        "why": found.why,
+        "certificate": issued.id,
+        "evidence": evidence.id,
+        "tool": evidence.tool,
+        "arguments": dict(evidence.arguments),
+        "commit": issued.revision.commit,
+        "provider": {"recorded": evidence.provider, "again": ran.provider},
+        "differences": [asdict(each) for each in found.differences[:_MOST_NAMED]],
+        "intervals": [asdict(each) for each in found.intervals],
+        "differing": len(found.differences),
+        "again": dict(again.output) if again is not None and found.outcome is not Again.REPRODUCED else {},
+        "rerun": evidence.rerun,
+    }
+    summary = f"{evidence.tool} ({evidence.id}): {found.outcome}: {found.why}"
+    if again is None:
+        return ToolResult(summary, output)
+    claim = _claim(issued, evidence, ran) if found.outcome is Again.DIFFERS else None
+    return ToolResult(summary, output, (claim,) if claim else (), again.examined, again.artifacts)
+
+
+def _place(issued: Certificate, evidence: Evidence, tree: ScratchTree) -> _Place | None:
+    """Return the line of a finding that rests on a piece of evidence, else the first line of what it read."""
+    for finding in issued.findings:
+        at = finding.claim.location
+        if evidence.id in finding.evidence and at.path in {each.path for each in evidence.examined}:
+            return _Place(at, finding.claim.excerpt)
+    for each in evidence.examined:
+        lines = (tree.root / each.path).read_bytes().decode("utf-8", "replace").splitlines()
+        line = next((number for number, text in enumerate(lines, 1) if text.strip()), 0)
+        if line:
+            return _Place(Location(each.path, line, 1, line), lines[line - 1])
+    return None
+
+
+def _claim(issued: Certificate, evidence: Evidence, ran: _Ran) -> Claim | None:
+    place, every = ran.place, ran.compared.differences
+    if place is None:
+        return None
+    named = "; ".join(map(str, every[:3]))
+    more = f"; and {len(every) - 3} more" if len(every) > 3 else ""  # noqa: PLR2004 - three fit
+    return Claim(
+        rule=_RULE,
+        name=_RULE_NAME,
+        severity=Severity.CRITICAL,
+        category=Category.CORRECTNESS,
+        location=place.location,
+        message=f"{evidence.tool} ({evidence.id}) came out otherwise: {named}{more}",
+        remedy=f"do not rely on {issued.id}; run `{evidence.rerun}` and judge by what it shows",
+        confidence=Confidence.HIGH,
+        basis="it was run again",
+        excerpt=place.excerpt,
+        fingerprint=fingerprint(_RULE, place.location.path, evidence.id, 0),
+    )

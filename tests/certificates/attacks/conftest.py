@@ -1,0 +1,33 @@
+"""What attacks begin with: a project with one certificate, and what verifying it says, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from judged import FAULTY, judge
+
+from esper_agents.cli.exhibits import find_exhibit
+from esper_agents.cli.verifying import check
+from esper_agents.errors import EsperError
+
+
+@pytest.fixture
+def judged(make_project, monkeypatch):
+    root = make_project({"train.py": FAULTY})
+    monkeypatch.chdir(root)
+    return judge(root)
+
+
+@pytest.fixture
+def exit_code():
+    """Return what `esper certificates verify` exits with; any other error than one in our words is a failure."""
+
+    def verify(target, where=None):
+        try:
+            return int(check(asyncio.run(find_exhibit(str(target), where))).exit_code)
+        except EsperError as error:
+            assert "\n" not in error.problem  # noqa: PT017 - each error of ours is an answer here
+            return int(error.exit_code)
+
+    return verify

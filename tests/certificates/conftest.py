@@ -1,0 +1,21 @@
+"""An archive on every database."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from archive_samples import Archive
+
+from esper_agents.storage.store import Store
+
+
+@pytest.fixture
+def archived(database):
+    opened = Store(database)
+    yield Archive(opened)
+    opened.close()

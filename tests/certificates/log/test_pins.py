@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from log_samples import PROJECT, notice_id
+from sqlalchemy import URL, update
+
+from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.log.log import Record
+from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint
+from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.domain.notice import EntryKind
+from esper_agents.errors import ExitCode, IntegrityError, StorageError
+from esper_agents.storage.store import Store
+from esper_agents.storage.tables import log_checkpoint
+
+WHERE = "/somewhere/esper.db"
+
+
+def note(size, key, origin="example.org/log"):
+    return signed_checkpoint(Checkpoint(origin, size, size.to_bytes(32, "big")), key)
+
+
+@pytest.fixture
+def key(home):
+    return signing_key(home)
+
+
+@pytest.fixture
+def file(home):
+    return pins.pin_file(home, WHERE)
+
+
+def test_what_was_appended_is_pinned_outside_the_database_and_readable_by_its_owner_alone(archive):
+    archive.grow(3)
+    file = pins.pin_file(archive.home, archive.store.where)
+    assert file.parent == archive.home / "pins"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert file.read_text() == archive.logged[-1].checkpoint_note
+    assert pins.pinned(archive.home, archive.store.where).size == 3
+    assert archive.check_pin() == []
+
+
+def test_without_a_pin_there_is_nothing_to_contradict(archive):
+    assert archive.check_pin() == []
+    assert pins.pinned(archive.home, archive.store.where) is None
+    assert pins.pinned_note(archive.home, archive.store.where) == ""
+
+
+@pytest.mark.parametrize(
+    ("attack", "named"),
+    [
+        (["DELETE FROM log_entry WHERE idx >= 3"], "newest-deleted"),
+        (["DELETE FROM log_entry WHERE idx >= 3", "DELETE FROM log_checkpoint"], "newest-deleted"),
+        (["DELETE FROM log_entry"], "emptied"),
+        (["DELETE FROM log_entry", "DELETE FROM log_node", "DELETE FROM log_checkpoint"], "emptied"),
+        (
+            ["DELETE FROM log_entry", "DELETE FROM log_node", "DELETE FROM log_checkpoint", "DELETE FROM log"],
+            "database-deleted",
+        ),
+        (["UPDATE log SET origin = 'esper-agents.dev/log/other'"], "replaced"),
+        (["DELETE FROM log_node"], "node-missing"),
+    ],
+)
+def test_what_a_log_lost_is_named_and_nothing_is_appended_to_it(archive, attack, named):
+    archive.grow(5)
+    archive.sql(*attack)
+    assert archive.check_pin() == [named]
+    with pytest.raises(IntegrityError, match=named) as caught:
+        archive.grow(1)
+    assert caught.value.exit_code == ExitCode.TAMPERED == 7
+    assert "esper certificates repair --accept-rollback" in caught.value.remedy
+
+
+def test_an_older_copy_that_was_restored_is_named(archive):
+    archive.grow(3)
+    older = archive.rows()
+    archive.grow(2)
+    archive.put_back(older)
+    assert archive.check_pin() == ["rolled-back"]
+    with pytest.raises(IntegrityError, match="older copy"):
+        archive.grow(1)
+
+
+@pytest.mark.parametrize("more", [2, 3, 9])
+def test_an_older_copy_that_was_restored_and_then_used_is_named(archive, more):
+    archive.grow(3)
+    older = archive.rows()
+    archive.grow(2)
+    archive.put_back(older)
+    append_elsewhere(archive, more)
+    assert archive.check_pin() == ["forked"]
+    with pytest.raises(IntegrityError, match="rolled back and then used"):
+        archive.grow(1)
+
+
+def test_a_database_that_was_deleted_is_named_when_a_new_one_is_in_its_place(home, tmp_path):
+    from log_samples import Archive
+
+    where = tmp_path / "esper.db"
+    url = URL.create("sqlite", database=str(where))
+    first = Archive(Store(url), home)
+    first.grow(2)
+    first.store.close()
+    for each in tmp_path.glob("esper.db*"):
+        each.unlink()
+    second = Archive(Store(url), home)
+    assert second.check_pin() == ["database-deleted"]
+    with pytest.raises(IntegrityError, match="holds no log any more"):
+        second.grow(1)
+    second.store.close()
+
+
+def test_an_accepted_rollback_pins_what_is_there(archive):
+    archive.grow(3)
+    older = archive.rows()
+    archive.grow(2)
+    archive.put_back(older)
+    pins.accept(archive.home, archive.store.where, older["log_checkpoint"][0].note)
+    assert archive.check_pin() == []
+    archive.grow(1)
+    assert archive.check_pin() == []
+
+
+def renew(archive):
+    with archive.store.reading() as connection:
+        pins.renew(connection, archive.home, archive.store.where)
+
+
+def append_elsewhere(archive, count, statement=b"{}"):
+    """Append as another home would, which has no pin of this database."""
+    for each in range(count):
+        with archive.store.writing() as transaction:
+            record = Record(notice_id(1000 + each), EntryKind.NOTICE, "", statement)
+            log.append(transaction, archive.key, PROJECT.key, record)
+
+
+def test_a_pin_follows_a_log_that_others_wrote_to_and_none_that_was_rolled_back_and_used(archive):
+    archive.grow(3)
+    older = archive.rows()
+    append_elsewhere(archive, 2)
+    renew(archive)
+    assert pins.pinned(archive.home, archive.store.where).size == 5
+    archive.put_back(older)
+    for _ in range(2):
+        renew(archive)
+        assert archive.check_pin() == ["rolled-back"]
+    archive.put_back(older)
+    append_elsewhere(archive, 4, b"[]")
+    renew(archive)
+    assert archive.check_pin() == ["forked"]
+
+
+def test_a_stored_checkpoint_that_is_not_of_the_log_is_not_pinned(archive):
+    archive.grow(3)
+    pins.pin_file(archive.home, archive.store.where).unlink()
+    wrong = note(3, archive.key, archive.logged[0].checkpoint_note.partition("\n")[0])
+    for each in (wrong, note(3, archive.key), "nothing"):
+        with archive.store.writing() as transaction:
+            transaction.connection.execute(update(log_checkpoint).values(note=each))
+        renew(archive)
+        assert pins.pinned(archive.home, archive.store.where) is None
+
+
+def test_a_pin_goes_forward_only(home, key):
+    for size in (3, 7, 5, 7, 1):
+        pins.advance(home, WHERE, note(size, key))
+    assert pins.pinned(home, WHERE).size == 7
+    assert pins.pinned_note(home, WHERE) == note(7, key)
+
+
+def test_a_pin_is_of_one_log(home, key):
+    pins.advance(home, WHERE, note(3, key))
+    with pytest.raises(IntegrityError, match=r"of the log 'example.org/log'"):
+        pins.advance(home, WHERE, note(4, key, "example.org/other"))
+    assert pins.pinned(home, WHERE).origin == "example.org/log"
+
+
+@pytest.mark.parametrize("damage", [b"\n", b"\x00" * 200, b"not a note\n", b"x" * 2**20])
+def test_a_damaged_pin_is_named_and_stops_who_would_append(archive, damage):
+    archive.grow(2)
+    file = pins.pin_file(archive.home, archive.store.where)
+    file.write_bytes(damage)
+    assert archive.check_pin() == ["pin-damaged"]
+    assert pins.pinned_note(archive.home, archive.store.where) == ""
+    with pytest.raises(IntegrityError, match="damaged"):
+        archive.grow(1)
+    with pytest.raises(IntegrityError, match="damaged"):
+        pins.advance(archive.home, archive.store.where, archive.logged[-1].checkpoint_note)
+
+
+def test_an_empty_pin_as_a_power_cut_may_leave_it_is_none(home, key, file):
+    pins.advance(home, WHERE, note(2, key))
+    file.write_bytes(b"")
+    assert pins.pinned(home, WHERE) is None
+    pins.advance(home, WHERE, note(3, key))
+    assert pins.pinned(home, WHERE).size == 3
+
+
+def test_a_pipe_or_a_link_in_place_of_a_pin_is_refused_without_waiting(home, key, file, tmp_path):
+    pins.advance(home, WHERE, note(1, key))
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="cannot be used"):
+        pins.pinned(home, WHERE)
+    file.unlink()
+    os.mkfifo(file)
+    assert pins.pinned(home, WHERE) is None
+
+
+def test_no_half_written_pin_is_left_and_one_that_was_left_does_no_harm(home, key, file):
+    pins.advance(home, WHERE, note(1, key))
+    file.with_suffix(".new").write_text("half")
+    pins.advance(home, WHERE, note(2, key))
+    assert sorted(each.suffix for each in file.parent.iterdir()) == [".checkpoint", ".lock"]
+    assert pins.pinned(home, WHERE).size == 2
+
+
+def test_what_is_no_checkpoint_is_never_pinned(home):
+    for put in (pins.advance, pins.accept):
+        with pytest.raises(IntegrityError):
+            put(home, WHERE, "nothing\n")
+    assert not (home / "pins").exists()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("postgresql://ann:***@db.example/esper", "postgresql://ben:***@DB.example:5432/esper", True),
+        ("postgresql://ann@db.example/esper", "postgresql+psycopg://ann@db.example/esper", True),
+        ("postgresql://ann@db.example/esper", "postgresql://ann@db.example/other", False),
+        ("postgresql://ann@db.example/esper", "postgresql://ann@db2.example/esper", False),
+        ("postgresql://ann@db.example:5433/esper", "postgresql://ann@db.example/esper", False),
+        ("/a/esper.db", "/a/b/../esper.db", True),
+        ("/a/esper.db", "/b/esper.db", False),
+    ],
+)
+def test_a_pin_is_found_by_where_the_database_is_and_not_by_who_opens_it(home, one, other, same):
+    assert (pins.pin_file(home, one) == pins.pin_file(home, other)) is same
+
+
+def test_a_home_that_is_moved_as_a_whole_keeps_its_pins(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    names = [pins.pin_file(home, str(home / "projects" / "toy" / "esper.db")).name for home in (one, other)]
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("where", [None, "", ":memory:"])
+def test_a_database_in_memory_has_no_pin(home, key, where):
+    pins.advance(home, where, note(1, key))
+    pins.accept(home, where, note(1, key))
+    assert pins.pin_file(home, where) is None
+    assert not (home / "pins").exists()
+
+
+ADVANCE = """
+import sys
+from pathlib import Path
+from esper_agents.certificates.log import pins
+home, where, *notes = sys.argv[1:]
+for each in notes:
+    pins.advance(Path(home), where, each)
+"""
+
+
+def test_of_many_processes_the_newest_checkpoint_stays_pinned(home, key):
+    notes = [note(size, key) for size in range(1, 41)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", ADVANCE, str(home), WHERE, *notes[each::8]]) for each in range(8)
+    ]
+    assert [each.wait() for each in running] == [0] * 8
+    assert pins.pinned(home, WHERE).size == 40
+
+
+def test_a_home_that_cannot_be_written_is_told(tmp_path, key):
+    home = tmp_path / "file"
+    home.write_text("")
+    with pytest.raises(StorageError, match="cannot be used"):
+        pins.advance(Path(home), WHERE, note(1, key))

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from certificate_samples import of_status
+
+from esper_agents.certificates.check import Check, Outcome
+from esper_agents.cli.gate.coverage import AGAINST, Judged, Standing, coverage_of, exit_code
+from esper_agents.cli.verifying import Currency, Verified
+from esper_agents.domain.status import Status
+from esper_agents.errors import ExitCode
+
+PATH, HERE, OLD = "train.py", "a" * 64, "b" * 64
+ENOUGH = frozenset({Status.APPROVED, Status.GO})
+
+
+def judged(
+    status=Status.APPROVED,
+    *,
+    agent="pytorch-code-reviewer",
+    digest=HERE,
+    genuine=Outcome.HOLDS,
+    complete=Outcome.HOLDS,
+    currency=Currency.VALID,
+):
+    verified = Verified(
+        certificate=replace(of_status(status), agent=agent),
+        genuine=(Check("signature", genuine, ""),),
+        complete=(Check("log", complete, ""),),
+        verdict=(Check("ceiling", Outcome.HOLDS, ""),),
+        citations=(Check("citations", Outcome.HOLDS, ""),),
+        currency=currency,
+        place=None,
+        later=(),
+        files=(),
+        root=Path(),
+    )
+    return Judged(verified, {PATH: frozenset({digest})})
+
+
+def standing(*found, agent="", required=ENOUGH):
+    return coverage_of(PATH, HERE, agent, found, required)
+
+
+def test_a_valid_approval_of_the_bytes_that_are_there_covers_them():
+    assert standing(judged()).standing is Standing.COVERED
+
+
+def test_what_nobody_judged_is_uncovered():
+    assert standing().standing is Standing.UNCOVERED
+    assert standing(replace(judged(), digests={"other.py": frozenset({HERE})})).standing is Standing.UNCOVERED
+
+
+def test_other_bytes_are_not_covered():
+    found = standing(judged(digest=OLD))
+    assert (found.standing, found.why) == (Standing.NOT_CURRENT, "the file has changed since")
+
+
+@pytest.mark.parametrize("currency", [Currency.STALE, Currency.SUPERSEDED, Currency.REVOKED])
+def test_a_verdict_that_has_ended_covers_nothing_even_where_this_file_is_the_same(currency):
+    assert standing(judged(currency=currency)).standing is Standing.NOT_CURRENT
+
+
+@pytest.mark.parametrize("group", ["genuine", "complete"])
+def test_what_cannot_be_decided_covers_nothing(group):
+    assert standing(judged(**{group: Outcome.CANNOT_DECIDE})).standing is Standing.UNDECIDED
+
+
+def test_a_tree_that_may_be_another_one_is_not_covered():
+    assert standing(judged(currency=Currency.CANNOT_DECIDE)).standing is Standing.UNDECIDED
+
+
+@pytest.mark.parametrize("group", ["genuine", "complete"])
+def test_what_is_not_genuine_stops_the_gate_whatever_else_there_is(group):
+    assert standing(judged(), judged(**{group: Outcome.FAILS})).standing is Standing.TAMPERED
+    assert standing(judged(), judged(**{group: Outcome.FAILS}, digest=OLD)).standing is Standing.TAMPERED
+
+
+@pytest.mark.parametrize("status", sorted(AGAINST))
+def test_a_verdict_against_the_same_bytes_stops_the_gate_whoever_approved_them(status):
+    assert standing(judged(), judged(status, agent="pytorch-expert")).standing is Standing.AGAINST
+    assert standing(judged(status, agent="pytorch-expert"), judged()).standing is Standing.AGAINST
+
+
+@pytest.mark.parametrize("status", sorted(AGAINST))
+def test_a_verdict_against_that_the_same_agent_took_back_later_does_not(status):
+    assert standing(judged(), judged(status)).standing is Standing.COVERED
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - ENOUGH - AGAINST))
+def test_another_status_than_is_required_is_named(status):
+    found = standing(judged(status), judged())
+    assert found.standing is Standing.OTHER_STATUS
+    assert found.why == f"{status}, and APPROVED or GO is required"
+    assert standing(judged(status), required=frozenset({status})).standing is Standing.COVERED
+
+
+def test_each_agent_that_is_asked_for_must_have_judged_it():
+    assert standing(judged(), agent="pytorch-expert").standing is Standing.UNCOVERED
+    assert standing(judged(agent="pytorch-expert"), agent="pytorch-expert").standing is Standing.COVERED
+
+
+@pytest.mark.parametrize(
+    ("standings", "code"),
+    [
+        ([], ExitCode.DONE),
+        ([Standing.COVERED], ExitCode.DONE),
+        ([Standing.COVERED, Standing.UNDECIDED], ExitCode.UNDECIDED),
+        ([Standing.UNDECIDED, Standing.UNCOVERED], ExitCode.NOT_CURRENT),
+        ([Standing.UNCOVERED, Standing.OTHER_STATUS], ExitCode.AGAINST),
+        ([Standing.AGAINST, Standing.NOT_CURRENT], ExitCode.AGAINST),
+        ([Standing.AGAINST, Standing.TAMPERED], ExitCode.TAMPERED),
+    ],
+)
+def test_the_worst_standing_decides_the_exit_code(standings, code):
+    assert exit_code([replace(standing(judged()), standing=each) for each in standings]) is code

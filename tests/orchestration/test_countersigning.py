@@ -1,0 +1,126 @@
+"""Whose countersignatures count, for a certificate that several people looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from dataclasses import replace
+
+import pytest
+from judged import FAULTY, judge
+
+from esper_agents.api import open_project
+from esper_agents.certificates.authenticity import Keyring
+from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.log import log
+from esper_agents.certificates.notices import enter_notice, log_notices
+from esper_agents.certificates.sealing.claimed import claimed_signer
+from esper_agents.certificates.sealing.rotation import key_history
+from esper_agents.certificates.sealing.trust import trust, trusted
+from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.errors import IntegrityError, NotFoundError, UsageError
+from esper_agents.orchestration.countersigning import By, check_countersignatures, countersign_certificate
+from esper_agents.orchestration.key_changes import Said, revoke
+
+
+@pytest.fixture
+def judged(make_project):
+    return judge(make_project({"train.py": FAULTY}))
+
+
+@pytest.fixture
+def ann(tmp_path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ann", "-f", tmp_path / "ann"], check=True)
+    return tmp_path / "ann"
+
+
+def at(judged, work):
+    """Return what work makes of the open project's store and workshop."""
+
+    async def run():
+        async with open_project(judged.root) as project:
+            return await project.workshop.store.run(work, project.workshop)
+
+    return asyncio.run(run())
+
+
+def countersign(judged, home, key, certificate_id=""):
+    by = By(key, "somebody", "read it", home)
+    return at(judged, lambda store, shop: countersign_certificate(store, shop, certificate_id or judged.id, by))
+
+
+def checks(judged, home):
+    def work(store, _):
+        with store.reading() as connection:
+            keys = trusted(home, None)
+            ring = Keyring(keys, key_history(log_notices(log.notices(connection)), keys.roots()))
+            data = log.envelope(connection, judged.id).payload
+            return check_countersignatures(connection, judged.id, data, ring)
+
+    return at(judged, work)
+
+
+def key_of(key):
+    return claimed_signer(str(key.with_name(f"{key.name}.pub")), "ann")
+
+
+def test_a_certificate_that_nobody_countersigned_has_no_such_check(home, judged):
+    assert checks(judged, home) == ()
+
+
+def test_a_countersignature_counts_once_its_key_is_trusted(home, judged, ann):
+    countersign(judged, home, ann)
+    assert [each.outcome for each in checks(judged, home)] == [Outcome.CANNOT_DECIDE]
+    trust(home, key_of(ann))
+    (found,) = checks(judged, home)
+    assert found.outcome is Outcome.HOLDS
+    assert "by ann" in found.detail
+
+
+def test_a_countersignature_after_the_key_was_revoked_counts_for_nothing(home, judged, ann):
+    from esper_agents.tools.projects import find_project
+
+    trust(home, key_of(ann))
+    key = find_project([judged.root], judged.root).key
+    revoke(home, key_of(ann).raw, Said("me", "stolen"), project_key=key)
+    countersign(judged, home, ann)
+    (found,) = checks(judged, home)
+    assert found.outcome is Outcome.FAILS
+    assert "revoked" in found.detail
+
+
+def test_a_countersignature_moved_from_another_certificate_fails(home, judged, ann):
+    other = judge(judged.root)
+    notice = countersign(judged, home, ann, other.id)
+    trust(home, key_of(ann))
+
+    def move(store, shop):
+        with store.writing() as transaction:
+            moved = replace(notice, id=new_id(Prefix.NOTICE), certificate=judged.id)
+            enter_notice(transaction, shop.project.key, moved)
+
+    at(judged, move)
+    (found,) = checks(judged, home)
+    assert found.outcome is Outcome.FAILS
+
+
+def test_one_key_countersigns_a_certificate_once(home, judged, ann):
+    countersign(judged, home, ann)
+    with pytest.raises(UsageError, match="already"):
+        countersign(judged, home, ann)
+
+
+def test_what_was_changed_in_the_archive_is_not_countersigned(home, judged, ann):
+    import sqlite3
+    from contextlib import closing
+
+    (database,) = home.glob("projects/*/esper.db")
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("UPDATE certificate SET statement = CAST(statement || x'20' AS BLOB)")
+    with pytest.raises(IntegrityError):
+        countersign(judged, home, ann)
+
+
+def test_a_certificate_that_is_not_there_is_not_countersigned(home, judged, ann):
+    with pytest.raises(NotFoundError):
+        countersign(judged, home, ann, "crt_" + "0" * 32)

@@ -1,0 +1,279 @@
+"""What is entered after a certificate, and what is made again from the log: revoking and repairing a real archive."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+from judged import FAULTY, judge
+
+from esper_agents.api import open_project
+from esper_agents.certificates.sealing.dsse import read_envelope
+from esper_agents.cli.exhibits import find_exhibit
+from esper_agents.cli.verifying import Currency, check
+from esper_agents.cli.verifying_all import verify_all
+from esper_agents.domain.notice import NoticeKind
+from esper_agents.errors import ExitCode, IntegrityError, NotFoundError, UsageError
+
+
+@pytest.fixture
+def judged(make_project, monkeypatch):
+    root = make_project({"train.py": FAULTY})
+    monkeypatch.chdir(root)
+    return judge(root)
+
+
+def on_project(root, work):
+    async def run():
+        async with open_project(root) as project:
+            return await work(project)
+
+    return asyncio.run(run())
+
+
+def repaired(judged, **options):
+    return on_project(judged.root, lambda project: project.repair(**options))
+
+
+def revoked(judged, reason="the data set was mislabelled"):
+    return on_project(judged.root, lambda project: project.revoke(judged.id, reason))
+
+
+def verified(target):
+    return check(asyncio.run(find_exhibit(str(target), None)))
+
+
+def whole(judged):
+    return asyncio.run(verify_all(judged.root))
+
+
+def archive(home):
+    (database,) = home.glob("projects/*/esper.db")
+    return closing(sqlite3.connect(database, isolation_level=None))
+
+
+def changed(home, *statements):
+    with archive(home) as connection:
+        for each in statements:
+            connection.execute(each)
+
+
+def files(judged):
+    return {path: path.read_bytes() for path in sorted(judged.view.parent.iterdir())}
+
+
+def test_a_revoked_certificate_is_so_by_identifier_by_file_and_in_a_clone(judged, monkeypatch, tmp_path, home):
+    notice = revoked(judged)
+    assert (notice.kind, notice.certificate) == (NoticeKind.CERTIFICATE_REVOKED, judged.id)
+    for target in (judged.id, judged.view, judged.record):
+        found = verified(target)
+        assert found.currency is Currency.REVOKED
+        assert [each.reason for each in found.later] == ["the data set was mislabelled"]
+        assert found.exit_code is ExitCode.NOT_CURRENT
+    shutil.copytree(home / "keys", tmp_path / "other" / "keys")
+    monkeypatch.setenv("ESPER_HOME", str(tmp_path / "other"))
+    found = verified(judged.view)
+    assert "archive" not in {each.name for each in found.genuine}
+    assert found.currency is Currency.REVOKED
+
+
+def test_a_revocation_that_nobody_trusted_signed_revokes_nothing(judged, monkeypatch, tmp_path, home):
+    shutil.copytree(home / "keys", tmp_path / "issuer" / "keys")
+    with archive(home) as connection:
+        entry = connection.execute("SELECT count(*) FROM log_entry").fetchone()
+    monkeypatch.setenv("ESPER_HOME", str(tmp_path / "stranger"))
+    theirs = judge_elsewhere(judged, tmp_path)
+    shutil.copy(theirs, judged.view.with_suffix(".7.notice.json"))
+    monkeypatch.setenv("ESPER_HOME", str(tmp_path / "issuer"))
+    assert entry == (1,)
+    assert verified(judged.view).currency is Currency.VALID
+
+
+def judge_elsewhere(judged, tmp_path):
+    """Return a notice, signed by whoever owns the home of now, that revokes the certificate."""
+    from esper_agents.certificates.notices import notice_statement
+    from esper_agents.certificates.sealing.dsse import envelope_bytes, seal
+    from esper_agents.certificates.sealing.keys import signing_key
+    from esper_agents.domain.notice import Notice
+    from esper_agents.paths import home
+
+    notice = Notice(
+        "ntc_" + "0" * 32,
+        NoticeKind.CERTIFICATE_REVOKED,
+        "2026-01-31T09:30:00.000Z",
+        "x",
+        "so",
+        "",
+        judged.id,
+        "0" * 64,
+    )
+    file = tmp_path / "theirs.json"
+    file.write_bytes(envelope_bytes(seal(signing_key(home()), notice_statement(notice))))
+    return file
+
+
+def test_revoking_wants_a_reason_and_a_certificate_that_there_is(judged):
+    with pytest.raises(UsageError, match="without a reason"):
+        revoked(judged, "  ")
+    with pytest.raises(NotFoundError):
+        on_project(judged.root, lambda project: project.revoke("crt_" + "0" * 32, "why"))
+
+
+def test_a_repair_of_what_is_whole_changes_nothing(judged):
+    before = files(judged)
+    done = repaired(judged)
+    assert (done.entered, done.nodes, done.is_signed) == (0, 0, False)
+    assert (done.corrected, done.written, done.accepted, done.left) == ((), (), (), ())
+    assert files(judged) == before
+
+
+def test_files_that_were_deleted_or_changed_are_made_again_as_they_were(judged):
+    revoked(judged)
+    before = files(judged)
+    for number, path in enumerate(before):
+        path.unlink() if number % 2 else path.write_bytes(b"forged\0" * 100)
+    assert set(repaired(judged).written) == set(before)
+    after = files(judged)
+    # The log has grown since the proof was published: the new one leads to the newest checkpoint.
+    assert {path: data for path, data in after.items() if path != judged.proof} == {
+        path: data for path, data in before.items() if path != judged.proof
+    }
+    assert verified(judged.record).soundness is ExitCode.DONE
+    assert repaired(judged).written == ()
+
+
+def test_columns_that_were_changed_are_corrected_from_the_record(judged, home):
+    changed(home, "UPDATE certificate SET status = 'APPROVED', agent = 'somebody'")
+    found = whole(judged)
+    assert any("the archive lists another status" in each.detail for each in found.certificates[0].verified.genuine)
+    assert repaired(judged).corrected == (judged.id,)
+    assert repaired(judged).corrected == ()
+    assert whole(judged).certificates[0].verified.soundness is ExitCode.DONE
+
+
+def test_a_relation_that_was_taken_out_of_the_index_is_noticed_and_put_back(judged, home):
+    async def ask_again(project):
+        return await (await project.submit(await project.again(judged.id))).run()
+
+    later = on_project(judged.root, ask_again).certificate.id
+    assert verified(judged.id).currency is Currency.SUPERSEDED
+    changed(home, "DELETE FROM certificate_relation")
+    assert "the archive lists another relation" in " ".join(each.detail for each in verified(later).genuine)
+    repaired(judged)
+    assert verified(judged.id).currency is Currency.SUPERSEDED
+
+
+def test_a_statement_that_was_changed_behind_its_leaf_is_named(judged, home):
+    changed(home, "UPDATE log_entry SET signature = CAST('no signature' AS BLOB)")
+    assert whole(judged).faults
+
+
+def test_a_checkpoint_and_nodes_that_are_gone_are_made_again_from_the_entries(judged, home):
+    changed(home, "DELETE FROM log_node", "DELETE FROM log_checkpoint")
+    done = repaired(judged)
+    assert done.nodes == 1
+    assert done.is_signed
+    assert whole(judged).faults == ()
+
+
+def test_an_archive_from_before_there_was_a_log_is_signed_once(judged, home):
+    changed(
+        home,
+        *(f"DELETE FROM {each}" for each in ("log_entry", "log_node", "log_checkpoint", "log")),  # noqa: S608 - fixed
+    )
+    shutil.rmtree(home / "pins")
+    shutil.rmtree(judged.view.parent)
+    assert verified(judged.id).exit_code is ExitCode.UNDECIDED
+    assert repaired(judged).entered == 1
+    assert repaired(judged).entered == 0
+    assert verified(judged.id).exit_code is ExitCode.DONE
+
+
+@pytest.mark.parametrize(
+    ("name", "statements"),
+    [
+        ("emptied", ["DELETE FROM log_entry", "DELETE FROM log_node", "DELETE FROM log_checkpoint"]),
+        ("newest-deleted", ["DELETE FROM log_entry WHERE idx = 1", "DELETE FROM log_node WHERE idx >= 1 OR level > 0"]),
+    ],
+)
+def test_a_log_that_lost_entries_is_refused_until_a_person_accepts_it_on_record(judged, home, name, statements):
+    revoked(judged)
+    changed(home, *statements)
+    found = verified(judged.id)
+    assert name in " ".join(each.kind for each in whole(judged).faults)
+    assert found.exit_code is ExitCode.TAMPERED
+    with pytest.raises(IntegrityError, match=name):
+        repaired(judged)
+    with pytest.raises(IntegrityError, match=name):
+        on_project(judged.root, lambda project: project.revoke(judged.id, "again"))
+    done = repaired(judged, accept_rollback=True)
+    assert [each.split(":")[0] for each in done.accepted] == [name]
+    assert {each.kind for each in whole(judged).faults} <= {"certificate-not-logged", "forked"}
+    with archive(home) as connection:
+        statement = connection.execute("SELECT statement FROM log_entry WHERE kind = 'notice'").fetchone()[0]
+    assert b"rollback-accepted" in statement
+    assert b"esper-agents.dev/log/" in statement
+
+
+def test_what_stands_in_the_archive_without_an_entry_is_not_signed_by_a_repair(judged, home):
+    changed(home, "DELETE FROM log_entry", "DELETE FROM log_node", "DELETE FROM log_checkpoint")
+    done = repaired(judged, accept_rollback=True)
+    assert done.entered == 0
+    assert [each.split(":")[0] for each in done.left] == [judged.id]
+    assert verified(judged.id).exit_code is ExitCode.TAMPERED
+
+
+def test_an_older_copy_of_the_database_is_found_out_and_again_when_it_was_used(judged, home, tmp_path):
+    (database,) = home.glob("projects/*/esper.db")
+    older = tmp_path / "older.db"
+    with archive(home) as connection, closing(sqlite3.connect(older)) as copy:
+        connection.backup(copy)
+    revoked(judged)
+    for each in database.parent.glob("esper.db*"):
+        each.unlink()
+    shutil.copy(older, database)
+    assert "rolled-back" in {each.kind for each in whole(judged).faults}
+    pin = next((home / "pins").glob("*.checkpoint"))
+    kept = pin.read_bytes()
+    pin.unlink()
+    revoked(judged, "something else")
+    revoked(judged, "and more")
+    pin.write_bytes(kept)
+    assert "forked" in {each.kind for each in whole(judged).faults}
+    assert verified(judged.id).exit_code is ExitCode.TAMPERED
+
+
+def test_a_database_that_was_deleted_is_noticed_before_anything_is_issued(judged, home):
+    for each in home.glob("projects/*/esper.db*"):
+        each.unlink()
+    with pytest.raises(IntegrityError, match="database-deleted"):
+        judge(judged.root)
+    assert repaired(judged, accept_rollback=True).accepted
+    assert judge(judged.root).id != judged.id
+
+
+def test_published_proofs_show_a_loss_that_the_pin_forgot(judged, home):
+    revoked(judged)
+    revoked(judged, "twice")
+    judged.proof.unlink()
+    repaired(judged)
+    changed(
+        home,
+        "DELETE FROM log_entry WHERE idx = 2",
+        "DELETE FROM log_node WHERE idx = 2 OR level > 1",
+        "DELETE FROM log_checkpoint",
+    )
+    shutil.rmtree(home / "pins")
+    assert "newest-deleted" in {each.kind for each in whole(judged).faults}
+
+
+def test_the_envelope_that_is_published_is_the_one_in_the_log(judged, home):
+    with archive(home) as connection:
+        statement, signature = connection.execute(
+            "SELECT certificate.statement, log_entry.signature FROM certificate JOIN log_entry ON record_id = id"
+        ).fetchone()
+    sealed = read_envelope(judged.record.read_bytes())
+    assert (sealed.payload, sealed.signature) == (statement, signature)

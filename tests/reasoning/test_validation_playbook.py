@@ -1,0 +1,133 @@
+"""What the validation specialist concludes from evidence that was run again, in real sessions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+from toys import calls
+
+from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.policy import policy_text
+from esper_agents.certificates.statement import parse
+from esper_agents.certificates.verify import verify_statement
+from esper_agents.domain.evidence import Risk, source_file
+from esper_agents.domain.move import Conclude
+from esper_agents.domain.relation import Relation, RelationKind
+from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE, Again
+from esper_agents.domain.status import Status
+from esper_agents.errors import ExitCode, UsageError
+from esper_agents.tools.tool import Tool, ToolContext, ToolResult
+
+pytestmark = pytest.mark.anyio
+AGENT = "validation-specialist"
+
+
+def counting(name, *, reads=True, step=0, **options):
+    """Return a tool that tells a number, another one with every call where there is a step."""
+    numbers = count(0, step)
+
+    async def run(context: ToolContext) -> ToolResult:
+        """Count."""
+        data = (context.root / "train.py").read_bytes()
+        return ToolResult("counted", {"n": next(numbers)}, examined=(source_file("train.py", data),) if reads else ())
+
+    given = {"risk": Risk.LOW, "is_repeatable": True, "provider": "toys 1", **options}
+    return Tool(name, function=run, rerun=lambda _: f"count {name}", **given)
+
+
+async def reproduced(toybox, *tools, then=lambda: None):
+    """Certify calls of tools, have the certificate's evidence run again, and return both certificates and the exit."""
+
+    def play(_brief):
+        yield calls(*(each.name for each in tools))
+        return Conclude("done")
+
+    toybox.tools[:] = tools
+    toybox.agent("worker", play)
+    first = (await toybox.run("worker")).certificate
+    then()
+    async with toybox.open() as opened:
+        outcome = await (await opened.submit(await opened.reproduction(first.id))).run()
+        return first, await opened.read(outcome.certificate.id), outcome.exit_code
+
+
+def outcomes(certificate):
+    return [each.output["outcome"] for each in certificate.evidence]
+
+
+async def test_all_that_comes_out_again_is_approved_and_depends_on_what_it_checked(toybox):
+    first, second, code = await reproduced(toybox, counting("one"), counting("two"))
+    assert outcomes(second) == [Again.REPRODUCED] * 2
+    assert (second.verdict.status, code, second.agent) == (Status.APPROVED, ExitCode.DONE, AGENT)
+    assert second.verdict.rationale == "every piece of evidence came out again as it is on record"
+    assert second.component == f"evidence_of_{first.id[-12:]}"
+    async with toybox.open() as opened:
+        entry = await opened.certificate(first.id)
+    assert second.relations == (Relation(RelationKind.DEPENDS_ON, first.id, entry.sha256),)
+    assert (second.revision, second.examined) == (first.revision, first.examined)
+    assert second.task.options == {REPRODUCE: first.id, EVIDENCE: " ".join(each.id for each in first.evidence)}
+
+
+async def test_one_that_differs_stands_against_the_rest(toybox):
+    first, second, code = await reproduced(toybox, counting("same"), counting("grows", step=5))
+    assert outcomes(second) == [Again.REPRODUCED, Again.DIFFERS]
+    assert (second.verdict.status, code) == (Status.REQUIRES_REMEDIATION, ExitCode.AGAINST)
+    (finding,) = second.findings
+    assert "output.n: 0 is on record, 5 came out (by +5)" in finding.claim.message
+    assert finding.claim.name == "evidence-differs"
+    assert second.next_steps == (
+        f'esper certificates revoke {first.id} --reason "its evidence does not come out again"',
+    )
+    assert "1 differs, 1 reproduced" in second.summary
+
+
+async def test_one_that_may_not_be_run_is_a_condition_with_the_command_that_runs_it(toybox):
+    _, second, code = await reproduced(toybox, counting("same"), counting("once", is_repeatable=False))
+    assert outcomes(second) == [Again.REPRODUCED, Again.NOT_RUN]
+    assert (second.verdict.status, code) == (Status.CONDITIONALLY_APPROVED, ExitCode.DONE)
+    assert [(each.why, each.command) for each in second.gaps] == [
+        ("it says that it must not be run twice", "count once")
+    ]
+
+
+async def test_where_nothing_that_read_a_file_was_run_again_nothing_is_decided(toybox):
+    _, second, code = await reproduced(toybox, counting("blind", reads=False), counting("once", is_repeatable=False))
+    assert outcomes(second) == [Again.REPRODUCED, Again.NOT_RUN]
+    assert (second.verdict.status, code) == (Status.NEEDS_FURTHER_REVIEW, ExitCode.UNDECIDED)
+
+
+async def test_one_that_cannot_be_compared_leaves_it_undecided(toybox):
+    grows = counting("grows", step=5)
+    newer = replace(grows, provider="toys 2")
+    tools = counting("same"), grows
+    _, second, code = await reproduced(toybox, *tools, then=lambda: toybox.tools.__setitem__(1, newer))
+    assert outcomes(second) == [Again.REPRODUCED, Again.NOT_COMPARABLE]
+    assert (second.verdict.status, code) == (Status.NEEDS_FURTHER_REVIEW, ExitCode.UNDECIDED)
+
+
+async def test_the_verdict_is_derived_again_from_the_record(toybox):
+    _, second, _ = await reproduced(toybox, counting("same"), counting("grows", step=5))
+    async with toybox.open() as opened:
+        data = await opened.record(second.id)
+        assert parse(data) == second
+        assert {each.outcome for each in verify_statement(data, policy_text())} == {Outcome.HOLDS}
+
+
+async def test_a_certificate_without_evidence_is_refused(toybox):
+    def play(_brief):
+        yield from ()
+        return Conclude("thought about it")
+
+    toybox.agent("thinker", play)
+    first = (await toybox.run("thinker")).certificate
+    async with toybox.open() as opened:
+        with pytest.raises(UsageError, match="rests on no evidence"):
+            await opened.reproduction(first.id)
+
+
+async def test_without_a_certificate_it_judges_nothing(toybox):
+    ran = await toybox.run(AGENT, request="verify the numbers in this report")
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert ran.certificate.gaps[0].blocks_approval
