@@ -11,6 +11,7 @@ are counted apart.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -66,7 +67,7 @@ class Published:
 def certificate_of(number: int, root: Path) -> Certificate:
     """Return a certificate on the files of a project, each with one finding in it."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    import certificate_samples as samples
+    samples = importlib.import_module("certificate_samples")
 
     lines = [f"x_{line} = loss_{line}.item()" for line in range(1, LINES + 1)]
     files, findings = [], []

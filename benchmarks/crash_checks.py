@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from crash_session import ANSWERS, PLAYBOOKS, UNREPEATABLE
+from databases import connected, settle
 
 from esper_agents.api import open_project
 from esper_agents.certificates.policy import policy_text
@@ -70,6 +71,11 @@ def look(place: Place) -> Seen:
 
 
 def _select(place: Place, statement: str) -> list[tuple[int, str, int, int, int, str, int, str]]:
+    if place.server:
+        settle(place.database)
+        with connected(place.database) as connected_to:
+            there = connected_to.execute("SELECT to_regclass('ledger')").fetchone()
+            return connected_to.execute(statement).fetchall() if there and there[0] else []
     found = list(place.home.glob("projects/*/esper.db"))
     if not found:
         return []
@@ -183,13 +189,13 @@ def mend(place: Place) -> Repaired:
         async with open_project(place.project) as project:
             return await project.repair()
 
-    with patch.dict(os.environ, {"ESPER_HOME": str(place.home)}):
+    with patch.dict(os.environ, place.environment):
         return asyncio.run(run())
 
 
 def _log(place: Place) -> Iterator[str]:
     """Yield what is wrong with the log and the certificate's standing in it, and what a repair still finds to do."""
-    with patch.dict(os.environ, {"ESPER_HOME": str(place.home)}):
+    with patch.dict(os.environ, place.environment):
         whole = asyncio.run(verify_all(place.project))
     yield from (f"log: {each.kind} at {each.where}" for each in whole.faults)
     for each in whole.certificates:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from databases import database_of
+
 from esper_agents.api import open_project
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, ToolCall, UseTools
@@ -50,9 +52,11 @@ class Place:
 
     Attributes:
         folder: Everything of the trial lies in it.
+        server: The PostgreSQL server that its database is on; empty for SQLite.
     """
 
     folder: Path
+    server: str = ""
 
     @property
     def project(self) -> Path:
@@ -68,6 +72,16 @@ class Place:
     def agents(self) -> Path:
         """Definitions of the three agents."""
         return self.folder / "agents"
+
+    @property
+    def database(self) -> str:
+        """The URL of its database; empty for SQLite, which lies in the home."""
+        return database_of(self.server, self.folder)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the program is told by its environment; an empty URL is none."""
+        return {"ESPER_HOME": str(self.home), "ESPER_DATABASE_URL": self.database}
 
     def lines(self, name: str) -> list[str]:
         """Return the whole lines of one of the trial's own files."""
@@ -89,6 +103,17 @@ class Points:
         self._target = target
         self._passed = 0
         self.writing = ""
+        self._opened_at: float | None = None
+
+    def open(self) -> None:
+        """Note that the store is open; the next row that is written shows that the session goes on."""
+        self._opened_at = time.perf_counter()
+
+    def go_on(self) -> None:
+        """Note how long after the opening of the store the session went on, once."""
+        if self._opened_at is not None and self.writing != "lease":
+            self._place.note("went_on_ms", f"{(time.perf_counter() - self._opened_at) * 1000:.1f}")
+            self._opened_at = None
 
     def reach(self, name: str) -> None:
         """Pass a point, or die at it."""
@@ -119,6 +144,7 @@ def place_points(points: Points) -> None:
             with plain(self) as transaction:
                 yield transaction
                 points.reach(f"before the commit of {points.writing}")
+            points.go_on()
             points.reach(f"after the commit of {points.writing}")
 
         return counted
@@ -224,8 +250,7 @@ def be_worker(place: Place, target: int | None) -> NoReturn:
     code = 1
     try:
         signal.alarm(_LONGEST_S)
-        os.environ["ESPER_HOME"] = str(place.home)
-        os.environ.pop("ESPER_DATABASE_URL", None)
+        os.environ.update(place.environment)
         points = Points(place, target)
         place_points(points)
         began = time.perf_counter()
@@ -243,6 +268,7 @@ async def work(place: Place, points: Points) -> None:
     """Take the session from wherever it is to its end, answering what it asks."""
     tools = _tools(place, points)
     async with open_project(place.project, tools=tools, playbooks=PLAYBOOKS, agents=[place.agents]) as opened:
+        points.open()
         session = await _session(place, opened)
         outcome = await session.run()
         while outcome.state is SessionState.WAITING:
@@ -251,6 +277,8 @@ async def work(place: Place, points: Points) -> None:
             outcome = await session.run()
         if outcome.state is not SessionState.DONE:
             place.note("trouble", f"the session ended {outcome.state}")
+        points.writing = "nothing more"
+        points.go_on()
 
 
 async def _session(place: Place, opened: OpenProject) -> Session:

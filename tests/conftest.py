@@ -60,6 +60,27 @@ def anyio_backend():
     return "asyncio"
 
 
+def pytest_generate_tests(metafunc):
+    """Run what is marked `both_databases` on PostgreSQL, too."""
+    if metafunc.definition.get_closest_marker("both_databases"):
+        metafunc.parametrize(
+            "rows_in", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)], indirect=True
+        )
+
+
+@pytest.fixture(autouse=True)
+def rows_in(request, home, monkeypatch):
+    """Say where the rows of projects go, and return its name; `ESPER_TEST_ROWS_IN=postgresql` asks it of every test."""
+    wanted = getattr(request, "param", os.environ.get("ESPER_TEST_ROWS_IN", "sqlite"))
+    if wanted == "postgresql":
+        server, like = request.getfixturevalue("postgresql_server"), request.getfixturevalue("migrated_postgresql")
+        with _postgresql_database(server, like) as url:
+            monkeypatch.setenv("ESPER_DATABASE_URL", url.render_as_string(hide_password=False))
+            yield wanted
+    else:
+        yield wanted
+
+
 @pytest.fixture
 def git():
     """Run git in a folder and return what it prints."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from esper_agents.api.project import OpenProject, Plan, open_project
 from esper_agents.api.session import Outcome, Session
 from esper_agents.api.sync import SyncProject, SyncSession, open_project_sync
+from esper_agents.domain.answer_type import AnswerType
 from esper_agents.domain.budget import read_budget
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.frame import Brief
@@ -21,6 +22,7 @@ from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Panel, Too
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult, tool
 
 __all__ = [
+    "AnswerType",
     "Ask",
     "Brief",
     "Conclude",

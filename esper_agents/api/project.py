@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.api.session import Session, cancel_held, event_of
-from esper_agents.certificates import archive, trends
-from esper_agents.certificates.exporting import export
-from esper_agents.certificates.filters import Filter
+from esper_agents.api.holdings import Holdings
+from esper_agents.api.lineage import Lineage, superseding
+from esper_agents.api.notebook import Notebook
+from esper_agents.api.person import person
+from esper_agents.api.session import Session, cancel_held
 from esper_agents.certificates.question_kind import kind_of, kinds_text
 from esper_agents.certificates.redaction import redacted, struck_out
-from esper_agents.certificates.render import render_markdown
 from esper_agents.certificates.sealing.keys import take_key_file
-from esper_agents.certificates.sealing.trust import trusted
-from esper_agents.certificates.search import search
 from esper_agents.certificates.statement import parse
 from esper_agents.domain.codec import carried
-from esper_agents.domain.memory import NoteState
+from esper_agents.domain.memory import ACTION, NoteState
+from esper_agents.domain.origin import SUBMITTED, Origin, OriginKind
 from esper_agents.domain.relation import Relation, RelationKind
 from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.task import Task
-from esper_agents.errors import BusyError, InputFileError, NotFoundError, UsageError
-from esper_agents.memory import notes
-from esper_agents.orchestration.answers import record_answer
+from esper_agents.errors import BusyError, InputFileError, UsageError
+from esper_agents.orchestration.answers import asked_by, only_question, record_answer, waiting
 from esper_agents.orchestration.environment import environment
 from esper_agents.orchestration.genuine import genuine
-from esper_agents.orchestration.history import History
-from esper_agents.orchestration.holding import audited, held
-from esper_agents.orchestration.publish import publish, publish_page, record_path, view_path
-from esper_agents.orchestration.repair import repair
-from esper_agents.orchestration.revoking import revoke
+from esper_agents.orchestration.keeping import keep_policy
+from esper_agents.orchestration.permissions import restrict, rules_for
 from esper_agents.orchestration.routing import route_of
+from esper_agents.orchestration.rules import digest_of_rules, in_general
 from esper_agents.orchestration.run import running
 from esper_agents.orchestration.workshop import Additions, Workshop
-from esper_agents.paths import home, project_home
+from esper_agents.paths import project_home
 from esper_agents.review.discover import discover
 from esper_agents.review.source import Source, read
 from esper_agents.storage import lease, ledger, sessions
@@ -51,26 +47,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
     from types import ModuleType
 
-    from esper_agents.certificates.archive import Entry
-    from esper_agents.certificates.authenticity import Keyring
-    from esper_agents.certificates.exporting import Exported
-    from esper_agents.certificates.log.audit_log import Audit
-    from esper_agents.certificates.log.note import Note
-    from esper_agents.certificates.search import Hit
-    from esper_agents.certificates.trends import Point
     from esper_agents.domain.budget import Amount
-    from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.ledger import Question, Row
     from esper_agents.domain.memory import Note as MemoryNote
     from esper_agents.domain.memory import NoteKind
     from esper_agents.domain.move import ToolUse
-    from esper_agents.domain.notice import Notice
+    from esper_agents.domain.origin import Before
     from esper_agents.domain.route import Route
-    from esper_agents.domain.session import Event, SessionSummary
+    from esper_agents.domain.rule import Rule
+    from esper_agents.domain.session import SessionSummary
+    from esper_agents.orchestration.answers import Waiting
     from esper_agents.orchestration.genuine import Genuine
     from esper_agents.orchestration.graph import Graph
-    from esper_agents.orchestration.holding import Held
-    from esper_agents.orchestration.repair import Repaired
     from esper_agents.reasoning.playbook import Play
     from esper_agents.storage.lease import Lease
     from esper_agents.tools.tool import Tool
@@ -89,6 +77,9 @@ class Plan:
         reasoner: What would decide that agent's moves.
         tools: What that agent may call.
         neighbours: Whom it may hand the task to.
+        leave: For tools that do not simply run, what becomes of a call, in words.
+        rules: The rules about tools that would hold.
+        ignored: What the project's settings would allow, which only the person's may.
     """
 
     task: Task
@@ -96,6 +87,9 @@ class Plan:
     reasoner: str
     tools: tuple[ToolUse, ...]
     neighbours: tuple[str, ...]
+    leave: dict[str, str] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    ignored: tuple[Rule, ...] = ()
 
 
 @asynccontextmanager
@@ -136,7 +130,7 @@ async def open_project(
         store.close()
 
 
-class OpenProject:
+class OpenProject(Holdings, Lineage):
     """A project whose sessions, certificates and memory can be worked with."""
 
     def __init__(self, workshop: Workshop) -> None:
@@ -185,7 +179,17 @@ class OpenProject:
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         _refuse_unreadable(self.root, inside)
         everything = (".",) if self.workshop.project.is_git and not inside else ()
-        return Task(request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget))
+        return Task(
+            request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget)
+        )
+
+    def restricted(self, task: Task, *, ask: Sequence[str] = (), deny: Sequence[str] = ()) -> Task:
+        """Return a task whose agents, consulted ones too, ask before they call some tools and never call others.
+
+        Raises:
+            NotFoundError: There is no such tool.
+        """
+        return restrict(self.workshop, task, ask=ask, deny=deny)
 
     def _inside(self, path: Path) -> str:
         target = Path.cwd() / path.expanduser()
@@ -238,10 +242,28 @@ class OpenProject:
         has_playbook = agent.name in self.workshop.playbooks
         reasoner = "playbook" if has_playbook else "no playbook and no model: it would end undecided"
         tools = tuple(tool.use for tool in self.workshop.tools.named(agent.tools))
-        return Plan(task, route, reasoner, tools, agent.hands_off_to)
+        rules = rules_for(self.workshop, task)
+        said = ((tool.name, in_general(rules, tool.name, tool.risk)) for tool in tools)
+        leave = {name: words for name, words in said if words}
+        return Plan(task, route, reasoner, tools, agent.hands_off_to, leave, rules, self.workshop.settings.ignored)
 
-    async def submit(self, task: Task) -> Session:
-        """Make a session of a task and hold it; `Session.run` does the work."""
+    async def submit(self, task: Task, *, continues: Before | None = None) -> Session:
+        """Make a session of a task and hold it; `Session.run` does the work.
+
+        Args:
+            task: The task.
+            continues: What the session came to that this one continues; see `continuation`.
+        """
+        begun, origin = await self._submission(task, continues)
+        held = await self._store.run(sessions.create, self.workshop.project, begun, origin=origin)
+        return self._session(held)
+
+    async def enqueue(self, task: Task, *, continues: Before | None = None) -> str:
+        """Make a session of a task that a worker is to take, and return its identifier; see `submit`."""
+        begun, origin = await self._submission(task, continues)
+        return await self._store.run(sessions.enqueue, self.workshop.project, begun, origin=origin)
+
+    async def _submission(self, task: Task, continues: Before | None) -> tuple[Submission, Origin]:
         before = await self.certificate(task.again) if task.again else None
         rests_on = await self._genuine(task.options[REPRODUCE]) if REPRODUCE in task.options else None
         begun = Submission(
@@ -250,7 +272,7 @@ class OpenProject:
             # What is run again is the code as it was.
             revision=parse(rests_on.data).revision if rests_on else redacted(revision(self.root)).value,
             environment=environment(),
-            person=_person(),
+            person=person(),
             relations=tuple(
                 Relation(kind, each.id, each.sha256)
                 for kind, each in (
@@ -258,66 +280,60 @@ class OpenProject:
                     (RelationKind.DEPENDS_ON, rests_on and rests_on.entry),
                 )
                 if each
-            ),
+            )
+            + await self._superseding(task, continues),
             question_kinds_sha256=sha256(kinds_text().encode()).hexdigest(),
             redactions=struck_out(task.request),
+            policy_sha256=keep_policy(self.workshop),
+            before=continues,
+            rules=(rules := rules_for(self.workshop, task)),
+            rules_sha256=digest_of_rules(rules),
         )
-        held = await self._store.run(sessions.create, self.workshop.project, begun)
-        return self._session(held)
+        return begun, Origin(OriginKind.CONTINUED, continues.session) if continues else SUBMITTED
 
-    async def resume(self, session_id: str) -> Session:
-        """Hold a session again; `Session.run` goes on at the first step without a result.
+    async def _superseding(self, task: Task, continues: Before | None) -> tuple[Relation, ...]:
+        if continues is None or not continues.certificate:
+            return ()
+        entry = await self.certificate(continues.certificate)
+        return superseding(task, continues, await self.read(entry.id), entry.sha256)
 
-        Raises:
-            NotFoundError: The project has no such session.
-            BusyError: Another process works on it.
-        """
-        found = await self.session(session_id)
-        return self._session(await self._store.run(lease.claim, found.id))
+    def _session(self, held: Lease, workshop: Workshop | None = None) -> Session:
+        return Session(workshop or self.workshop, self._graph, held)
 
-    def _session(self, held: Lease) -> Session:
-        return Session(self.workshop, self._graph, held)
-
-    async def answer(self, question_id: str, text: str) -> Session:
+    async def answer(self, question_id: str, text: str, *, is_decision: bool = False) -> Session:
         """Answer a question, and hold its session so that it can go on.
 
         Args:
             question_id: `qst_` identifier or the end of one, or the identifier of a session that asks just one.
             text: `approve` or `deny` for an approval, else the answer.
+            is_decision: Whether it is an agreement or a refusal, which a question that wants words does not take.
 
         Raises:
             NotFoundError: Nobody asked that.
-            UsageError: It was answered before, or the answer is not one of the options.
+            UsageError: It was answered before, nobody waits for it any more, or the answer is not one it can have.
             BusyError: Another process works on the session.
+            ChangedError: The answer is on record, but what the session goes by has changed; `resume` it.
         """
         session_id, question = await self._asked(question_id)
         held = await self._store.run(lease.claim, session_id)
         async with running(self.workshop, held, lambda _: None) as run:
-            await record_answer(run, question, carried(text), _person())
-        return self._session(await self._store.run(lease.claim, session_id))
+            await record_answer(run, question, carried(text), person(), is_decision=is_decision)
+        return await self.resume(session_id)
 
     async def _asked(self, wanted: str) -> tuple[str, str]:
         if wanted.startswith("ses_") or wanted == "latest":
             found = await self.session(wanted)
-            asked = (await self.history(found.id)).questions
-            if len(asked) != 1:
-                problem = f"session {found.id} asks {len(asked)} questions"
-                raise UsageError(problem, remedy=f"name one of them: run `esper sessions show {found.id}`")
-            return found.id, asked[0].id
-        known: list[str] = []
-        for each in await self.sessions(limit=1000):
-            rows = await self._store.run(_rows, each.id)
-            asked_here = [event.body["id"] for event in map(event_of, rows) if event.kind == "asked"]
-            known.extend(asked_here)
-            matches = [name for name in asked_here if name.endswith(wanted.removeprefix("qst_"))]
-            if len(matches) == 1:
-                return each.id, matches[0]
-        raise NotFoundError("question", wanted, known, listing="esper sessions list")
+            return found.id, only_question(await self.history(found.id), found)
+        asked = await self._store.run(asked_by, self._key, wanted)
+        return asked.session, asked.question
+
+    async def approvals(self) -> tuple[Waiting, ...]:
+        """Return every question of the project's sessions that waits for an answer, the oldest first."""
+        return await self._store.run(waiting, self._key)
 
     async def questions(self) -> tuple[tuple[str, Question], ...]:
         """Return every question that waits for an answer, with its session."""
-        waiting = [each for each in await self.sessions(limit=1000) if each.state is SessionState.WAITING]
-        return tuple([(each.id, asked) for each in waiting for asked in (await self.history(each.id)).questions])
+        return tuple((each.session, each.question) for each in await self.approvals())
 
     async def cancel(self, session_id: str) -> SessionSummary:
         """End a session without a verdict; one that runs elsewhere stops at its next step boundary.
@@ -334,143 +350,8 @@ class OpenProject:
         except BusyError:
             await self._store.run(sessions.request_cancel, found.id)
         else:
-            await cancel_held(self.workshop, held, _person())
+            await cancel_held(self.workshop, held, person())
         return await self.session(found.id)
-
-    async def sessions(self, *, limit: int = 50) -> tuple[SessionSummary, ...]:
-        """Return the project's sessions, newest first."""
-        return await self._store.run(sessions.listing, self._key, limit=limit)
-
-    async def session(self, session_id: str) -> SessionSummary:
-        """Return one session, by identifier, an unmistakable part of it, or `latest`.
-
-        Raises:
-            NotFoundError: The project has no such session.
-        """
-        return await self._store.run(sessions.find, self._key, session_id)
-
-    async def history(self, session_id: str) -> History:
-        """Return what a session's ledger says."""
-        return History(session_id, await self._store.run(_rows, session_id))
-
-    async def timeline(self, session_id: str) -> tuple[Event, ...]:
-        """Return a session's rows, in order."""
-        return tuple(event_of(row) for row in await self._store.run(_rows, session_id))
-
-    async def certificates(
-        self, *, agent: str = "", wanted: Filter | None = None, before: str = "", limit: int = 50
-    ) -> tuple[Entry, ...]:
-        """Return the project's certificates, newest first.
-
-        Args:
-            agent: Only what this agent concluded.
-            wanted: Only what this filter lets through.
-            before: Only those that stand after this one.
-            limit: At most so many.
-        """
-        asked = wanted or Filter()
-        asked = replace(asked, agent=agent) if agent else asked
-        return await self._store.run(archive.listing, self._key, wanted=asked, before=before, limit=limit)
-
-    async def search(self, wanted: Filter, *, before: str = "", limit: int = 20) -> tuple[Hit, ...]:
-        """Return the project's certificates that say all the words of a filter, newest first, each with where."""
-        return await self._store.run(search, self._key, wanted, before=before, limit=limit)
-
-    async def metrics(self) -> tuple[str, ...]:
-        """Return the names of all numbers that the project's certificates have on record."""
-        return await self._store.run(trends.names, self._key)
-
-    async def trend(self, metric: str, wanted: Filter | None = None, *, limit: int = 50) -> tuple[Point, ...]:
-        """Return the newest amounts of a metric over the project's certificates, oldest first.
-
-        Raises:
-            NotFoundError: No certificate has that metric, or the name may mean several.
-        """
-        return await self._store.run(trends.trend, self._key, metric, wanted or Filter(), limit=limit)
-
-    async def export(self, wanted: Filter, to: Path) -> Exported:
-        """Write certificates with what somebody else needs to check them to a `.tar` file or a new folder.
-
-        Raises:
-            UsageError: It is there already.
-        """
-        public_key = trusted(home(), self.root, self._key).public_key
-        return await self._store.run(export, self._key, wanted, to, public_key)
-
-    async def certificate(self, certificate_id: str) -> Entry:
-        """Return one certificate's entry, by identifier, the end of it, or `latest`.
-
-        Raises:
-            NotFoundError: The project has none of that name.
-        """
-        return await self._store.run(archive.find, self._key, certificate_id)
-
-    async def held(self, certificate_id: str) -> tuple[Held, Keyring]:
-        """Return what the archive has of a certificate beside its bytes, and whose signatures count.
-
-        Raises:
-            NotFoundError: The project has none of that name.
-        """
-        return await self._store.run(held, self.workshop.project, self.workshop.home, certificate_id)
-
-    async def every_certificate(self) -> tuple[Entry, ...]:
-        """Return all of the project's certificates, newest first."""
-        return await self._store.run(archive.everything, self._key)
-
-    async def audit_log(self, published: Sequence[tuple[str, Note]] = ()) -> Audit:
-        """Return what is wrong with the log that the project's certificates stand in.
-
-        Args:
-            published: Checkpoints from elsewhere, each with where it was found.
-        """
-        return await self._store.run(audited, self.workshop.project, published)
-
-    async def repair(self, *, accept_rollback: bool = False) -> Repaired:
-        """Make again whatever can be made from the log; see `orchestration.repair`.
-
-        Raises:
-            IntegrityError: The log contradicts what was last seen of it, and that is not accepted.
-        """
-        run = self._store.run
-        return await run(repair, self.workshop, accept_rollback=accept_rollback, by=_person())
-
-    async def revoke(self, certificate_id: str, reason: str) -> Notice:
-        """Say in the log that a certificate does not count any more, and publish that beside its view.
-
-        Raises:
-            NotFoundError: The project has none of that name.
-            UsageError: No reason is given.
-        """
-        return await self._store.run(revoke, self.workshop, certificate_id, reason, _person())
-
-    async def record(self, certificate_id: str) -> bytes:
-        """Return a certificate's bytes, an in-toto Statement.
-
-        Raises:
-            IntegrityError: They are not the bytes that were issued.
-        """
-        return await self._store.run(archive.read, (await self.certificate(certificate_id)).id)
-
-    async def read(self, certificate_id: str) -> Certificate:
-        """Return a certificate as typed data; see `record`."""
-        return parse(await self.record(certificate_id))
-
-    async def markdown(self, certificate_id: str) -> str:
-        """Return a certificate's Markdown view, rendered anew."""
-        return render_markdown(await self.record(certificate_id))
-
-    async def view(self, certificate_id: str) -> Path:
-        """Return where a certificate's Markdown view is published, written anew if it or its record is gone."""
-        entry = await self.certificate(certificate_id)
-        target = view_path(self.workshop, entry)
-        if not (target.is_file() and record_path(target).is_file()):
-            await self._store.run(publish, self.workshop, entry.id, [entry.agent])
-        return target
-
-    async def page(self, certificate_id: str) -> Path:
-        """Write a certificate's HTML page as this version lays it out, and return where it is."""
-        entry = await self.certificate(certificate_id)
-        return await self._store.run(publish_page, self.workshop, entry.id)
 
     async def memory(
         self,
@@ -481,7 +362,30 @@ class OpenProject:
         limit: int = 500,
     ) -> tuple[MemoryNote, ...]:
         """Return what agents remember of the project, newest first, in the states that are named."""
-        return await self._store.run(notes.listing, self._key, agent=agent, kind=kind, states=states, limit=limit)
+        return await self.notebook.list(agent=agent, kind=kind, states=states, limit=limit)
+
+    @cached_property
+    def notebook(self) -> Notebook:
+        """All that can be done with what agents remember."""
+        return Notebook(self.workshop)
+
+    async def from_action(self, wanted: str) -> Task:
+        """Return the task of doing an open action, given to the agent that keeps it; see `Notebook.open_action`.
+
+        Raises:
+            NotFoundError: There is no such action.
+            UsageError: It is not open.
+        """
+        action = await self.notebook.open_action(wanted)
+        named = [each.path for each in action.sources]
+        if not named and action.is_vouched_for:
+            # What is to be found out is about what the certificate was about.
+            named = [*(await self.read(action.certificate)).task.paths]
+        paths = [path for path in dict.fromkeys(named) if path != "." and (self.root / path).exists()]
+        # Who is named in what somebody brought along may not exist, or not be meant.
+        agent = action.agent if action.is_vouched_for and action.agent in self.workshop.agents.agents else ""
+        task = self.task(action.text, [self.root / path for path in paths], agent=agent)
+        return replace(task, options={**task.options, ACTION: action.id})
 
 
 def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:
@@ -502,12 +406,3 @@ def _rows(store: Store, session_id: str) -> tuple[Row, ...]:
 
 def _expanded(path: str | Path) -> Path:
     return Path(path).expanduser()
-
-
-def _person() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

@@ -159,7 +159,9 @@ def read(store: Store, certificate_id: str) -> bytes:
     """
     with store.reading() as connection:
         found = connection.execute(select(table.c.statement, table.c.sha256).where(table.c.id == certificate_id)).one()
-    if sha256(found.statement).hexdigest() != found.sha256:
+    # Columns of SQLite hold whatever somebody wrote into them, text as well.
+    is_same = isinstance(found.statement, bytes) and sha256(found.statement).hexdigest() == found.sha256
+    if not is_same:
         raise IntegrityError(
             f"certificate {certificate_id} in the archive is not what was issued", remedy="restore a backup"
         )

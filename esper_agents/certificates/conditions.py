@@ -14,6 +14,7 @@ from esper_agents.domain.finding import Category, Confidence, Finding, Severity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from esper_agents.domain.agreement import Agreement
     from esper_agents.domain.move import RiskAssessment
 
 RISK_LEVELS = ("Low", "Medium", "High", "Critical")
@@ -34,6 +35,7 @@ class Facts:
         risks: The agent's risk section.
         request: What was asked, in the person's words.
         agent: Who concludes.
+        agreements: What people said of the risk.
     """
 
     findings: Sequence[Finding]
@@ -44,6 +46,7 @@ class Facts:
     risks: RiskAssessment
     request: str = ""
     agent: str = ""
+    agreements: Sequence[Agreement] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ class BlockingGap:
 
 @dataclass(frozen=True, slots=True)
 class ImplementationRisk:
-    """Acting on the verdict has at least this risk."""
+    """Acting on the verdict has at least this risk, and nobody has agreed to it."""
 
     at_least: str
 
@@ -181,7 +184,8 @@ def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: C901, PLR091
         case BlockingGap():
             return _quoted([gap.what for gap in facts.gaps if gap.blocks_approval])
         case ImplementationRisk(at_least):
-            return Hit(places=(facts.risks.implementation_risk,)) if _is_risky(facts, at_least) else None
+            is_open = _is_risky(facts, at_least) and not _is_agreed(facts)
+            return Hit(places=(facts.risks.implementation_risk,)) if is_open else None
         case NoSafeWay(at_least):
             return _no_safe_way(at_least, facts)
 
@@ -263,6 +267,12 @@ def _state(assumption: Assumption, facts: Facts) -> AssumptionState:
 
 def _is_risky(facts: Facts, at_least: str) -> bool:
     return RISK_LEVELS.index(facts.risks.implementation_risk) >= RISK_LEVELS.index(at_least)
+
+
+def _is_agreed(facts: Facts) -> bool:
+    """Return whether a named person agreed to this very risk."""
+    risk = facts.risks.implementation_risk
+    return any(each.is_given and each.by and each.implementation_risk == risk for each in facts.agreements)
 
 
 def _no_safe_way(at_least: str, facts: Facts) -> Hit | None:

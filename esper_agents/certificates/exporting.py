@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.filters import Filter
     from esper_agents.storage.store import Store
 
-README = "export.md"
+README, CHECKER = "export.md", "esper_verify.py"
 _UNFIT = re.compile(r"[:+]")
 
 
@@ -122,6 +122,7 @@ class _Export:
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Yield every file with its name, in an order that never changes."""
         yield "README.md", (data_folder("certificates") / README).read_bytes()
+        yield CHECKER, (data_folder("certificates") / CHECKER).read_bytes()
         lines: list[str] = []
         for entry in archive.pages(self._store, self._project_key, self._wanted):
             try:

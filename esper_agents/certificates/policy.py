@@ -14,6 +14,7 @@ from esper_agents.domain.verdict import Ceiling, PolicyLine, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from esper_agents.domain.agreement import Agreement
     from esper_agents.domain.assumption import Assumption, InformationGap
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.evidence import Evidence
@@ -63,12 +64,13 @@ def ceiling(  # noqa: PLR0913 - one for each thing on record
     risks: RiskAssessment = _NO_RISKS,
     request: str = "",
     agent: str = "",
+    agreements: Sequence[Agreement] = (),
 ) -> Ceiling:
     """Return the best that the evidence allows: the worst of the policy's lines that apply, else `for`.
 
-    Pure and total. Another finding, gap or open assumption never raises it.
+    Pure and total. Another finding, gap or open assumption never raises it; a person's agreement may.
     """
-    facts = Facts(findings, evidence, assumptions, gaps, examined_lines, risks, request, agent)
+    facts = Facts(findings, evidence, assumptions, gaps, examined_lines, risks, request, agent, agreements)
     asked = (line for line in policy.lines if kind in line.kinds)
     applied = [_applied(line, found) for line in asked if (found := hit(line.condition, facts))]
     applied.sort(key=lambda line: row(kind).index(line.stance), reverse=True)
@@ -89,6 +91,7 @@ def ceiling_of(policy: Policy, certificate: Certificate) -> Ceiling:
         risks=certificate.risks,
         request=certificate.task.request,
         agent=certificate.agent,
+        agreements=certificate.agreements,
     )
 
 

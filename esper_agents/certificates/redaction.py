@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from esper_agents.paths import data_folder
@@ -57,8 +57,13 @@ def struck_out(text: str) -> int:
 
 def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the values of an environment's variables whose names speak of a secret."""
-    found = (text for name, text in environment.items() if _SECRET_NAME.search(name) and not text.startswith("/"))
+    found = (text for name, text in environment.items() if _speaks_of_a_secret(name) and not text.startswith("/"))
     return tuple(text for text in found if len(text) >= _SHORTEST)
+
+
+@lru_cache(maxsize=1024)
+def _speaks_of_a_secret(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name))
 
 
 class _Strike:
@@ -87,6 +92,9 @@ class _Strike:
                 self.count += text.count(secret)
                 text = text.replace(secret, f"{_MARK}a secret of this machine]")
         lowered = text.lower()
+        # Most texts have none of the hints: one look at all of them settles it.
+        if not _any_hint().search(lowered):
+            return text
         for shape in _shapes():
             if any(hint in lowered for hint in shape.hints):
                 text, count = shape.pattern.subn(shape.mark, text)
@@ -99,6 +107,11 @@ class _Shape:
     mark: str
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
+
+
+@cache
+def _any_hint() -> re.Pattern[str]:
+    return re.compile("|".join(sorted({re.escape(hint) for shape in _shapes() for hint in shape.hints})))
 
 
 @cache

@@ -59,7 +59,8 @@ def from_json(shape: type[T], value: object, where: str = "") -> T:
         IntegrityError: A member is missing, unknown or of a wrong type, or a text is not plain.
     """
     try:
-        found: T = _reader(shape)(value)
+        kind: Any = shape
+        found: T = _reader(kind)(value)
     except (_MisfitError, IntegrityError, KeyError, TypeError):
         # What reads quickly does not know where it is: this says what is wrong, or that nothing is.
         found = _read(shape, value, where or shape.__name__.lower())
@@ -99,7 +100,7 @@ def _dataclass_reader(shape: Any) -> Callable[[Any], Any]:
 
 
 def _scalar(shape: type, value: Any) -> Any:
-    if value.__class__ is not shape or (shape is str and not is_plain(value)):
+    if type(value) is not shape or (isinstance(value, str) and not is_plain(value)):
         raise _MisfitError
     return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,12 @@ def parse(data: bytes) -> Certificate:
             unknown or missing member, a wrong type, a status that does not exist, or subjects that are not the
             certificate's.
     """
+    # What was just read is not read again: views and checks of the same bytes follow one another.
+    return _parsed(bytes(data))
+
+
+@lru_cache(maxsize=2)
+def _parsed(data: bytes) -> Certificate:
     value = loads(data)
     check_version(value, PREDICATE_TYPE)
     if not isinstance(value, dict) or set(value) != _MEMBERS:

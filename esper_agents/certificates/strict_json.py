@@ -33,9 +33,7 @@ def loads(data: bytes) -> Any:
         refuse(f"it has {len(data)} bytes, and {MOST_BYTES} are the most")
     try:
         text = data.decode("utf-8")
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_float
-        )
+        value = _DECODER.decode(text)
     except UnicodeDecodeError as error:
         refuse(f"byte {error.start} is not UTF-8")
     except RecursionError:
@@ -75,3 +73,7 @@ def _check_depth(value: object) -> None:
             return
         level = [inner for each in nested for inner in (each.values() if isinstance(each, dict) else each)]
     refuse(f"it nests deeper than {MOST_DEPTH}")
+
+
+# Made once: json.loads makes one for each text where it is given hooks.
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_float)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.cli.surroundings import Folder, Versions
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.publish import PublishingPlace
+    from esper_agents.orchestration.settings import Settings
 
 LEAST_FREE_BYTES = 100 * 10**6
 _MOST_ROWS = 1_000_000
@@ -76,6 +77,8 @@ class Checkup:
         database: What is kept.
         agents: How many agents can be given a task.
         publishing: Where views go.
+        rules: The rules about tools that hold, each with who made it.
+        ignored: What the project's settings would allow, which only the person's may.
         problems: What is wrong.
     """
 
@@ -85,6 +88,8 @@ class Checkup:
     database: Database
     agents: int
     publishing: PublishingPlace
+    rules: tuple[str, ...]
+    ignored: tuple[str, ...]
     problems: tuple[Problem, ...]
 
 
@@ -106,6 +111,7 @@ async def examine(where: Path) -> Checkup:
     home = project_home(project.key)
     versions, folder, registry = find_versions(), look_at_folder(home), load_registry(Path(project.root))
     database, problems = await _look_at_database(project, home)
+    settings, unread = _look_at_settings(project)
     return Checkup(
         versions=versions,
         project=project.root,
@@ -113,7 +119,15 @@ async def examine(where: Path) -> Checkup:
         database=database,
         agents=len(registry.agents),
         publishing=place_of(project, home),
-        problems=(*general_problems(versions, folder), *problems, *_refused(registry), *_interrupted(database)),
+        rules=tuple(f"{each.source}: {each}" for each in settings.rules),
+        ignored=tuple(f"{each.source}: {each}" for each in settings.ignored),
+        problems=(
+            *general_problems(versions, folder),
+            *problems,
+            *_refused(registry),
+            *unread,
+            *_interrupted(database),
+        ),
     )
 
 
@@ -133,6 +147,16 @@ def general_problems(versions: Versions, folder: Folder) -> Iterator[Problem]:
 def _refused(registry: Registry) -> Iterator[Problem]:
     for error in registry.refused:
         yield Problem(error.problem, error.remedy)
+
+
+def _look_at_settings(project: Project) -> tuple[Settings, Sequence[Problem]]:
+    from esper_agents.orchestration.settings import Settings, load_settings
+    from esper_agents.paths import home
+
+    try:
+        return load_settings(home(), Path(project.root)), ()
+    except EsperError as error:
+        return Settings(), (Problem(error.problem, error.remedy),)
 
 
 def _interrupted(database: Database) -> Iterator[Problem]:

@@ -72,6 +72,10 @@ def _facts(found: Checkup) -> Iterator[tuple[str, str]]:
     yield "project", found.project
     yield "agents", f"{found.agents} can be given a task"
     yield "views", f"{found.publishing.folder}, because {found.publishing.because}"
+    for rule in found.rules:
+        yield "rule", rule
+    for rule in found.ignored:
+        yield "ignored", f"{rule}; only your own settings can allow"
     yield "data folder", f"{folder.path}, {_size(folder.free_bytes)} free"
     yield "database", f"{found.database.where}, {_database(found.database)}"
     if found.database.sessions is not None:

@@ -8,11 +8,13 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.cli.answering import choice, commands
 from esper_agents.cli.live import Narrator, narrator, say
-from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, short
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report
 from esper_agents.domain.finding import counted
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Kind, Status
+from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from esper_agents.api import OpenProject, Outcome, Session
@@ -33,7 +35,10 @@ async def drive(project: OpenProject, session: Session, *, as_json: bool) -> int
             await _end_screen(project, outcome)
         if outcome.state is not SessionState.WAITING or as_json or not is_interactive():
             return int(outcome.exit_code)
-        session = await _ask(project, outcome.questions[0])
+        answered = await _ask(project, outcome.questions[0])
+        if answered is None:
+            return int(outcome.exit_code)
+        session = answered
 
 
 async def _run(session: Session, *, is_told: bool) -> Outcome:
@@ -68,14 +73,22 @@ async def _tell(session: Session, teller: Narrator) -> None:
         teller.tell(event)
 
 
-async def _ask(project: OpenProject, question: Question) -> Session:
-    options = f" [{'/'.join(question.options)}]" if question.options else ""
-    echo(f"{one_line(question.text)}{options}")
-    # Nothing else runs meanwhile; a thread that waits for input would keep Ctrl-C from ending the program.
-    said = input("> ").strip()  # noqa: ASYNC250
-    while question.options and said not in question.options:
-        said = input(f"one of {', '.join(question.options)}> ").strip()  # noqa: ASYNC250
-    return await project.answer(question.id, said)
+async def _ask(project: OpenProject, question: Question) -> Session | None:
+    """Ask at the terminal until there is an answer; None where the person ends the input instead."""
+    echo(f"{one_line(question.text)}{choice(question)}")
+    while True:
+        try:
+            # Nothing else runs meanwhile; a thread that waits for input would keep Ctrl-C from ending the program.
+            said = input("> ").strip()  # noqa: ASYNC250
+        except EOFError:
+            echo()
+            return None
+        try:
+            return await project.answer(question.id, said)
+        except UsageError as error:
+            if question not in [asked for _, asked in await project.questions()]:
+                raise
+            report(error)
 
 
 async def _end_screen(project: OpenProject, outcome: Outcome) -> None:
@@ -96,12 +109,9 @@ async def _end_screen(project: OpenProject, outcome: Outcome) -> None:
 
 
 def _question_screen(question: Question) -> None:
-    say("question", question.text)
-    if question.tool:
-        say("next", f"esper approve {short(question.id)}")
-        say("or", f"esper deny {short(question.id)}")
-    else:
-        say("next", f'esper answer {short(question.id)} "..."')
+    say("question", question.text + choice(question))
+    for label, command in zip(("next", "or"), commands(question), strict=False):
+        say(label, command)
 
 
 async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certificate) -> None:

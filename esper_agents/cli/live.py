@@ -93,7 +93,13 @@ def _concluded(body: JsonObject) -> list[tuple[str, str]]:
     return [("verdict", body["verdict"]["status"])] if body["verdict"] else []
 
 
+def _submitted(body: JsonObject) -> list[tuple[str, str]]:
+    count = len(body.get("rules", ()))
+    return [("rules", f"{count} about tools hold; see them: esper doctor")] if count else []
+
+
 _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
+    "submitted": _submitted,
     "routed": _routed,
     "refused": _routed,
     "opened": _opened,
@@ -103,7 +109,11 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
     "move-refused": lambda body: [("refused", reason) for reason in body["reasons"]],
     "concluded": _concluded,
     "certified": lambda body: [("certified", body["certificate"])],
+    "drift-accepted": lambda body: [
+        ("accepted", f"{body['by']} goes on by changed {each['kind']} {each['name']}") for each in body["changes"]
+    ],
     "cancelled": lambda body: [("cancelled", f"by {body['by']}")],
+    "pruned": lambda body: [("pruned", f"{body['rows']} rows of what agents did were removed by {body['by']}")],
 }
 
 
@@ -140,9 +150,13 @@ class Narrator:
         self._update = update
         self._told = set[str]()
 
+    def lines_of(self, event: Event) -> list[tuple[str, str]]:
+        """Return what there is to tell of one row after those before it; see `lines_of`."""
+        return lines_of(event, self._told)
+
     def tell(self, event: Event) -> None:
         """Tell one row."""
-        for label, text in lines_of(event, self._told):
+        for label, text in self.lines_of(event):
             say(label, text)
         # Into a pipe as well: a log that is written along with the run shows how far it is.
         sys.stdout.flush()

@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.outline import outline, outline_command
-from esper_agents.cli.terminal import echo, echo_json
+from esper_agents.cli.remembering import (
+    forget_note,
+    give_documents,
+    marks_of,
+    read_note,
+    read_notes,
+    search_notes,
+    settle_action,
+    show_fully,
+    stored_still,
+    strike_out,
+    take_documents,
+)
+from esper_agents.cli.terminal import echo, echo_json, short, table
 from esper_agents.domain.memory import NoteKind, NoteState
 
 if TYPE_CHECKING:
@@ -21,6 +34,15 @@ memory_app = typer.Typer(no_args_is_help=True, help="What agents keep between se
 
 _HERE = Path()
 _KINDS = tuple(NoteKind)
+_LONGEST_IN_TABLE = 300
+
+Agent = Annotated[str, typer.Option("--agent", help="Only what this agent keeps.")]
+Kind = Annotated[NoteKind | None, typer.Option("--kind", help="Only this document.")]
+All = Annotated[bool, typer.Option("--all", help="Also what is superseded, done, dropped or forgotten.")]
+Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Wanted = Annotated[str, typer.Argument(metavar="NOTE", help="Its identifier, or the end of it.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,24 +50,54 @@ def register(app: typer.Typer) -> None:
     app.add_typer(memory_app, name="memory")
 
 
+@memory_app.command(name="list")
+def list_notes(
+    agent: Agent = "",
+    kind: Kind = None,
+    show_all: All = False,
+    limit: Limit = 50,
+    project: Project = _HERE,
+    as_json: AsJson = False,
+) -> None:
+    """List notes, newest first, and say of each whether it still holds.
+
+    Open actions have numbers where they alone are listed: `esper submit --from-action N` does one.
+
+    Examples:
+      esper memory list
+      esper memory list --kind next-actions
+    """
+    found = asyncio.run(read_notes(project, agent, kind, show_all, limit))
+    _print(found, as_json=as_json, is_numbered=kind is NoteKind.ACTION and not agent and not show_all)
+    if len(found) == limit and not as_json:
+        echo(f"there may be more: esper memory list --limit {2 * limit}")
+
+
 @memory_app.command()
 def show(
-    agent: Annotated[str, typer.Option(help="Only what this agent keeps.")] = "",
-    kind: Annotated[NoteKind | None, typer.Option(help="Only this document.")] = None,
-    show_all: Annotated[bool, typer.Option("--all", help="Also what is superseded, done or dropped.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 200,
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    note: Annotated[str, typer.Argument(metavar="[NOTE]", help="One note, with all that is known of it.")] = "",
+    agent: Agent = "",
+    kind: Kind = None,
+    show_all: All = False,
+    limit: Limit = 200,
+    project: Project = _HERE,
+    as_json: AsJson = False,
 ) -> None:
     """Show what agents remember of the project, each thing with the certificate and the day it came from.
 
     Examples:
       esper memory show
       esper memory show --agent memory-diagnostician --kind next-actions
+      esper memory show 0a1b2c3d4e5f
     """
-    found = asyncio.run(_recalled(project, agent, kind, show_all, limit + 1))
+    if note:
+        one = asyncio.run(read_note(project, note))
+        if as_json:
+            echo_json(asdict(one))
+        else:
+            show_fully(one)
+        return
+    found = asyncio.run(read_notes(project, agent, kind, show_all, limit + 1))
     if as_json:
         echo_json([asdict(each) for each in found[:limit]])
         return
@@ -61,20 +113,162 @@ def show(
         echo(f"there is more: esper memory show --limit {2 * limit}")
 
 
+@memory_app.command()
+def search(
+    words: Annotated[list[str] | None, typer.Argument(help="All of them must be said; case does not count.")] = None,
+    file: Annotated[str, typer.Option("--file", help="Only what speaks of this file, or of one in this folder.")] = "",
+    agent: Agent = "",
+    kind: Kind = None,
+    show_all: All = False,
+    limit: Limit = 20,
+    project: Project = _HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Search notes by their words and by the files they speak of, newest first.
+
+    Examples:
+      esper memory search gradient accumulation
+      esper memory search --file train.py
+    """
+    found = asyncio.run(search_notes(project, " ".join(words or []), file, agent, kind, show_all, limit))
+    _print(found, as_json=as_json)
+    if not found and not as_json:
+        raise typer.Exit(1)
+
+
+@memory_app.command()
+def done(note: Wanted, project: Project = _HERE) -> None:
+    """Mark an open action done.
+
+    Examples:
+      esper memory done 0a1b2c3d4e5f
+    """
+    _settle(project, note, NoteState.DONE)
+
+
+@memory_app.command()
+def drop(note: Wanted, project: Project = _HERE) -> None:
+    """Mark an open action dropped: nobody is going to do it.
+
+    Examples:
+      esper memory drop 0a1b2c3d4e5f
+    """
+    _settle(project, note, NoteState.DROPPED)
+
+
+@memory_app.command()
+def forget(note: Wanted, project: Project = _HERE) -> None:
+    """Delete what a note says; that there was one stays to be seen.
+
+    Examples:
+      esper memory forget 0a1b2c3d4e5f
+    """
+    gone = asyncio.run(forget_note(project, note))
+    echo(f"forgotten: {gone.id}, which {gone.agent} kept ({gone.kind})")
+    stored_still(gone.certificate)
+
+
+@memory_app.command()
+def redact(
+    text: Annotated[str, typer.Argument(help="The text that is to go, exactly as it stands there.")],
+    project: Project = _HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Strike a text out of every note of the project, wherever it stands.
+
+    Examples:
+      esper memory redact "the customer's name"
+    """
+    struck = asyncio.run(strike_out(project, text))
+    if as_json:
+        echo_json({"notes": [each.id for each in struck.notes], "documents": [str(each) for each in struck.documents]})
+        return
+    echo(f"struck out of {len(struck.notes)} notes")
+    for each in struck.notes[:20]:
+        echo(f"  {short(each.id)} {each.agent}, {each.kind}")
+    stored_still("")
+
+
+@memory_app.command(name="import")
+def take(
+    paths: Annotated[list[Path], typer.Argument(help="Documents, or folders with documents of one agent or several.")],
+    agent: Annotated[str, typer.Option(help="Whose they are; else what they say, else their folder's name.")] = "",
+    kind: Annotated[NoteKind | None, typer.Option(help="Which document it is, where its name does not tell.")] = None,
+    project: Project = _HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Take memory documents in: ours as they were, all other text as it is, vouched for by nobody.
+
+    Examples:
+      esper memory import docs/ai/agents
+      esper memory import notes.md --agent torch-specialist --kind working-memory
+    """
+    taken = asyncio.run(take_documents(project, paths, agent, kind))
+    if as_json:
+        echo_json([asdict(each) for each in taken])
+        return
+    for each in taken:
+        echo(
+            f"{each.agent}, {each.kind}: {each.notes} notes and {each.texts} other texts taken in,"
+            f" {each.known} here already"
+        )
+
+
+@memory_app.command()
+def export(
+    to: Annotated[Path, typer.Argument(help="The folder that gets a folder for each agent.")],
+    agent: Annotated[str, typer.Option(help="Only this agent.")] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Replace what stands there.")] = False,
+    project: Project = _HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Write all that agents keep as Markdown documents, which `import` reads back.
+
+    Examples:
+      esper memory export kept/
+      esper memory export kept/ --agent profiler --replace
+    """
+    written = asyncio.run(give_documents(project, to, agent, replace))
+    if as_json:
+        echo_json([str(each) for each in written])
+        return
+    for each in written:
+        echo(str(each))
+    if not written:
+        echo("nothing is remembered yet")
+
+
+def _print(found: tuple[Note, ...], *, as_json: bool, is_numbered: bool = False) -> None:
+    if as_json:
+        echo_json([asdict(each) for each in found])
+        return
+    if not found:
+        echo("no note is like that")
+        return
+    table(
+        ("note", *(("n",) if is_numbered else ()), "agent", "document", "state", "text"),
+        [
+            (
+                short(each.id),
+                *((str(number),) if is_numbered else ()),
+                each.agent,
+                str(each.kind),
+                marks_of(each),
+                each.text[:_LONGEST_IN_TABLE],
+            )
+            for number, each in enumerate(found, 1)
+        ],
+    )
+
+
 def _show_note(note: Note) -> None:
-    state = "" if note.state is NoteState.CURRENT else f"[{note.state}] "
-    outline(f"{state}{note.text}", 1)
+    marks = marks_of(note)
+    outline(f"{f'[{marks}] ' if marks != NoteState.CURRENT else ''}{note.text}", 1)
     if note.command:
         outline_command("do", note.command, 2)
-    outline(f"from {note.certificate or note.session}, {note.written_at[:10]}", 2)
+    outline(f"{short(note.id)}, from {note.certificate or note.said_by}, {note.written_at[:10]}", 2)
 
 
-async def _recalled(where: Path, agent: str, kind: NoteKind | None, show_all: bool, limit: int) -> tuple[Note, ...]:
-    from esper_agents.api import open_project
-
-    states = tuple(NoteState) if show_all else (NoteState.CURRENT,)
-    async with open_project(where) as project:
-        found = await project.memory(agent=agent, kind=kind, states=states, limit=limit)
-        if agent and not found:
-            project.workshop.agents.get(agent)
-        return found
+def _settle(project: Path, wanted: str, state: NoteState) -> None:
+    changed = asyncio.run(settle_action(project, wanted, state))
+    echo(f"{changed.state}: {changed.id}")

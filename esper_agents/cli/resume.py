@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from esper_agents.cli.live import say
+from esper_agents.cli.terminal import echo
+from esper_agents.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")]
@@ -22,35 +30,46 @@ def register(app: typer.Typer) -> None:
 
 def resume(
     session: Annotated[str, typer.Argument(help="The session, or an unmistakable part of its name.")] = "latest",
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Go on by agents, playbooks, skills and policy as they are now; on record.")
+    ] = False,
+    pinned: Annotated[
+        bool, typer.Option("--pinned", help="Go on by agents, playbooks and policy as they were when it began.")
+    ] = False,
     project: _Project = _HERE,
     as_json: _Json = False,
 ) -> None:
     """Go on with a session at the first step without a result.
 
+    Where an agent, a playbook, a skill or the policy has changed since it began, that is shown, and nothing is done
+    before you say which counts.
+
     Examples:
       esper resume
       esper resume ses_0198f0c2
+      esper resume latest --pinned
     """
-    raise typer.Exit(asyncio.run(_resume(session, project, as_json=as_json)))
+    refuse_both(accept=accept, pinned=pinned)
+    raise typer.Exit(asyncio.run(_resume(session, project, accept=accept, pinned=pinned, as_json=as_json)))
 
 
 def approve(question: _Question = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Agree to the one tool call that a question names, and go on.
+    """Agree to the one tool call, or the one piece of advice, that a question names, and go on.
 
     Examples:
       esper approve
       esper approve qst_0198f0c2...
     """
-    raise typer.Exit(asyncio.run(_answer(question, "approve", project, as_json=as_json)))
+    raise typer.Exit(asyncio.run(_answer(question, "approve", project, is_decision=True, as_json=as_json)))
 
 
 def deny(question: _Question = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Refuse the one tool call that a question names, and go on without it.
+    """Refuse the one tool call, or the one piece of advice, that a question names, and go on without it.
 
     Examples:
       esper deny qst_0198f0c2...
     """
-    raise typer.Exit(asyncio.run(_answer(question, "deny", project, as_json=as_json)))
+    raise typer.Exit(asyncio.run(_answer(question, "deny", project, is_decision=True, as_json=as_json)))
 
 
 def answer(
@@ -67,17 +86,47 @@ def answer(
     raise typer.Exit(asyncio.run(_answer(question, text, project, as_json=as_json)))
 
 
-async def _resume(session: str, where: Path, *, as_json: bool) -> int:
+async def _resume(session: str, where: Path, *, accept: bool, pinned: bool, as_json: bool) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.driving import drive
 
     async with open_project(where) as project:
-        return await drive(project, await project.resume(session), as_json=as_json)
+        with telling_changes(is_told=not as_json):
+            held = await project.resume(session, accept=accept, pinned=pinned)
+        return await drive(project, held, as_json=as_json)
 
 
-async def _answer(question: str, text: str, where: Path, *, as_json: bool) -> int:
+def refuse_both(*, accept: bool, pinned: bool) -> None:
+    """Refuse to go on by what there is now and by what there was.
+
+    Raises:
+        UsageError: Both were asked for.
+    """
+    if accept and pinned:
+        problem = "--accept and --pinned contradict each other"
+        raise UsageError(problem, remedy="name one: what there is now, or what there was")
+
+
+@contextmanager
+def telling_changes(*, is_told: bool) -> Iterator[None]:
+    """Show what has changed since a session began where that keeps it from being gone on with."""
+    from esper_agents.orchestration.drift import ChangedError
+
+    try:
+        yield
+    except ChangedError as error:
+        for each in error.drifts if is_told else ():
+            say("changed", each.heading)
+            for line in each.lines:
+                echo(f"  {line}")
+        raise
+
+
+async def _answer(question: str, text: str, where: Path, *, is_decision: bool = False, as_json: bool) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.driving import drive
 
     async with open_project(where) as project:
-        return await drive(project, await project.answer(question, text), as_json=as_json)
+        with telling_changes(is_told=not as_json):
+            held = await project.answer(question, text, is_decision=is_decision)
+        return await drive(project, held, as_json=as_json)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live import lines_of, say
+from esper_agents.cli.answering import is_decision
+from esper_agents.cli.live import say
 from esper_agents.cli.outline import outline
 from esper_agents.cli.terminal import echo, echo_json, short
+from esper_agents.cli.timeline import timeline
 from esper_agents.domain.session import SessionState
 
 if TYPE_CHECKING:
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 _Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Session = Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")]
+_Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
 _HERE = Path()
+_NONE = 'no sessions yet; begin with: esper submit "review this training code" train.py'
 
 sessions_app = typer.Typer(no_args_is_help=True, help="What has been submitted, and how far it is.")
 
@@ -32,29 +36,62 @@ def register(app: typer.Typer) -> None:
 
 @sessions_app.command("list")
 def list_sessions(
+    state: Annotated[
+        list[SessionState] | None, typer.Option("--state", help="Only in this state; repeatable.", show_default=False)
+    ] = None,
+    agent: Annotated[str, typer.Option("--agent", help="Only who has the task, or had it last.")] = "",
+    since: Annotated[
+        str,
+        typer.Option("--since", metavar="DATE", help="Only if something happened from 2026-01-31 on, the last first."),
+    ] = "",
     project: _Project = _HERE,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    limit: _Limit = 20,
     as_json: _Json = False,
 ) -> None:
     """List the project's sessions, newest first.
 
     Examples:
       esper sessions list --limit 5
+      esper sessions list --state waiting --state open
     """
-    found = asyncio.run(_list(project, limit))
+    found = asyncio.run(_list(project, tuple(state or ()), agent, since, limit))
+    none = "no such session" if state or agent or since else _NONE
+    _listed(found, none, as_json=as_json)
+
+
+@sessions_app.command()
+def search(
+    words: Annotated[list[str], typer.Argument(help="Words that all must be said.")],
+    project: _Project = _HERE,
+    limit: _Limit = 20,
+    as_json: _Json = False,
+) -> None:
+    """Find sessions by the words of request, agent and conclusion, newest first.
+
+    Examples:
+      esper sessions search gradient accumulation
+    """
+    _listed(asyncio.run(_search(" ".join(words), project, limit)), "no session says that", as_json=as_json)
+
+
+def _listed(found: tuple[SessionSummary, ...], none: str, *, as_json: bool) -> None:
     if as_json:
         echo_json([asdict(each) for each in found])
         return
     if not found:
-        echo('no sessions yet; begin with: esper submit "review this training code" train.py')
+        echo(none)
     for each in found:
-        outline(f"{short(each.id)} {each.changed_at[:16].replace('T', ' ')} {_state(each)}")
+        outline(f"{short(each.id)} {each.changed_at[:16].replace('T', ' ')} {state_of(each)}{_origin(each)}")
         outline(f"{each.agent or 'nobody'}: {each.request}", 1)
+
+
+def _origin(each: SessionSummary) -> str:
+    return f", {each.origin.kind} from {short(each.origin.session)}" if each.origin.session else ""
 
 
 @sessions_app.command()
 def show(session: _Session = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Show what happened in a session, row by row.
+    """Show what happened in a session: who had the task when, what was asked and answered, and what waits.
 
     Examples:
       esper sessions show latest
@@ -65,15 +102,14 @@ def show(session: _Session = "latest", project: _Project = _HERE, as_json: _Json
         return
     say("session", found.id)
     say("request", found.request)
-    say("state", _state(found))
-    told = set[str]()
-    for event in events:
-        for label, text in lines_of(event, told):
-            say(label, text)
+    say("state", state_of(found))
+    for label, text in timeline(found, events):
+        say(label, text)
     answered = {event.body["question"] for event in events if event.kind == "answered"}
     for event in events:
         if event.kind == "asked" and event.body["id"] not in answered:
-            say("next", f"esper {'approve or deny' if event.body['tool'] else 'answer'} {short(event.body['id'])}")
+            how = "approve or deny" if is_decision(event.body["options"]) else "answer"
+            say("next", f"esper {how} {short(event.body['id'])}")
     if found.state is SessionState.OPEN:
         say("next", f"esper resume {short(found.id)}")
 
@@ -94,21 +130,34 @@ def cancel(session: _Session, project: _Project = _HERE, as_json: _Json = False)
         say("asked", f"the process that runs {found.id} stops it at its next step")
 
 
-def _state(each: SessionSummary) -> str:
+def state_of(each: SessionSummary) -> str:
+    """Return where a session is, in a person's words."""
     match each.state:
         case SessionState.OPEN:
-            return "running" if each.is_owned else "interrupted"
+            return "running" if each.is_owned else "queued" if each.is_queued else "interrupted"
         case SessionState.WAITING:
             return "waiting for you"
         case SessionState.DONE | SessionState.REFUSED | SessionState.CANCELLED:
             return str(each.state)
 
 
-async def _list(where: Path, limit: int) -> tuple[SessionSummary, ...]:
+async def _list(
+    where: Path, states: tuple[SessionState, ...], agent: str, since: str, limit: int
+) -> tuple[SessionSummary, ...]:
+    from esper_agents.api import open_project
+    from esper_agents.certificates.filters import since_of
+    from esper_agents.storage.sessions import Wanted
+
+    wanted = Wanted(states, agent, since_of(since) if since else "")
+    async with open_project(where) as project:
+        return await project.sessions(wanted=wanted, limit=limit)
+
+
+async def _search(words: str, where: Path, limit: int) -> tuple[SessionSummary, ...]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.sessions(limit=limit)
+        return await project.search_sessions(words, limit=limit)
 
 
 async def _show(session: str, where: Path) -> tuple[SessionSummary, tuple[Event, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from esper_agents.domain.agreement import Agreement
 from esper_agents.domain.assumption import Assumption, InformationGap
 from esper_agents.domain.evidence import Evidence, SourceFile
 from esper_agents.domain.finding import Finding
@@ -99,6 +100,7 @@ class Certificate:
         relations: How it stands to other certificates.
         question_kinds_sha256: Digest of the table that the kind of question was read from, or empty.
         redactions: How many secrets were struck out before anything was digested.
+        agreements: What people said of the risk of acting on it.
     """
 
     id: str
@@ -128,3 +130,4 @@ class Certificate:
     relations: tuple[Relation, ...] = ()
     question_kinds_sha256: str = ""
     redactions: int = 0
+    agreements: tuple[Agreement, ...] = ()

@@ -20,11 +20,12 @@ _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
 def _adapter(shape: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
+    found = _ADAPTERS.get(shape)
+    if found is None:
+        from pydantic import TypeAdapter
 
-    if shape not in _ADAPTERS:
-        _ADAPTERS[shape] = TypeAdapter(shape)
-    return _ADAPTERS[shape]
+        found = _ADAPTERS[shape] = TypeAdapter(shape)
+    return found
 
 
 def encode(thing: object, shape: Any = None) -> str:

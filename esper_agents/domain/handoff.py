@@ -82,6 +82,7 @@ class ConsultAnswer:
         findings: Fingerprints of the findings it rests on.
         evidence: Identifiers of the evidence it rests on.
         question: What was asked.
+        refuted: Fingerprints of findings that its evidence refutes.
         gaps: What it could not find out.
         problem: Why there is no answer, else empty.
         budget_left: What the session could still use when the question was asked.
@@ -92,6 +93,7 @@ class ConsultAnswer:
     findings: tuple[str, ...]
     evidence: tuple[str, ...]
     question: str = ""
+    refuted: tuple[str, ...] = ()
     gaps: tuple[InformationGap, ...] = ()
     problem: str = ""
     budget_left: tuple[Amount, ...] = ()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from esper_agents.domain.agent import Agent
+from esper_agents.domain.answer_type import AnswerType
 from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.certificate import Definition
 from esper_agents.domain.codec import JsonObject
@@ -35,6 +36,7 @@ class RowKind(StrEnum):
     CERTIFIED = "certified"
     CANCELLED = "cancelled"
     DRIFT_ACCEPTED = "drift-accepted"
+    PRUNED = "pruned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,11 @@ class Question:
     Attributes:
         id: `qst_` identifier.
         text: What is asked.
-        options: The answers to choose from; empty where any text will do.
+        options: The answers to choose from; empty where any of the wanted type will do.
         tool: For an approval, the tool; else empty.
-        arguments: For an approval, what the tool would be called with.
-        arguments_sha256: For an approval, digest of the arguments; else empty.
+        arguments: For an approval, what the tool would be called with; for an agreement to advice, what it is bound to.
+        arguments_sha256: For either, digest of the arguments; else empty.
+        wants: Of which type the answer must be where there are no options.
     """
 
     id: str
@@ -147,6 +150,7 @@ class Question:
     tool: str
     arguments: JsonObject
     arguments_sha256: str
+    wants: AnswerType = AnswerType.TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,4 +221,17 @@ class Cancelled:
         by: Who.
     """
 
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What the agents of a finished session did was removed; the session's own rows and its certificate stay.
+
+    Attributes:
+        rows: How many rows were removed.
+        by: Who asked for it.
+    """
+
+    rows: int
     by: str

@@ -25,6 +25,8 @@ class NoteState(StrEnum):
     FORGOTTEN = "forgotten"
 
 
+# The option of a task that names the action it is to do.
+ACTION = "action"
 # The author of text that somebody brought along.
 IMPORTED = "imported"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from esper_agents.domain.answer_type import AnswerType
 from esper_agents.domain.assumption import Assumption, InformationGap
 from esper_agents.domain.codec import JsonObject
 from esper_agents.domain.evidence import Evidence, Risk
@@ -60,11 +61,13 @@ class Ask:
 
     Attributes:
         question: What is asked.
-        options: The answers to choose from; empty where any text will do.
+        options: The answers to choose from; empty where any of the wanted type will do.
+        wants: Of which type the answer must be where there are no options.
     """
 
     question: str
     options: tuple[str, ...] = ()
+    wants: AnswerType = AnswerType.TEXT
     move: Literal["ask"] = "ask"
 
 

@@ -9,6 +9,7 @@ from esper_agents.domain.codec import JsonObject
 from esper_agents.domain.origin import SUBMITTED, Before, Origin
 from esper_agents.domain.project import Revision
 from esper_agents.domain.relation import Relation
+from esper_agents.domain.rule import Rule
 from esper_agents.domain.task import Task
 
 
@@ -37,6 +38,8 @@ class Submission:
         redactions: How many secrets were struck out of the request and the address of the project.
         policy_sha256: Digest of the policy that verdicts were bounded by at the start, or empty.
         before: What the session came to that this one continues, or None.
+        rules: The rules about tools that held at the start; they hold to the end.
+        rules_sha256: Digest of these rules, or empty.
     """
 
     task: Task
@@ -49,6 +52,8 @@ class Submission:
     redactions: int = 0
     policy_sha256: str = ""
     before: Before | None = None
+    rules: tuple[Rule, ...] = ()
+    rules_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class SessionSummary:
         changed_at: When it last got a row.
         is_owned: Whether a live process is working on it.
         origin: Where it comes from.
+        is_queued: Whether a worker may take it.
     """
 
     id: str
@@ -76,6 +82,7 @@ class SessionSummary:
     changed_at: str
     is_owned: bool
     origin: Origin = SUBMITTED
+    is_queued: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def contradicted(connection: Connection, project_key: str, notes: Sequence[Note]
     """Return notes, each with the current notes of other agents on its subject that say the opposite."""
     judging = [each for each in notes if _may_judge(each)]
     marks = dict.fromkeys(subject_mark(project_key, each.kind, each.subject) for each in judging)
-    found = index.any_of(connection, tuple(marks)[:_MOST_SUBJECTS], [CURRENT_MARK], _LOOKED_AT)
+    found = index.any_of(connection, tuple(marks)[:_MOST_SUBJECTS], CURRENT_MARK, _LOOKED_AT)
     known = {each.id: each for each in judging}
     more = fetched(connection, project_key, [each for each in found if each not in known])
     on: dict[tuple[NoteKind, str], list[Note]] = {}

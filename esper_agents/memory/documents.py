@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.domain.memory import NoteKind, NoteState
+from esper_agents.domain.memory import NoteState
 from esper_agents.paths import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.domain.memory import Note
+    from jinja2 import Environment
+
+    from esper_agents.domain.memory import Note, NoteKind
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|!~&])")
 NOTE, HEADING = "esper:note", "esper:memory"
@@ -25,13 +28,22 @@ _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 def document(agent: str, kind: NoteKind, notes: Sequence[Note]) -> str:
     """Return one document as Markdown.
 
+    Beside what people read it carries each note whole, in a comment that shows nothing: `memory.reading` reads it back.
+
     Args:
         agent: Whose.
         kind: Which of the three.
         notes: The agent's notes of that kind, newest first, in every state.
-
-    Beside what people read it carries each note whole, in a comment that shows nothing: `memory.reading` reads it back.
     """
+    current = [each for each in notes if each.state is NoteState.CURRENT]
+    past = [each for each in notes if each.state is not NoteState.CURRENT]
+    heading = _Code(marked(HEADING, {"agent": agent, "kind": str(kind)}))
+    template = _environment().get_template(f"{kind}.md.j2")
+    return template.render(agent=agent, current=current, past=past, heading=heading)
+
+
+@cache
+def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -44,11 +56,7 @@ def document(agent: str, kind: NoteKind, notes: Sequence[Note]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"code": _code, "line": _line, "source": _source}
-    current = [each for each in notes if each.state is NoteState.CURRENT]
-    past = [each for each in notes if each.state is not NoteState.CURRENT]
-    return environment.get_template(f"{kind}.md.j2").render(
-        agent=agent, current=current, past=past, heading=_Code(marked(HEADING, {"agent": agent, "kind": str(kind)}))
-    )
+    return environment
 
 
 def marked(name: str, value: dict[str, Any]) -> str:
@@ -102,4 +110,6 @@ def _shown(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
     return " ".join("".join(each if unicodedata.category(each) not in _HIDDEN else " " for each in text).split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import replace
+from errno import ELOOP, ENOENT
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ class Tree:
         """Look at nothing yet."""
         self._root = os.path.realpath(root)
         self._digests: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
 
     def told(self, notes: Iterable[Note]) -> tuple[Note, ...]:
         """Return notes, each with the paths of its files that have changed or are gone."""
@@ -46,11 +48,7 @@ class Tree:
 
     def _read(self, path: str) -> str:
         try:
-            file = os.path.realpath(os.path.join(self._root, path))  # noqa: PTH118 - pathlib takes three times as long
-            if not file.startswith(self._root.rstrip(os.sep) + os.sep):
-                return ""
-            # A pipe would never end.
-            handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            handle = self._opened(path)
         except (OSError, ValueError):
             return ""
         try:
@@ -59,6 +57,37 @@ class Tree:
             return ""
         finally:
             os.close(handle)
+
+    def _opened(self, path: str) -> int:
+        folder, _, name = path.rpartition("/")
+        try:
+            return self._open(f"{self._folder(folder)}{os.sep}{name}")
+        except OSError as error:
+            if error.errno != ELOOP:
+                raise
+        # A link, which may lead to another file of the project.
+        target = os.path.realpath(os.path.join(self._root, path))  # noqa: PTH118 - pathlib takes three times as long
+        return self._open(os.path.join(self._folder(os.path.dirname(target)), os.path.basename(target)))  # noqa: PTH118, PTH119, PTH120
+
+    def _folder(self, folder: str) -> str:
+        """Return where a folder of the project really is.
+
+        Raises:
+            OSError: It is not in the project.
+        """
+        found = self._folders.get(folder)
+        if found is None:
+            real = os.path.realpath(os.path.join(self._root, folder))  # noqa: PTH118 - likewise
+            is_inside = f"{real}{os.sep}".startswith(self._root.rstrip(os.sep) + os.sep)
+            found = self._folders[folder] = real if is_inside else ""
+        if not found:
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), folder)
+        return found
+
+    @staticmethod
+    def _open(file: str) -> int:
+        # A pipe would never end, and a link could lead anywhere.
+        return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _digest(handle: int) -> str:

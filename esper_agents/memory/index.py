@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import delete, insert, text
 
 from esper_agents.domain.memory import NoteState
-from esper_agents.memory.words import id_mark, index_words, path_key
+from esper_agents.memory.rows import newest_ids
+from esper_agents.memory.words import current_mark, id_mark, index_words, path_key
 from esper_agents.storage.tables import note_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, TextClause
 
     from esper_agents.domain.memory import Note
+
+# Where a note stands in the full text: SQLite numbers its rows, PostgreSQL goes by the identifier.
+Place: TypeAlias = "int | str"
 
 
 def add(connection: Connection, project_key: str, notes: Iterable[Note]) -> None:
@@ -73,41 +79,61 @@ def newest(connection: Connection, words: Sequence[str], limit: int, *, before: 
     return near if len(near) == limit else list(connection.scalars(_NEWEST_POSTGRESQL, given).all())
 
 
-def said_most(
-    connection: Connection, marks: Sequence[str], words: Sequence[str], near: Sequence[str], limit: int
-) -> dict[str, list[str]]:
-    """Return for each word identifiers of notes that say it: the newest ones of a word that many say.
+def near(connection: Connection, project_key: str, agent: str, limit: int) -> list[Place]:
+    """Return where the newest current notes of an agent stand, newest first."""
+    if connection.dialect.name == "sqlite":
+        mark = _all_of(connection, [current_mark(project_key, agent)])
+        return list(connection.scalars(_PLACES, {"asked": mark, "limit": limit}).all())
+    return [*newest_ids(connection, project_key, agent=agent, states=(NoteState.CURRENT,), limit=limit)]
+
+
+def said(
+    connection: Connection, mark: str, groups: Sequence[Sequence[str]], near: Sequence[Place], limit: int
+) -> list[list[Place]]:
+    """Return for each group of words where notes stand that say one of it: the newest, where many do.
 
     Args:
         connection: Where.
-        marks: What the notes must have besides.
-        words: What is looked for.
-        near: The newest notes with those marks, on PostgreSQL looked through first.
-        limit: At most so many for each word.
+        mark: What the notes must have besides.
+        groups: What is looked for.
+        near: The newest notes with that mark, on PostgreSQL looked through first.
+        limit: At most so many for each group.
     """
+    found: list[list[Place]] = [[] for _ in groups]
+    asked = [_one_of(connection, each, mark) for each in groups]
     if connection.dialect.name == "sqlite":
-        return {each: newest(connection, [each, *marks], limit) for each in words}
-    said: dict[str, list[str]] = {each: [] for each in words}
-    for word, identifier in connection.execute(_NEAR_WORDS, {"near": list(near), "words": list(words)}):
-        said[word].append(identifier)
+        given = {f"asked{number}": each for number, each in enumerate(asked)}
+        rows = connection.execute(_of_each(len(asked)), {**given, "limit": limit}) if asked else ()
+        for number, place in rows:
+            found[number].append(place)
+        return found
+    for number, place in connection.execute(_NEAR_WORDS, {"near": list(near), "asked": asked}):
+        found[number - 1].append(place)
     # What a few of the newest say is soon found by its index; what more of them say is no distinction.
-    rare = [word for word, found in said.items() if len(found) * 50 <= len(near)]
-    for word in rare:
-        found = connection.scalars(_SOME_POSTGRESQL, {"asked": _all_of(connection, [word, *marks]), "limit": limit})
-        said[word] = [*dict.fromkeys((*said[word], *found))]
-    return {word: found[:limit] for word, found in said.items()}
+    rare = [number for number, places in enumerate(found) if len(places) * 50 <= len(near)]
+    if rare:
+        given = {f"asked{place}": asked[number] for place, number in enumerate(rare)}
+        for place, identifier in connection.execute(_some_of_each(len(rare)), {**given, "limit": limit}):
+            if identifier not in found[rare[place]]:
+                found[rare[place]].append(identifier)
+    return [places[:limit] for places in found]
 
 
-def any_of(connection: Connection, words: Sequence[str], marks: Sequence[str], limit: int) -> list[str]:
-    """Return some notes that have one of some words and all of some marks."""
+def named(connection: Connection, places: Sequence[Place]) -> list[str]:
+    """Return the identifiers of the notes at some places, in their order."""
+    if connection.dialect.name == "postgresql":
+        return [str(each) for each in places]
+    rows = connection.execute(_NAMED, {"places": json.dumps(list(places))})
+    found = {place: str(name) for place, name in rows}
+    return [found[each] for each in places if each in found]
+
+
+def any_of(connection: Connection, words: Sequence[str], mark: str, limit: int) -> list[str]:
+    """Return some notes that have one of some words, and a mark besides."""
     if not words:
         return []
-    if connection.dialect.name == "sqlite":
-        either, rest = " OR ".join(map('"{}"'.format, words)), " AND ".join(map('"{}"'.format, marks))
-        return list(connection.scalars(_NEWEST_SQLITE, {"asked": f"({either}) AND {rest}", "limit": limit}).all())
-    either = " | ".join(map("'{}'".format, words))
-    asked = f"({either}) & {_all_of(connection, marks)}"
-    return list(connection.scalars(_SOME_POSTGRESQL, {"asked": asked, "limit": limit}).all())
+    wanted = _NEWEST_SQLITE if connection.dialect.name == "sqlite" else _SOME_POSTGRESQL
+    return list(connection.scalars(wanted, {"asked": _one_of(connection, words, mark), "limit": limit}).all())
 
 
 def ending_with(connection: Connection, ending: str) -> list[str]:
@@ -120,6 +146,35 @@ def ending_with(connection: Connection, ending: str) -> list[str]:
     mark = id_mark(ending)
     asked = f'"{mark}"*' if connection.dialect.name == "sqlite" else f"'{mark}':*"
     return list(connection.scalars(_ENDING[connection.dialect.name], {"asked": asked}).all())
+
+
+@cache
+def _some_of_each(count: int) -> TextClause:
+    one = (
+        "(SELECT {0} AS place, id FROM (SELECT id FROM note_text WHERE words @@ CAST(:asked{0} AS tsquery) LIMIT 2000)"
+        " AS said ORDER BY id DESC LIMIT :limit)"
+    )
+    return text(" UNION ALL ".join(one.format(number) for number in range(count)))
+
+
+def _one_of(connection: Connection, words: Sequence[str], mark: str) -> str:
+    if connection.dialect.name == "sqlite":
+        return f'({" OR ".join(map(_IN_QUOTES, words))}) AND "{mark}"'
+    return f"({' | '.join(map(_IN_APOSTROPHES, words))}) & '{mark}'"
+
+
+_IN_QUOTES, _IN_APOSTROPHES = '"{}"'.format, "'{}'".format
+
+
+@cache
+def _of_each(count: int) -> TextClause:
+    """Return one statement for so many words: each by itself costs as much to send as to answer."""
+    # The name of a note stands beside its words; its place is known without them.
+    one = (
+        "SELECT * FROM"
+        " (SELECT {0}, rowid FROM note_text WHERE note_text MATCH :asked{0} ORDER BY rowid DESC LIMIT :limit)"
+    )
+    return text(" UNION ALL ".join(one.format(number) for number in range(count)))
 
 
 def _files(note: Note) -> list[dict[str, str]]:
@@ -158,6 +213,11 @@ _NEWEST_SQLITE = text("SELECT id FROM note_text WHERE note_text MATCH :asked ORD
 _NEWEST_SQLITE_BEFORE = text(
     "SELECT id FROM note_text WHERE note_text MATCH :asked AND id < :before ORDER BY rowid DESC LIMIT :limit"
 )
+_PLACES = text("SELECT rowid FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit")
+_NAMED = text(
+    "SELECT wanted.value, note_text.id FROM json_each(:places) AS wanted CROSS JOIN note_text"
+    " WHERE note_text.rowid = wanted.value"
+)
 _NEAR_POSTGRESQL = text(
     "WITH near AS MATERIALIZED"
     " (SELECT id, words FROM note_text WHERE id < :before ORDER BY id DESC LIMIT :few)"
@@ -174,8 +234,8 @@ _SOME_POSTGRESQL = text(
 )
 _NEAR_WORDS = text(
     "WITH near AS MATERIALIZED (SELECT id, words FROM note_text WHERE id = ANY(CAST(:near AS varchar[])))"
-    " SELECT word, near.id FROM unnest(CAST(:words AS text[])) AS word"
-    " JOIN near ON near.words @@ CAST(quote_literal(word) AS tsquery) ORDER BY near.id DESC"
+    " SELECT place, near.id FROM unnest(CAST(:asked AS text[])) WITH ORDINALITY AS wanted(asked, place)"
+    " JOIN near ON near.words @@ CAST(wanted.asked AS tsquery) ORDER BY near.id DESC"
 )
 _ENDING = {
     "sqlite": text("SELECT id FROM note_text WHERE note_text MATCH :asked LIMIT 50"),

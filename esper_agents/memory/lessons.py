@@ -13,6 +13,7 @@ from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.domain.assumption import InformationGap
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.finding import Finding
 
@@ -63,7 +64,12 @@ def _drafts(certificate: Certificate) -> Iterator[_Draft]:
         if finding.claim.severity is not Severity.SUGGESTION:
             yield _action(certificate, finding)
     for gap in certificate.gaps:
-        yield agent, NoteKind.ACTION, f"gap:{component}:{gap.what}", f"find out: {gap.what}", gap.command, ()
+        yield agent, NoteKind.ACTION, f"gap:{component}:{gap.what}", gap_action(gap), gap.command, ()
+
+
+def gap_action(gap: InformationGap) -> str:
+    """Return the action that closes a gap, in words."""
+    return f"find out: {gap.what}"
 
 
 def _measurements(certificate: Certificate) -> str:

@@ -84,6 +84,23 @@ def close_actions(
             change(transaction, project_key, replace(each, state=NoteState.DONE))
 
 
+def close_gap(transaction: Transaction, project_key: str, identifier: str, *, still_open: Collection[str]) -> None:
+    """Mark the action that a session was about done, where it asks for what is known now.
+
+    An action that rests on a finding is done when the finding is gone; see `close_actions`.
+
+    Args:
+        transaction: Where.
+        project_key: Whose.
+        identifier: The action.
+        still_open: The texts of the actions that the session's own gaps call for.
+    """
+    for each in fetched(transaction.connection, project_key, [identifier]):
+        is_open = each.kind is NoteKind.ACTION and each.state is NoteState.CURRENT
+        if is_open and each.subject.startswith("gap:") and each.text not in still_open:
+            change(transaction, project_key, replace(each, state=NoteState.DONE))
+
+
 def _speaking_of(connection: Connection, paths: Collection[str]) -> Iterator[str]:
     """Yield the open actions that name one of some files."""
     wanted = sorted(paths)

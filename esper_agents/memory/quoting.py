@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from struct import iter_unpack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,5 +60,5 @@ def _line(note: Note) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    # As JSON writes what lies beyond four digits: two halves.
-    return json.dumps(found.group()).strip('"') if ord(found.group()) > 0x7E else f"\\u{ord(found.group()):04x}"
+    # As JSON writes it; what lies beyond four digits, as two halves.
+    return "".join(f"\\u{unit:04x}" for (unit,) in iter_unpack(">H", found.group().encode("utf-16-be")))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.memory import NoteState
 from esper_agents.memory import index
 from esper_agents.memory.contradictions import contradicted
 from esper_agents.memory.freshness import Tree
-from esper_agents.memory.rows import fetched, newest_ids
-from esper_agents.memory.words import CURRENT_MARK, agent_mark, file_mark, telling_words
+from esper_agents.memory.rows import fetched
+from esper_agents.memory.words import current_mark, file_mark, telling_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store
 
 RECALLED = 40
-_LOOKED_AT = 2 * RECALLED
-_NEAR = 400
-_FOR_A_WORD = RECALLED
+# Some of them will be stale.
+_LOOKED_AT = 60
+_NEAR = 200
 _MOST_FILES = 20
 # One rare word of the task is worth as much as the file itself; being new only decides between equals.
 _FILE, _NEW = 1.0, 0.01
@@ -47,7 +48,7 @@ def recall(
         root: The project's folder; where left out, nothing is looked at again.
     """
     with store.reading() as connection:
-        ranked = _ranked(connection, project_key, agent, paths, request)[:_LOOKED_AT]
+        ranked = _ranked(connection, project_key, agent, paths, request)
         found = fetched(connection, project_key, ranked)
         known = [each for each in found if each.agent == agent and each.state is NoteState.CURRENT]
         told = Tree(root).told(known) if root is not None else known
@@ -57,14 +58,15 @@ def recall(
 
 def _ranked(connection: Connection, project_key: str, agent: str, paths: Sequence[str], request: str) -> list[str]:
     """Return candidates, the best first: a word that few notes say counts for more than one that many say."""
-    worth: dict[str, float] = defaultdict(float)
-    marks = [agent_mark(project_key, agent), CURRENT_MARK]
-    near = newest_ids(connection, project_key, agent=agent, states=(NoteState.CURRENT,), limit=_NEAR)
-    for place, identifier in enumerate(near):
-        worth[identifier] += _NEW / (1 + place)
-    places = [file_mark(project_key, each) for each in dict.fromkeys(paths) if each != _WHOLE_PROJECT][:_MOST_FILES]
-    said = index.said_most(connection, marks, [*telling_words(request), *places], near, _FOR_A_WORD)
-    for word, found in said.items():
-        for identifier in found:
-            worth[identifier] += _FILE if word in places else 1 / len(found)
-    return sorted(worth, key=lambda each: (-worth[each], each))
+    worth: dict[index.Place, float] = defaultdict(float)
+    near = index.near(connection, project_key, agent, _NEAR)
+    for number, place in enumerate(near):
+        worth[place] += _NEW / (1 + number)
+    files = [file_mark(project_key, each) for each in dict.fromkeys(paths) if each != _WHOLE_PROJECT][:_MOST_FILES]
+    groups = [[each] for each in telling_words(request)] + ([files] if files else [])
+    said = index.said(connection, current_mark(project_key, agent), groups, near, RECALLED)
+    for group, places in zip(groups, said, strict=True):
+        for place in places:
+            worth[place] += _FILE if group is files else 1 / len(places)
+    best = nlargest(_LOOKED_AT, worth, key=lambda each: (worth[each], each))
+    return index.named(connection, best)

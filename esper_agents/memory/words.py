@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MOST_WORDS = 2_000
 _MOST_FILES = 200
 _SHORTEST_TOLD = 3
-MOST_ASKED = 16
+MOST_ASKED = 12
 LONGEST_PATH = 512
 # All of C0 but tab and line feed, DEL, all of C1, and surrogates: no database keeps all of them.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -52,7 +52,7 @@ def index_words(project_key: str, note: Note) -> list[str]:
         agent_mark(project_key, note.agent),
         subject_mark(project_key, note.kind, note.subject),
         *sorted(file_mark(project_key, each) for each in places),
-        *((CURRENT_MARK,) if note.state == "current" else ()),
+        *((CURRENT_MARK, current_mark(project_key, note.agent)) if note.state == "current" else ()),
     ]
     return [*dict.fromkeys(said), *marks]
 
@@ -73,6 +73,11 @@ def project_mark(project_key: str) -> str:
 def agent_mark(project_key: str, agent: str) -> str:
     """Return the mark of what an agent keeps of a project."""
     return f"xa{_digest(project_key, agent)}"
+
+
+def current_mark(project_key: str, agent: str) -> str:
+    """Return the mark of what is current of that: one mark is looked up twice as fast as two."""
+    return f"xc{_digest(project_key, agent)}"
 
 
 def subject_mark(project_key: str, kind: NoteKind, subject: str) -> str:

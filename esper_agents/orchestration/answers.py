@@ -1,29 +1,136 @@
-"""A person's answer: bound to one question, written once."""
+"""A person's answer: bound to one question, of the type that was asked for, written once."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.answer_type import AnswerType
 from esper_agents.domain.ledger import RowKey, RowKind
-from esper_agents.domain.move import Answer
+from esper_agents.domain.move import Answer, Conclude
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import NotFoundError, UsageError
+from esper_agents.orchestration.history import History
+from esper_agents.orchestration.permissions import APPROVE, DENY
+from esper_agents.storage import ledger, questions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.orchestration.history import Call, History
+    from esper_agents.domain.ledger import Question
+    from esper_agents.domain.session import SessionSummary
+    from esper_agents.orchestration.history import Call, OpenTurn
     from esper_agents.orchestration.run import Run
+    from esper_agents.storage.store import Store
+
+_LISTING = "esper approvals list"
+_SHORTEST, _WHOLE = 6, 32
+_LONGEST = 20_000
+_BARE = re.compile(r"[0-9a-f]+")
+_FORMS = {
+    AnswerType.INTEGER: re.compile(r"-?[0-9]{1,18}"),
+    AnswerType.NUMBER: re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"),
+}
+_EXAMPLES = {AnswerType.INTEGER: "a whole number such as 8", AnswerType.NUMBER: "a number such as 0.5"}
+# What the system says where it knows nobody's name.
+_NOBODY = frozenset(("", "unknown"))
 
 
-async def record_answer(run: Run, question_id: str, text: str, by: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A question that waits for an answer.
+
+    Attributes:
+        session: `ses_` identifier.
+        agent: Who asks.
+        since: When it was asked.
+        question: What is asked.
+    """
+
+    session: str
+    agent: str
+    since: str
+    question: Question
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether it is to be agreed to or not."""
+        return self.question.options == (APPROVE, DENY)
+
+
+def waiting(store: Store, project_key: str) -> tuple[Waiting, ...]:
+    """Return every question of a project that waits for an answer, the oldest first."""
+    with store.reading() as connection:
+        asked = questions.unanswered(connection, project_key)
+        told = {each.session: History(each.session, ledger.rows(connection, each.session)) for each in asked}
+    found: list[Waiting] = []
+    for each in asked:
+        history = told[each.session]
+        # A frame may have ended over a question, as where a budget stops it: then nobody waits for the answer.
+        open_here = {question.id: question for question in history.questions}
+        agent = history.frames[each.frame - 1].opened.agent.name
+        if question := open_here.get(each.question):
+            found.append(Waiting(each.session, agent, each.at, question))
+    return tuple(found)
+
+
+def asked_by(store: Store, project_key: str, wanted: str) -> questions.Asked:
+    """Return the one question that is meant, answered or not, by its identifier or the end of it.
+
+    Raises:
+        NotFoundError: The project has no such question.
+        UsageError: It has several, or another project has it.
+    """
+    bare = wanted.removeprefix("qst_")
+    is_name = _BARE.fullmatch(bare) is not None and len(bare) >= _SHORTEST
+    with store.reading() as connection:
+        # Those that wait are few and found at once.
+        open_ones = questions.unanswered(connection, project_key)
+        known = [each.question for each in open_ones]
+        found = [each for each in open_ones if is_name and each.question.endswith(bare)]
+        if is_name and not found:
+            found = list(questions.ending(connection, project_key, bare))
+        if len(found) == 1:
+            return found[0]
+        if found:
+            some = " or ".join(sorted(each.question for each in found)[:3])
+            raise UsageError(f"{wanted!r} fits {len(found)} questions", remedy=f"name more of it: {some}")
+        root = questions.project_of(connection, f"qst_{bare}") if is_name and len(bare) == _WHOLE else None
+    if root is not None:
+        problem = f"question {wanted} belongs to the project in {root!r}"
+        raise UsageError(problem, remedy=f"name that project: --project {root}")
+    raise NotFoundError("question", wanted, known, listing=_LISTING)
+
+
+def only_question(history: History, found: SessionSummary) -> str:
+    """Return the one question that a session asks.
+
+    Raises:
+        UsageError: It asks none or several.
+    """
+    asked = history.questions
+    if len(asked) != 1:
+        problem = f"session {found.id} asks {len(asked)} questions"
+        raise UsageError(problem, remedy=f"name one of them: run `{_LISTING}`")
+    return asked[0].id
+
+
+async def record_answer(run: Run, question_id: str, text: str, by: str, *, is_decision: bool = False) -> None:
     """Write the answer to one question of the session.
+
+    Args:
+        run: The run.
+        question_id: `qst_` identifier.
+        text: The answer.
+        by: Who answers.
+        is_decision: Whether it is an agreement or a refusal, and no answer in words.
 
     Raises:
         NotFoundError: The session never asked that.
-        UsageError: It was answered before, the session is over, or the answer is not one of the options.
+        UsageError: It was answered before, nobody waits for it any more, or the answer is not one that it can have.
     """
-    key, call = _asked(run.history, question_id)
+    key, turn, call = _asked(run.history, question_id)
     if call.answer is not None:
         raise UsageError(
             f"question {question_id} was answered before, with {call.answer.text!r}",
@@ -34,22 +141,53 @@ async def record_answer(run: Run, question_id: str, text: str, by: str) -> None:
             f"session {run.session} is {run.history.state}; nothing can be answered any more",
             remedy="submit the task again",
         )
-    options = call.question.options if call.question else ()
-    if options and text not in options:
-        raise UsageError(f"{text!r} is no answer to this question", remedy="answer one of " + ", ".join(options))
-    await run.record((key, Answer(question_id, text, by)), state=SessionState.OPEN)
+    question = call.question
+    if question is None or question not in run.history.questions:
+        problem = f"question {question_id} is stale: the session went on without an answer"
+        raise UsageError(problem, remedy=f"run `{_LISTING}` to see what waits")
+    is_agreement = turn.moved is not None and isinstance(turn.moved.move, Conclude)
+    if is_agreement and by in _NOBODY:
+        problem = "only a named person can agree to advice, and this system does not say who you are"
+        raise UsageError(problem, remedy="set LOGNAME to your name")
+    said = _fitting(question, text, is_decision=is_decision)
+    await run.record((key, Answer(question_id, said, by)), state=SessionState.OPEN)
 
 
-def _asked(history: History, question_id: str) -> tuple[RowKey, Call]:
-    asked = {call.question.id: (key, call) for key, call in _questions(history) if call.question}
+def _fitting(question: Question, text: str, *, is_decision: bool) -> str:
+    """Return an answer as it goes on record, or refuse it."""
+    if is_decision and question.options != (APPROVE, DENY):
+        raise UsageError(
+            f"question {question.id} wants an answer, not an agreement",
+            remedy=f'esper answer {question.id} "..."',
+        )
+    if question.options:
+        if text not in question.options:
+            raise UsageError(
+                f"{text!r} is no answer to this question", remedy="answer one of " + ", ".join(question.options)
+            )
+        return text
+    said = text.strip()
+    form = _FORMS.get(question.wants)
+    if form is not None and not form.fullmatch(said, endpos=_LONGEST):
+        raise UsageError(f"{said[:60]!r} is no {question.wants}", remedy=f"answer {_EXAMPLES[question.wants]}")
+    if not said:
+        raise UsageError("the answer is empty", remedy="say something; `esper sessions cancel` ends the session")
+    if len(said) > _LONGEST:
+        problem = f"the answer has {len(said)} characters, and {_LONGEST} are the most"
+        raise UsageError(problem, remedy="put it in a file of the project and name the file")
+    return said
+
+
+def _asked(history: History, question_id: str) -> tuple[RowKey, OpenTurn, Call]:
+    asked = {call.question.id: (key, turn, call) for key, turn, call in _questions(history) if call.question}
     if question_id in asked:
         return asked[question_id]
-    raise NotFoundError("question", question_id, asked, listing=f"esper sessions show {history.session}")
+    raise NotFoundError("question", question_id, asked, listing=_LISTING)
 
 
-def _questions(history: History) -> Iterator[tuple[RowKey, Call]]:
+def _questions(history: History) -> Iterator[tuple[RowKey, OpenTurn, Call]]:
     for frame in history.frames:
         for turn in frame.turns:
             for number, call in turn.calls.items():
                 if call.question is not None:
-                    yield RowKey(frame.number, turn.step, number, RowKind.ANSWERED), call
+                    yield RowKey(frame.number, turn.step, number, RowKind.ANSWERED), turn, call

@@ -15,15 +15,17 @@ from esper_agents.domain.finding import Finding
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Calling, RowKey, RowKind
 from esper_agents.domain.move import ToolReport
+from esper_agents.domain.rule import Action
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EsperError
-from esper_agents.orchestration.permissions import approval_question, is_approved, needs_approval
+from esper_agents.orchestration.permissions import approval_question, is_approved, permission_of
 from esper_agents.storage.store import timestamp
 from esper_agents.tools.tool import ToolResult
 
 if TYPE_CHECKING:
     from esper_agents.domain.move import ToolCall
-    from esper_agents.orchestration.history import Frame, OpenTurn
+    from esper_agents.orchestration.history import Call, Frame, OpenTurn
+    from esper_agents.orchestration.rules import Permission
     from esper_agents.orchestration.run import Run
     from esper_agents.tools.tool import Tool
 
@@ -34,27 +36,48 @@ async def make_call(run: Run, frame: Frame, turn: OpenTurn, number: int, call: T
     tool = run.workshop.tools.get(call.tool)
     if state.report is not None or state.is_waiting:
         return
-    if needs_approval(tool) and state.question is None:
-        question = approval_question(tool, call)
-        await run.record((RowKey(frame.number, turn.step, number, RowKind.ASKED), question), state=SessionState.WAITING)
-        return
-    report = await _carried_out(run, frame, turn, number, call)
+    if state.calling is not None and not tool.is_repeatable:
+        report = interrupted(tool, call, state.calling.evidence)
+    else:
+        allowed = permission_of(run, tool, call)
+        if allowed.action is Action.ASK and state.question is None:
+            question = approval_question(tool, call, allowed.because)
+            asked = RowKey(frame.number, turn.step, number, RowKind.ASKED)
+            await run.record((asked, question), state=SessionState.WAITING)
+            return
+        if why := _why_not(state, call, allowed):
+            evidence = state.calling.evidence if state.calling else new_id(Prefix.EVIDENCE)
+            report = _not_run(tool, call, evidence, CallOutcome.DENIED, why)
+        else:
+            report = await _carried_out(run, frame, turn, number, call)
     await run.record((RowKey(frame.number, turn.step, number, RowKind.CALLED), report))
+
+
+def interrupted(tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
+    """Return the record of a call that was begun, has no result, and is not run again."""
+    why = "the process died while this ran; whether it took effect is not known, and it is not run again"
+    return _not_run(tool, call, evidence_id, CallOutcome.INTERRUPTED, why)
+
+
+def _why_not(state: Call, call: ToolCall, allowed: Permission) -> str:
+    """Return why a call may not run, or an empty string where it may.
+
+    What was asked needs its answer, even where nothing wants it asked any more.
+    """
+    if allowed.action is Action.DENY:
+        return f"not allowed, because of {allowed.because}"
+    is_unasked = allowed.action is Action.ALLOW and state.question is None
+    return "" if is_unasked or is_approved(state, call) else "a person denied this call"
 
 
 async def _carried_out(run: Run, frame: Frame, turn: OpenTurn, number: int, call: ToolCall) -> ToolReport:
     state = turn.call(number)
     tool = run.workshop.tools.get(call.tool)
-    if needs_approval(tool) and not is_approved(state, call):
-        return _not_run(tool, call, new_id(Prefix.EVIDENCE), CallOutcome.DENIED, "a person denied this call")
-    if state.calling is None:
-        begun = Calling(new_id(Prefix.EVIDENCE), call.tool, digest_of_value(call.arguments))
-        await run.record((RowKey(frame.number, turn.step, number, RowKind.CALLING), begun))
-        return await _run_tool(run, frame, tool, call, begun.evidence)
-    if not tool.is_repeatable:
-        why = "the process died while this ran; whether it took effect is not known, and it is not run again"
-        return _not_run(tool, call, state.calling.evidence, CallOutcome.INTERRUPTED, why)
-    return await _run_tool(run, frame, tool, call, state.calling.evidence)
+    if state.calling is not None:
+        return await _run_tool(run, frame, tool, call, state.calling.evidence)
+    begun = Calling(new_id(Prefix.EVIDENCE), call.tool, digest_of_value(call.arguments))
+    await run.record((RowKey(frame.number, turn.step, number, RowKind.CALLING), begun))
+    return await _run_tool(run, frame, tool, call, begun.evidence)
 
 
 async def _run_tool(run: Run, frame: Frame, tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
@@ -66,10 +89,11 @@ async def _run_tool(run: Run, frame: Frame, tool: Tool, call: ToolCall, evidence
         outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed
         outcome, result = CallOutcome.FAILED, _failure(f"{type(error).__name__}: {error}", "report this to its author")
-    clean = redacted(result, known=secrets_of(os.environ))
+    known = secrets_of(os.environ)
+    clean = redacted(result, known=known)
     result = clean.value
     ended = _Ended(evidence_id, outcome, result, began_at, time.perf_counter_ns() - began)
-    evidence = _evidence(tool, call, ended)
+    evidence = _evidence(tool, call, ended, known)
     evidence = replace(evidence, redactions=evidence.redactions + clean.count)
     agent = frame.opened.agent.name
     found = tuple(Finding(new_id(Prefix.FINDING), claim, agent, (evidence_id,)) for claim in result.claims)
@@ -82,7 +106,8 @@ def _failure(problem: str, remedy: str) -> ToolResult:
 
 def _not_run(tool: Tool, call: ToolCall, evidence_id: str, outcome: CallOutcome, why: str) -> ToolReport:
     now = timestamp(time.time_ns() // 1_000_000)
-    return ToolReport(_evidence(tool, call, _Ended(evidence_id, outcome, ToolResult(why, {}), now, 0)), ())
+    ended = _Ended(evidence_id, outcome, ToolResult(why, {}), now, 0)
+    return ToolReport(_evidence(tool, call, ended, secrets_of(os.environ)), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +119,8 @@ class _Ended:
     took_ns: int
 
 
-def _evidence(tool: Tool, call: ToolCall, ended: _Ended) -> Evidence:
-    given = redacted(call.arguments, known=secrets_of(os.environ))
+def _evidence(tool: Tool, call: ToolCall, ended: _Ended, known: tuple[str, ...]) -> Evidence:
+    given = redacted(call.arguments, known=known)
     return Evidence(
         id=ended.evidence,
         tool=tool.name,

@@ -9,13 +9,14 @@ from esper_agents.certificates.entering import enter, enter_unlogged
 from esper_agents.certificates.naming import view_name
 from esper_agents.certificates.statement import normal, statement
 from esper_agents.domain.ledger import Certified, RowKind
+from esper_agents.domain.memory import ACTION
 from esper_agents.domain.session import SessionState
 from esper_agents.memory import notes
-from esper_agents.memory.lessons import lessons
+from esper_agents.memory.lessons import gap_action, lessons
 from esper_agents.orchestration.publish import publish
 from esper_agents.orchestration.record import certificate
 from esper_agents.orchestration.run import session_row
-from esper_agents.storage import ledger
+from esper_agents.storage import ledger, session_text
 
 if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
@@ -55,6 +56,9 @@ def _issue(store: Store, run: Run, issued: Certificate, data: bytes) -> Appended
             examined={each.path for each in issued.examined},
             standing={each.claim.fingerprint for each in issued.findings},
         )
+        if taken := issued.task.options.get(ACTION):
+            notes.close_gap(transaction, project_key, taken, still_open={gap_action(each) for each in issued.gaps})
         notes.write(transaction, project_key, lessons(issued))
+        session_text.write(transaction, run.session, issued.summary)
         row = session_row(RowKind.CERTIFIED), Certified(issued.id, digest)
         return ledger.append_within(transaction, run.lease, [row], state=SessionState.DONE, certificate_id=issued.id)

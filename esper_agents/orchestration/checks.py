@@ -77,11 +77,12 @@ def _bad_consults(run: Run, frame: Frame, consults: Sequence[Consult]) -> Iterat
     known = run.workshop.agents.agents
     if not 1 <= len(consults) <= MOST_ASKED:
         yield f"a panel asks 1 to {MOST_ASKED} questions"
-    for each in consults:
-        if each.agent not in known or each.agent == frame.opened.agent.name:
-            close = get_close_matches(each.agent, sorted(set(known) - {frame.opened.agent.name}), n=2)
+    others = sorted(set(known) - {frame.opened.agent.name})
+    for wanted in (each.agent for each in consults):
+        if wanted not in others:
+            close = get_close_matches(wanted, others, n=2)
             hint = "; did you mean " + " or ".join(close) + "?" if close else ""
-            yield f"there is no other agent named {each.agent!r}{hint}"
+            yield f"there is no other agent named {wanted!r}{hint}"
     if len(run.history.frames) + len(consults) > MOST_FRAMES:
         yield f"the session has opened {MOST_FRAMES} frames, which is the most"
     depth, each = 1, frame

@@ -68,12 +68,12 @@ class ChangedError(UsageError):
         drifts: What has changed.
     """
 
-    def __init__(self, session_id: str, drifts: Sequence[Drift]) -> None:
+    def __init__(self, session_id: str, drifts: Sequence[Drift], command: str) -> None:
         some = [f"{each.change.kind} {each.change.name}" for each in drifts[:_MOST_NAMED]]
         more = f" and {len(drifts) - len(some)} more" if len(drifts) > len(some) else ""
         super().__init__(
             f"changed since session {session_id} began: {', '.join(some)}{more}",
-            remedy=f"`esper resume {session_id} --accept` goes on by what there is now, `--pinned` by what there was",
+            remedy=f"`{command} --accept` goes on by what there is now, `--pinned` by what there was",
         )
         self.drifts = tuple(drifts)
 

@@ -12,6 +12,8 @@ from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Concluded, HandedOff, RowKey, RowKind
+from esper_agents.domain.session import SessionState
+from esper_agents.orchestration.agreement import agreement_question, agreements, supposed
 from esper_agents.orchestration.budgets import left
 from esper_agents.orchestration.hops import giver
 from esper_agents.orchestration.opening import opening
@@ -20,6 +22,7 @@ from esper_agents.orchestration.record import assumptions, gaps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from esper_agents.domain.agreement import Agreement
     from esper_agents.domain.move import Conclude, HandOff, SupportedClaim
     from esper_agents.domain.verdict import Verdict
     from esper_agents.orchestration.history import Frame
@@ -59,12 +62,21 @@ async def hand_off(run: Run, frame: Frame, move: HandOff) -> None:
 
 
 async def conclude(run: Run, frame: Frame, move: Conclude) -> None:
-    """End a frame with a judgement; in a consult, with an answer that is no verdict."""
+    """End a frame with a judgement; in a consult, with an answer that is no verdict.
+
+    Where a person's agreement would change the verdict they are asked first, and the session waits.
+    """
     found = _recorded(frame, move.claims)
     if frame.opened.parent:
         ended = Concluded("", found, None)
     else:
-        ended = Concluded(new_id(Prefix.CERTIFICATE), found, _verdict(run, frame, move, found))
+        verdict = _verdict(run, frame, move, found, agreements(frame))
+        agreed = _verdict(run, frame, move, found, supposed(move))
+        if question := agreement_question(frame, move, verdict, agreed):
+            key = RowKey(frame.number, len(frame.turns), 0, RowKind.ASKED)
+            await run.record((key, question), state=SessionState.WAITING)
+            return
+        ended = Concluded(new_id(Prefix.CERTIFICATE), found, verdict)
     await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), ended))
 
 
@@ -74,7 +86,9 @@ async def fail(run: Run, frame: Frame, problem: str) -> None:
     await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), Concluded("", (), None, said)))
 
 
-def _verdict(run: Run, frame: Frame, move: Conclude, found: tuple[Finding, ...]) -> Verdict:
+def _verdict(
+    run: Run, frame: Frame, move: Conclude, found: tuple[Finding, ...], agreed: tuple[Agreement, ...]
+) -> Verdict:
     history, task = run.history, run.history.begun.task
     # As the record will have them: the ceiling must come out the same from there.
     findings = history.findings(more=found)
@@ -91,6 +105,7 @@ def _verdict(run: Run, frame: Frame, move: Conclude, found: tuple[Finding, ...])
         risks=move.risks,
         request=task.request,
         agent=frame.opened.agent.name,
+        agreements=agreed,
     )
     return settle(
         allowed,

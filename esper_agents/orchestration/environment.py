@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 _PACKAGES = ("esper-agents", "langgraph", "sqlalchemy", "torch")
@@ -18,6 +19,7 @@ def environment() -> dict[str, str]:
     }
 
 
+@cache
 def _version(package: str) -> str:
     try:
         return version(package)

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.ledger import RowKind
+from esper_agents.domain.move import HandOff
 from esper_agents.domain.origin import CONTINUES, FORKED_FROM, Before, Witnessed
 from esper_agents.errors import UsageError
 
@@ -84,8 +84,8 @@ def forked(begun: Submission, session_id: str, cut: Cut, *, agent: str, person: 
     return replace(begun, task=replace(begun.task, options=options, agent=agent or begun.task.agent), person=person)
 
 
-def taken_over(history: History, receiver: str, by: str) -> tuple[Frame, Handoff]:
-    """Return the frame that a person ends in a fork, and the packet with which another agent goes on.
+def taken_over(history: History, receiver: str, by: str) -> tuple[Frame, HandOff]:
+    """Return the frame that a person ends in a fork, and the move with which another agent goes on.
 
     Raises:
         UsageError: An agent that is consulted has the turn, or that agent has it already.
@@ -101,21 +101,9 @@ def taken_over(history: History, receiver: str, by: str) -> tuple[Frame, Handoff
         )
     if sender == receiver:
         raise UsageError(f"{receiver} has the task at this step", remedy="leave --agent out, or name another agent")
-    evidence = history.evidence()
-    packet = Handoff(
-        sender=sender,
-        receiver=receiver,
-        domain=frame.opened.agent.domain,
-        reason=f"{by} forked the session and gave it to {receiver}",
-        context="; ".join(each.summary for each in evidence) or "nothing yet",
-        findings=tuple(each.claim.fingerprint for each in history.findings()),
-        evidence=tuple(each.id for each in evidence),
-        open_parts=(),
-        do_not_repeat=tuple(dict.fromkeys(each.rerun for each in evidence)),
-        gaps=(),
-        hop=len(history.handoffs) + 1,
-    )
-    return frame, packet
+    seen = "; ".join(each.summary for each in history.evidence())
+    reason = f"{by} forked the session and gave it to {receiver}"
+    return frame, HandOff(receiver, frame.opened.agent.domain, reason, seen or "nothing has been looked at yet")
 
 
 def came_to(history: History, issued: Certificate | None) -> Before:
@@ -126,16 +114,19 @@ def came_to(history: History, issued: Certificate | None) -> Before:
         issued: Its certificate; None where it ended without one.
     """
     last = history.conclusion or (history.frames[-1] if history.frames else None)
+    # Of a pruned session the certificate has it all.
+    kept = issued if history.pruned else None
     return Before(
         session=history.session,
         certificate=issued.id if issued else "",
         request=history.begun.task.request,
-        agent=last.opened.agent.name if last else "",
+        agent=last.opened.agent.name if last else kept.agent if kept else "",
         status=str(issued.verdict.status) if issued else "",
         summary=issued.summary if issued else "",
-        findings=history.findings(),
+        findings=kept.findings if kept else history.findings(),
         evidence=tuple(
-            Witnessed(each.id, each.tool, each.summary, each.output_sha256, each.rerun) for each in history.evidence()
+            Witnessed(each.id, each.tool, each.summary, each.output_sha256, each.rerun)
+            for each in (kept.evidence if kept else history.evidence())
         ),
         next_steps=issued.next_steps if issued else (),
     )

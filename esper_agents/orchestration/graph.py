@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime  # noqa: TC002 - LangGraph reads the annot
 from langsmith import tracing_context
 
 from esper_agents.orchestration.certify import certify
+from esper_agents.orchestration.giving_up import give_up, is_hopeless
 from esper_agents.orchestration.hops import MOST_HOPS
 from esper_agents.orchestration.routing import route
 from esper_agents.orchestration.run import Run
@@ -76,5 +77,7 @@ async def drive(graph: Graph, run: Run) -> None:
 
     Nothing of it is traced, even where the environment has LangSmith trace whatever LangGraph runs: that would send it.
     """
+    if is_hopeless(run):
+        await give_up(run)
     with tracing_context(enabled=False):
         await graph.ainvoke({"session": run.session}, {"recursion_limit": _RECURSION_LIMIT}, context=Context(run))

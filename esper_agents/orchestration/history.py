@@ -17,6 +17,7 @@ from esper_agents.domain.ledger import (
     HandedOff,
     Moved,
     Opened,
+    Pruned,
     Question,
     Refusal,
     RowKind,
@@ -164,6 +165,7 @@ class Frame:
             tuple(dict.fromkeys(each.claim.fingerprint for each in found)),
             tuple(report.evidence.id for report in reports),
             question=self.opened.question,
+            refuted=tuple(dict.fromkeys(mark for report in reports for mark in report.evidence.refutes)),
             gaps=move.gaps,
             problem=self.concluded.problem,
             budget_left=self.opened.budget_left,
@@ -189,6 +191,7 @@ class History:
         self.is_refused = False
         self.is_cancelled = False
         self.accepted: list[Accepted] = []
+        self.pruned: Pruned | None = None
         self.seq = 0
         self.add(rows)
 
@@ -201,24 +204,7 @@ class History:
     def _fold(self, row: Row) -> None:
         key = row.key
         match key.kind:
-            case RowKind.SUBMITTED:
-                self.submission = decode(Submission, row.body)
-            case RowKind.ROUTED | RowKind.REFUSED:
-                self.route = decode(Route, row.body)
-                self.is_refused = key.kind is RowKind.REFUSED
-            case RowKind.OPENED:
-                self._open(Frame(key.frame, row.seq, decode(Opened, row.body)))
-            case RowKind.CERTIFIED:
-                self.certified = decode(Certified, row.body)
-            case RowKind.CANCELLED:
-                self.is_cancelled = True
-            case RowKind.DRIFT_ACCEPTED:
-                self.accepted.append(decode(Accepted, row.body))
-            case RowKind.HANDED_OFF:
-                self.frames[key.frame - 1].handed_off = decode(HandedOff, row.body)
-            case RowKind.CONCLUDED:
-                frame = self.frames[key.frame - 1]
-                frame.concluded, frame.concluded_at = decode(Concluded, row.body), row.at
+            # Nearly all rows are of turns.
             case (
                 RowKind.DECIDING
                 | RowKind.MOVED
@@ -229,6 +215,41 @@ class History:
                 | RowKind.CALLED
             ):
                 _fold_turn(self.frames[key.frame - 1].turn(key.step), row)
+            case RowKind.OPENED:
+                self._open(Frame(key.frame, row.seq, decode(Opened, row.body)))
+            case RowKind.HANDED_OFF:
+                self.frames[key.frame - 1].handed_off = decode(HandedOff, row.body)
+            case RowKind.CONCLUDED:
+                frame = self.frames[key.frame - 1]
+                frame.concluded, frame.concluded_at = decode(Concluded, row.body), row.at
+            case (
+                RowKind.SUBMITTED
+                | RowKind.ROUTED
+                | RowKind.REFUSED
+                | RowKind.CERTIFIED
+                | RowKind.CANCELLED
+                | RowKind.DRIFT_ACCEPTED
+                | RowKind.PRUNED
+            ):
+                self._fold_session(row)
+
+    def _fold_session(self, row: Row) -> None:
+        match row.key.kind:
+            case RowKind.SUBMITTED:
+                self.submission = decode(Submission, row.body)
+            case RowKind.ROUTED | RowKind.REFUSED:
+                self.route = decode(Route, row.body)
+                self.is_refused = row.key.kind is RowKind.REFUSED
+            case RowKind.CERTIFIED:
+                self.certified = decode(Certified, row.body)
+            case RowKind.CANCELLED:
+                self.is_cancelled = True
+            case RowKind.DRIFT_ACCEPTED:
+                self.accepted.append(decode(Accepted, row.body))
+            case RowKind.PRUNED:
+                self.pruned = decode(Pruned, row.body)
+            case _:
+                return
 
     def _open(self, frame: Frame) -> None:
         self.frames.append(frame)

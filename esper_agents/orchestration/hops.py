@@ -1,7 +1,7 @@
 """Whether a task may go to another agent: known, within the budget, and not round in a circle without progress.
 
-Since something new was last found or measured, nobody is given the task twice, but for handing it back to whoever
-gave it, once. So a loop of any length ends at its first hop that repeats, and whoever makes progress goes on.
+Since something new was last found or measured, nobody is handed the task twice, and nobody hands it back twice to the
+same agent. So a loop of any length ends at its first hop that repeats or before, and whoever makes progress goes on.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ def giver(history: History) -> str:
 
 def _goes_round(history: History, sender: str, receiver: str, claimed: Collection[str]) -> bool:
     given = [each for each in _since_progress(history, claimed) if each.receiver == receiver]
-    is_return = giver(history) == receiver
-    return bool(given) and (not is_return or any(each.sender == sender for each in given))
+    if giver(history) == receiver:
+        return any(each.sender == sender for each in given)
+    return any(not each.is_return for each in given)
 
 
 def _since_progress(history: History, claimed: Collection[str]) -> list[Handoff]:

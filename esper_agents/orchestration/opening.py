@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.frame import Brief
 from esper_agents.domain.ledger import Opened, RowKey, RowKind
 from esper_agents.memory.recall import recall
-from esper_agents.orchestration.keeping import definition_of, keep_definition
 from esper_agents.orchestration.budgets import left
+from esper_agents.orchestration.keeping import definition_of, keep_definition
 
 if TYPE_CHECKING:
     from esper_agents.domain.handoff import Handoff

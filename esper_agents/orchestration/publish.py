@@ -19,7 +19,7 @@ from esper_agents.certificates.render import render_markdown
 from esper_agents.certificates.sealing.dsse import envelope_bytes
 from esper_agents.certificates.sealing.plain_file import read_plain
 from esper_agents.domain.memory import NoteKind
-from esper_agents.errors import EsperError
+from esper_agents.errors import EsperError, UsageError
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
 from esper_agents.paths import home
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _SCRATCH = ".esper-"
 _LONGEST_FOLDER = 100
 _STALE_S = 3600
+# What our memory documents say near their beginning.
+_OURS, _HEAD_BYTES = b"Rendered from the database", 4096
 
 
 def publish(store: Store, workshop: Workshop, certificate_id: str, agents: Iterable[str]) -> tuple[Path, ...]:
@@ -54,12 +56,50 @@ def publish(store: Store, workshop: Workshop, certificate_id: str, agents: Itera
     with store.reading() as connection:
         wanted = _files(connection, entry, archive.read(store, entry.id), view_path(workshop, entry))
         pins.renew(connection, home(), store.where)
-    for agent in agents:
-        known = notes.listing(store, workshop.project.key, agent=agent)
-        for kind in NoteKind:
-            text = document(agent, kind, [each for each in known if each.kind is kind])
-            wanted[_folder(workshop, agent) / f"{kind}.md"] = text.encode()
+    wanted |= _memory(store, workshop, agents)
     return tuple(path for path, data in wanted.items() if _write(path, data))
+
+
+def publish_memory(store: Store, workshop: Workshop, agents: Iterable[str]) -> tuple[Path, ...]:
+    """Write the documents of some agents as they are now; see `publish`."""
+    return tuple(path for path, data in _memory(store, workshop, agents).items() if _write(path, data))
+
+
+def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, replace: bool = False) -> Path:
+    """Write one memory document to a folder of the person's choice, and return where it is.
+
+    Raises:
+        UsageError: Something else stands there, and it is not to be replaced.
+    """
+    path = folder / _folder_name(agent) / f"{kind}.md"
+    with in_our_words(str(path)):
+        if path.exists() and not replace and not (path.is_file() and _has(path, text.encode())):
+            raise UsageError(f"something else is at {str(path)!r}", remedy="name another folder, or add --replace")
+    _write(path, text.encode())
+    return path
+
+
+def _memory(store: Store, workshop: Workshop, agents: Iterable[str]) -> dict[Path, bytes]:
+    return {
+        _memory_path(workshop, agent, kind): document(
+            agent, kind, notes.listing(store, workshop.project.key, agent=agent, kind=kind)
+        ).encode()
+        for agent in agents
+        for kind in NoteKind
+    }
+
+
+def _memory_path(workshop: Workshop, agent: str, kind: NoteKind) -> Path:
+    """Return where a memory document is published: never in place of one that people wrote by hand."""
+    path = _folder(workshop, agent) / f"{kind}.md"
+    try:
+        found = read_plain(path, _HEAD_BYTES)
+        is_ours = found is not None and _OURS in found.data
+    except FileNotFoundError:
+        is_ours = True
+    except (OSError, ValueError):
+        is_ours = False
+    return path if is_ours else workshop.home / "published" / _folder_name(agent) / path.name
 
 
 def _files(connection: Connection, entry: Entry, data: bytes, view: Path) -> dict[Path, bytes]:
@@ -127,8 +167,11 @@ def _kept_proof(path: Path, envelope: bytes, newest: bytes) -> bytes:
 
 
 def _folder(workshop: Workshop, agent: str) -> Path:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", agent)[:_LONGEST_FOLDER].strip(".")
-    return place_of(workshop.project, workshop.home, name, into_project=workshop.publish).folder
+    return place_of(workshop.project, workshop.home, _folder_name(agent), into_project=workshop.publish).folder
+
+
+def _folder_name(agent: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", agent)[:_LONGEST_FOLDER].strip(".") or "_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +226,15 @@ def _write(path: Path, data: bytes) -> bool:
     """
     with in_our_words(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file() and (found := read_plain(path, len(data))) and found.data == data:
+        if path.is_file() and _has(path, data):
             return False
         _replace(path, data)
         return True
+
+
+def _has(path: Path, data: bytes) -> bool:
+    found = read_plain(path, len(data))
+    return found is not None and found.data == data
 
 
 def _replace(path: Path, data: bytes) -> None:

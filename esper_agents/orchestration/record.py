@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.naming import component_of, slug
 from esper_agents.certificates.redaction import redacted
-from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.assumption import AssumptionState, InformationGap
 from esper_agents.domain.certificate import Certificate
+from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.move import Conclude, HandOff
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import Kind
+from esper_agents.orchestration.agreement import agreements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.history import Frame, History
 
 _ORDER = tuple(Severity)
+_TAKEN_FOR_GRANTED = "it was taken for granted, and no evidence confirmed or refuted it"
+_ASK_AGAIN = 'esper submit "REQUEST" PATH, asking whether it is so'
 # As much of an identifier as it takes to find it by.
 _SHORT = 12
 
@@ -70,6 +74,7 @@ def certificate(history: History, frame: Frame) -> Certificate:
         environment=begun.environment,
         relations=begun.relations,
         question_kinds_sha256=begun.question_kinds_sha256,
+        agreements=agreements(frame),
     )
     # What tools said has been struck through when it was recorded; this is for what was said about it.
     clean = redacted(written)
@@ -108,9 +113,17 @@ def assumptions(history: History) -> tuple[Assumption, ...]:
 
 
 def gaps(history: History) -> tuple[InformationGap, ...]:
-    """Return what could not be known, each once."""
-    said = (each for move in _endings(history) for each in move.gaps)
-    return tuple({each.what: each for each in (*said, *_unanswered(history), *_refused_hops(history))}.values())
+    """Return what could not be known, each once; an assumption that nothing settled is one of these."""
+    own = (each for move in _endings(history) for each in move.gaps)
+    said = {each.what: each for each in (*own, *_unanswered(history), *_refused_hops(history))}
+    settling = {each.id for each in history.evidence() if each.outcome is CallOutcome.COMPLETED}
+    for each in assumptions(history):
+        is_open = each.state is AssumptionState.OPEN or not settling.intersection(each.evidence)
+        is_told = any(each.text in gap.what or (gap.command and gap.command == each.command) for gap in said.values())
+        if is_open and not is_told:
+            gap = InformationGap(f"whether it holds that {each.text}", _TAKEN_FOR_GRANTED, each.command or _ASK_AGAIN)
+            said.setdefault(gap.what, gap)
+    return tuple(said.values())
 
 
 def _unanswered(history: History) -> Iterator[InformationGap]:

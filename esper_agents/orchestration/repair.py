@@ -19,6 +19,7 @@ from esper_agents.errors import EsperError, IntegrityError
 from esper_agents.orchestration.holding import keyring
 from esper_agents.orchestration.publish import publish
 from esper_agents.paths import home
+from esper_agents.storage import session_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +80,7 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         enter_unlogged(transaction, str(store.where))
         entered = log.size(transaction.connection) - before
         rebuilt = index.rebuild(transaction.connection)
+        session_text.rebuild(transaction)
     written, left = _published(store, workshop)
     return Repaired(
         entered=entered,

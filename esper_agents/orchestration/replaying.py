@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.statement import normal, statement
 from esper_agents.domain.codec import decode, encode
-from esper_agents.domain.ledger import Concluded, HandedOff, Moved, Opened, RowKind
+from esper_agents.domain.ledger import Concluded, HandedOff, Moved, Opened, RowKey, RowKind
 from esper_agents.domain.move import Move, UseTools
 from esper_agents.domain.route import Route
 from esper_agents.errors import EsperError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from esper_agents.domain.finding import Finding
-    from esper_agents.domain.ledger import Row, RowKey
+    from esper_agents.domain.ledger import Row
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.ledger import Appended
     from esper_agents.storage.store import Store
@@ -79,7 +79,7 @@ class ReplayRun(Run):
 
     def __init__(self, workshop: Workshop, session_id: str, rows: Sequence[Row]) -> None:
         """Begin with the first row alone."""
-        super().__init__(workshop, Lease(session_id, 0), History(session_id, rows[:1]), lambda _: None)
+        super().__init__(workshop, Lease(session_id, 0, ""), History(session_id, rows[:1]), lambda _: None)
         self.differences: list[str] = []
         self.replayed = 1
         self._left = {row.key: row for row in rows[1:] if row.key.kind is not RowKind.CERTIFIED}
@@ -91,9 +91,9 @@ class ReplayRun(Run):
         if self._left and next(iter(self._left)).kind is RowKind.CANCELLED:
             self._fold(next(iter(self._left.values())))
         elif turn and turn.moved and turn.refusal is None and isinstance(turn.moved.move, UseTools):
-            called = [turn.call(number).report for number in range(len(turn.moved.move.calls))]
-            refused = any(key[:2] == (frame.number, turn.step) for key in self._keys()) if frame else False
-            if not all(called) and not refused:
+            reports = sum(call.report is not None for call in turn.calls.values())
+            is_refused = frame is not None and RowKey(frame.number, turn.step, 0, RowKind.MOVE_REFUSED) in self._left
+            if reports < len(turn.moved.move.calls) and not is_refused:
                 raise _end("the record ends in the middle of a tool call")
 
     async def record(self, *entries: tuple[RowKey, object], **index: object) -> None:  # noqa: ARG002 - as it was
@@ -108,8 +108,10 @@ class ReplayRun(Run):
             self._fold(row)
             if key.kind is RowKind.MOVED:
                 self._take_results(key)
+        while self._left and next(iter(self._left)).kind is RowKind.DRIFT_ACCEPTED:
+            self._fold(next(iter(self._left.values())))
 
-    async def transact(self, work: Callable[[Store], Appended]) -> None:
+    async def transact(self, work: Callable[[Store], Appended]) -> None:  # noqa: ARG002 - it is never done
         """Refuse to write."""
         raise AssertionError("a replay writes nothing")
 
@@ -124,9 +126,6 @@ class ReplayRun(Run):
         del self._left[row.key]
         self.replayed += 1
         self.history.add((row,))
-
-    def _keys(self) -> Iterator[tuple[int, int, RowKind]]:
-        yield from ((key.frame, key.step, key.kind) for key in self._left)
 
     def _astray(self, key: RowKey, body: object) -> _EndOfReplayError:
         """Return what ends a replay that comes to a row which the record does not have."""

@@ -103,11 +103,11 @@ class Run:
             tell()
 
     async def _beat(self) -> None:
-        """Keep the lease. A thread of its own: a long write on the store's thread must not starve it."""
+        """Keep the lease. Aside: neither a long write nor tools that have taken every thread may starve it."""
         while True:
             await asyncio.sleep(lease.LEASE_MS / 4000)
             try:
-                await asyncio.to_thread(lease.beat, self.workshop.store.store, self.lease)
+                await self.workshop.store.run_aside(lease.beat, self.lease)
             except LeaseLostError as error:
                 self._lost = error
                 return

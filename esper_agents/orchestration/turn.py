@@ -12,7 +12,7 @@ from esper_agents.domain.ledger import Moved, Question, Refusal, RowKey, RowKind
 from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Panel, UseTools
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance
-from esper_agents.errors import DriftError, ReasonerError, UsageError
+from esper_agents.errors import DriftError, EsperError, ReasonerError, UsageError
 from esper_agents.orchestration import budgets
 from esper_agents.orchestration.calls import make_call
 from esper_agents.orchestration.checks import refusal
@@ -20,9 +20,10 @@ from esper_agents.orchestration.ending import conclude, fail, hand_off
 from esper_agents.orchestration.opening import opening, reasoner_of
 
 if TYPE_CHECKING:
+    from esper_agents.domain.move import Move
     from esper_agents.orchestration.history import Frame, OpenTurn
     from esper_agents.orchestration.run import Run
-    from esper_agents.reasoning.reasoner import Reasoner
+    from esper_agents.reasoning.reasoner import Decision, Reasoner
 
 MOST_TURNS = 100
 # A reasoner is told twice why its move cannot be carried out; after the third time the frame ends undecided.
@@ -74,7 +75,7 @@ async def _decide(run: Run, frame: Frame, reasoner: Reasoner) -> None:
 
 async def _moved(frame: Frame, reasoner: Reasoner, run: Run) -> Moved:
     began_ns = time.perf_counter_ns()
-    decision = await reasoner.next_move(frame.settled, run.say)
+    decision = await _decision(frame, reasoner, run)
     took_ms = (time.perf_counter_ns() - began_ns) // 1_000_000
     try:
         return checked(Moved, Moved(decision.move, decision.record, took_ms))
@@ -82,8 +83,19 @@ async def _moved(frame: Frame, reasoner: Reasoner, run: Run) -> Moved:
         name = frame.opened.agent.name
         raise ReasonerError(
             f"{name} made a move that is none of those there are: {str(error).splitlines()[0]}",
-            remedy="make its playbook yield what `esper_agents.api` names: UseTools, Consult, Panel, Ask, HandOff or Conclude",
+            remedy="make its playbook yield what `esper_agents.api` names: UseTools, Consult, Panel and so on",
         ) from error
+
+
+async def _decision(frame: Frame, reasoner: Reasoner, run: Run) -> Decision:
+    try:
+        return await reasoner.next_move(frame.settled, run.say)
+    except Exception as error:
+        if not frame.opened.parent:
+            raise
+        # Whatever goes wrong with an agent that is asked, who asks it gets an answer.
+        said = error.problem if isinstance(error, EsperError) else f"{type(error).__name__}: {error}"
+        raise ReasonerError(said, remedy="ask another agent") from error
 
 
 def _stuck(frame: Frame) -> Conclude | None:
@@ -105,39 +117,44 @@ async def _carry_out(run: Run, frame: Frame, turn: OpenTurn) -> None:
     move = turn.moved.move if turn.moved else None
     if move is None:
         return
-    if not isinstance(move, UseTools) and await _is_stopped(run, frame, turn):
-        return
-    is_fresh = not turn.calls and not turn.children
-    if is_fresh and (refused := refusal(run, frame, move)):
-        if refused.going_round and run.is_attended:
-            await _ask_whether(run, frame, turn, refused)
-        else:
-            await _refuse(run, frame, turn, refused)
+    if await _is_stopped(run, frame, turn) or await _is_refused(run, frame, turn, move):
         return
     match move:
         case UseTools():
             await _call(run, frame, turn, move)
         case Ask():
-            question = Question(new_id(Prefix.QUESTION), move.question, move.options, "", {}, "")
+            question = Question(new_id(Prefix.QUESTION), move.question, move.options, "", {}, "", move.wants)
             await run.record((RowKey(frame.number, turn.step, 0, RowKind.ASKED), question), state=SessionState.WAITING)
         case Consult():
             await _open(run, frame, turn, move)
         case Panel(consults):
             await _open(run, frame, turn, consults[len(turn.children)])
         case HandOff():
-            answer = turn.calls[0].answer if turn.calls else None
-            if answer is not None and answer.text != GO_ON:
-                said = f"{answer.by} was asked, and the task stays where it is: do what can be done here, and conclude"
-                await _refuse(run, frame, turn, Refusal((said,)))
-            else:
-                await hand_off(run, frame, move)
+            await _hop(run, frame, turn, move)
         case Conclude():
             await conclude(run, frame, move)
 
 
-async def _is_stopped(run: Run, frame: Frame, turn: OpenTurn) -> bool:
+async def _is_refused(run: Run, frame: Frame, turn: OpenTurn, move: Move) -> bool:
+    """Refuse a move that cannot be carried out, before anything of it is done; return whether it has to wait for that.
+
+    A hop that leads round in a circle is put to the person who is there, if one is.
+    """
+    if turn.calls or turn.children:
+        return False
+    refused = refusal(run, frame, move)
+    if refused is not None:
+        ask = _ask_whether if refused.going_round and run.is_attended else _refuse
+        await ask(run, frame, turn, refused)
+    return refused is not None
+
+
+async def _is_stopped(run: Run, frame: Frame, turn: OpenTurn, *, before_call: bool = False) -> bool:
     """Refuse the rest of a move where a budget does not allow it, and return whether that is so."""
-    stopped = budgets.ends_move(run.history, frame, turn.moved.move) if turn.moved else None
+    move = turn.moved.move if turn.moved else None
+    if move is None or (isinstance(move, UseTools) and not before_call):
+        return False
+    stopped = budgets.ends_move(run.history, frame, move)
     if stopped is not None:
         why = budgets.reason(run.history, stopped)
         await _refuse(run, frame, turn, Refusal((why,), stopped_by=stopped))
@@ -156,6 +173,16 @@ async def _ask_whether(run: Run, frame: Frame, turn: OpenTurn, refused: Refusal)
     await run.record((RowKey(frame.number, turn.step, 0, RowKind.ASKED), question), state=SessionState.WAITING)
 
 
+async def _hop(run: Run, frame: Frame, turn: OpenTurn, move: HandOff) -> None:
+    """Hand off, unless a person who was asked has said no."""
+    answer = turn.calls[0].answer if turn.calls else None
+    if answer is not None and answer.text != GO_ON:
+        said = f"{answer.by} was asked, and the task stays where it is: do what can be done here, and conclude"
+        await _refuse(run, frame, turn, Refusal((said,)))
+    else:
+        await hand_off(run, frame, move)
+
+
 async def _call(run: Run, frame: Frame, turn: OpenTurn, move: UseTools) -> None:
     for number, call in enumerate(move.calls):
         await run.boundary()
@@ -163,7 +190,7 @@ async def _call(run: Run, frame: Frame, turn: OpenTurn, move: UseTools) -> None:
             return
         state = turn.calls.get(number)
         is_begun = state is not None and (state.calling is not None or state.report is not None)
-        if not is_begun and await _is_stopped(run, frame, turn):
+        if not is_begun and await _is_stopped(run, frame, turn, before_call=True):
             return
         await make_call(run, frame, turn, number, call)
 

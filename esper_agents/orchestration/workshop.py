@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from esper_agents.agents.router import Router
     from esper_agents.certificates.policy import Policy
     from esper_agents.domain.project import Project
+    from esper_agents.orchestration.settings import Settings
     from esper_agents.reasoning.playbook import Play
     from esper_agents.reasoning.reasoner import ReasonerSource
     from esper_agents.review.companion import Companion
@@ -88,6 +89,14 @@ class Workshop:
         from esper_agents.certificates.policy import load_policy
 
         return load_policy()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the person and the project say about tools; read when a tool is first to be called."""
+        from esper_agents.orchestration.settings import load_settings
+        from esper_agents.paths import home
+
+        return load_settings(home(), Path(self.project.root))
 
     @cached_property
     def router(self) -> Router:

@@ -84,12 +84,18 @@ def failures(reports: Iterable[ToolReport]) -> tuple[ToolReport, ...]:
 
 
 def since_last(notes: Sequence[Note], findings: Iterable[Finding], evidence: Iterable[Evidence]) -> str:
-    """Return what has changed since the agent last looked at the same files, in a sentence; or nothing."""
+    """Return what has changed since the agent last looked at the same files, in a sentence; or nothing.
+
+    It speaks of what was just looked at again: that a note is stale does not matter, that nobody vouches for it does.
+    """
     looked_at = {file.path for each in evidence for file in each.examined}
     before = {
         each.subject: each.certificate
         for each in notes
-        if each.kind is NoteKind.ACTION and each.sources and {source.path for source in each.sources} <= looked_at
+        if each.kind is NoteKind.ACTION
+        and each.is_vouched_for
+        and each.sources
+        and {source.path for source in each.sources} <= looked_at
     }
     if not before:
         return ""

@@ -5,17 +5,36 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import tempfile
+import time
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from esper_agents.domain.evidence import Artifact
 from esper_agents.errors import IntegrityError, NotFoundError, StorageError
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 _CHUNK = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file that is kept.
+
+    Attributes:
+        path: Where it lies.
+        size_bytes: Its size.
+    """
+
+    path: Path
+    size_bytes: int
 
 
 class Artifacts:
@@ -45,15 +64,17 @@ class Artifacts:
             ) from error
 
     def keep_text(self, data: bytes, name: str, media_type: str) -> Artifact:
-        """Keep the bytes of a text; those that are there already are left alone.
+        """Keep the bytes of a text; those that are there already only become young again.
 
         Raises:
             StorageError: There is no room for them.
         """
         sha256 = hashlib.sha256(data).hexdigest()
-        if self._place(sha256).is_file():
-            return Artifact(name, sha256, len(data), media_type)
         try:
+            if self._place(sha256).is_file():
+                # Young again: what is about to be named by a row is not swept away.
+                os.utime(self._place(sha256))
+                return Artifact(name, sha256, len(data), media_type)
             return self._keep(BytesIO(data), name, media_type)
         except OSError as error:
             raise StorageError(
@@ -74,6 +95,24 @@ class Artifacts:
             if hashlib.file_digest(stream, "sha256").hexdigest() != sha256:
                 raise IntegrityError(f"artifact {sha256} is not what it was", remedy="restore a backup")
         return place
+
+    def unnamed(self, named: Collection[str], *, older_than_s: float) -> tuple[Kept, ...]:
+        """Return what nothing names, a copy that was cut off included.
+
+        Args:
+            named: Digests that something names.
+            older_than_s: Only what has been there so long: a row may be about to name what is younger.
+        """
+        latest = time.time() - older_than_s
+        found = []
+        for place in (*self._folder.glob("[0-9a-f][0-9a-f]/*"), *self._folder.glob(".incoming-*")):
+            try:
+                seen = place.lstat()
+            except OSError:
+                continue
+            if stat.S_ISREG(seen.st_mode) and seen.st_mtime < latest and place.name not in named:
+                found.append(Kept(place, seen.st_size))
+        return tuple(sorted(found, key=lambda each: each.path))
 
     def _keep(self, stream: BinaryIO, name: str, media_type: str) -> Artifact:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

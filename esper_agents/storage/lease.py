@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, text, update
+from sqlalchemy.exc import OperationalError
 
 from esper_agents.errors import BusyError, LeaseLostError
 from esper_agents.storage.owner import is_dead, this_process
-from esper_agents.storage.tables import session
+from esper_agents.storage.tables import ledger, session
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store, Transaction
 
 LEASE_MS = 30_000
+# Who wants a lease while somebody who is stopped has its row waits for no longer than this.
+_PATIENCE_MS = 500
+_LOCK_NOT_AVAILABLE = "55P03"
+# FOR NO KEY UPDATE (SQLite leaves it out): a claim may not slip in between this look and the commit.
+_HELD = (
+    select(session.c.owner, session.c.fence, session.c.expires_ms, session.c.cancel_requested)
+    .where(session.c.id == bindparam("wanted"))
+    # Not FOR SHARE: a heartbeat and a step that both have it, and then change the row, would wait for each other.
+    .with_for_update(key_share=True)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +38,14 @@ class Lease:
     Attributes:
         session: `ses_` identifier.
         fence: Grows with every claim; a write under an older one is refused.
+        owner: Who claimed it.
+        attempt: 1, and one more for each owner before this one that died or fell silent since one last gave it back.
     """
 
     session: str
     fence: int
+    owner: str = ""
+    attempt: int = 1
 
 
 def claim(store: Store, session_id: str) -> Lease:
@@ -42,29 +57,76 @@ def claim(store: Store, session_id: str) -> Lease:
         BusyError: A living owner has it.
     """
     with store.writing() as transaction:
-        return claim_within(transaction, session_id)
+        held = _held(transaction, session_id)
+        if not _is_owned(held, transaction.now_ms):
+            return _taken(transaction, session_id, held)
+        _limit(transaction, session_id, held)
+    raise _busy(session_id)
 
 
 def claim_within(transaction: Transaction, session_id: str) -> Lease:
     """Take the lease inside a transaction; see `claim`."""
-    columns = select(session.c.owner, session.c.fence, session.c.expires_ms)
-    held = transaction.connection.execute(columns.where(session.c.id == session_id).with_for_update()).one()
-    if held.owner and held.expires_ms > transaction.now_ms and not is_dead(held.owner):
-        raise BusyError(
-            f"session {session_id} is being worked on by another process",
-            remedy="wait for it to end, or run `esper sessions show " + session_id + "` to see how far it is",
-        )
+    held = _held(transaction, session_id)
+    if _is_owned(held, transaction.now_ms):
+        raise _busy(session_id)
+    return _taken(transaction, session_id, held)
+
+
+def _held(transaction: Transaction, session_id: str) -> Any:
+    columns = select(session.c.owner, session.c.fence, session.c.expires_ms, session.c.attempts)
+    if transaction.connection.dialect.name == "postgresql":
+        transaction.connection.execute(text(f"SET LOCAL lock_timeout = {_PATIENCE_MS}"))
+    try:
+        return transaction.connection.execute(columns.where(session.c.id == session_id).with_for_update()).one()
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", "") != _LOCK_NOT_AVAILABLE:
+            raise
+        raise _busy(session_id) from error
+
+
+def _taken(transaction: Transaction, session_id: str, held: Any) -> Lease:
+    newest = select(ledger.c.fence).where(ledger.c.session_id == session_id).order_by(ledger.c.seq.desc()).limit(1)
+    # The ledger's word counts as well: under a fence that was set back, an older owner could write again.
+    fence = max(_whole(held.fence), transaction.connection.scalar(newest) or 0) + 1
+    taken = Lease(session_id, fence, this_process(), max(_whole(held.attempts), 1) + 1 if held.owner else 1)
     transaction.connection.execute(
         update(session)
         .where(session.c.id == session_id)
         .values(
-            owner=this_process(),
-            fence=held.fence + 1,
+            owner=taken.owner,
+            fence=taken.fence,
             expires_ms=transaction.now_ms + LEASE_MS,
-            attempts=session.c.attempts + 1,
+            attempts=taken.attempt,
         )
     )
-    return Lease(session_id, held.fence + 1)
+    return taken
+
+
+def _limit(transaction: Transaction, session_id: str, held: Any) -> None:
+    """Let a lease that ends later than any can end with the one that its owner would have now.
+
+    The clock was set back, or somebody wrote in the table. A living owner soon says again until when it has it.
+    """
+    latest = transaction.now_ms + LEASE_MS
+    if _whole(held.expires_ms) > latest:
+        wanted = update(session).where(session.c.id == session_id)
+        transaction.connection.execute(wanted.values(expires_ms=latest))
+
+
+def _busy(session_id: str) -> BusyError:
+    return BusyError(
+        f"session {session_id} is being worked on by another process",
+        remedy="wait for it to end, or run `esper sessions show " + session_id + "` to see how far it is",
+    )
+
+
+def _whole(number: object) -> int:
+    """Return a column as the whole number that it is to be; SQLite keeps whatever somebody wrote there."""
+    return number if isinstance(number, int) else 0
+
+
+def _is_owned(held: Any, now_ms: int) -> bool:
+    return bool(held.owner) and _whole(held.expires_ms) > now_ms and not is_dead(str(held.owner))
 
 
 def beat(store: Store, lease: Lease) -> None:
@@ -85,7 +147,7 @@ def release(store: Store, lease: Lease, state: SessionState) -> None:
     with store.writing() as transaction:
         transaction.connection.execute(
             update(session)
-            .where(session.c.id == lease.session, session.c.fence == lease.fence)
+            .where(session.c.id == lease.session, session.c.fence == lease.fence, session.c.owner == lease.owner)
             .values(owner="", expires_ms=0, state=state)
         )
 
@@ -96,11 +158,9 @@ def check(transaction: Transaction, lease: Lease) -> bool:
     Raises:
         LeaseLostError: The lease has run out or another owner has it.
     """
-    # FOR SHARE (SQLite leaves it out): a claim may not slip in between this look and the commit.
-    columns = select(session.c.fence, session.c.expires_ms, session.c.cancel_requested)
-    wanted = columns.where(session.c.id == lease.session)
-    held = transaction.connection.execute(wanted.with_for_update(read=True)).one_or_none()
-    if held is None or held.fence != lease.fence or held.expires_ms <= transaction.now_ms:
+    held = transaction.connection.execute(_HELD, {"wanted": lease.session}).one_or_none()
+    is_ours = held is not None and (held.fence, held.owner) == (lease.fence, lease.owner)
+    if held is None or not is_ours or _whole(held.expires_ms) <= transaction.now_ms:
         raise LeaseLostError(
             f"session {lease.session} was taken over by another process",
             remedy=f"let that process finish, or run `esper resume {lease.session}` later",
@@ -111,5 +171,4 @@ def check(transaction: Transaction, lease: Lease) -> bool:
 def is_owned(connection: Connection, session_id: str, now_ms: int) -> bool:
     """Return whether a living owner works on a session."""
     wanted = select(session.c.owner, session.c.expires_ms).where(session.c.id == session_id)
-    held = connection.execute(wanted).one()
-    return bool(held.owner) and held.expires_ms > now_ms and not is_dead(held.owner)
+    return _is_owned(connection.execute(wanted).one(), now_ms)

@@ -26,7 +26,7 @@ def ensure_schema(engine: Engine) -> None:
 
     Raises:
         NewerDatabaseError: A newer esper-agents wrote it.
-        StorageError: An older shared database, which only `alembic upgrade head` may change.
+        StorageError: An older shared database, which only `esper db upgrade` may change.
     """
     with engine.connect() as connection:
         if _is_current(connection):
@@ -38,15 +38,41 @@ def ensure_schema(engine: Engine) -> None:
             upgrade(connection)
 
 
-def _is_current(connection: Connection) -> bool:
-    found = version(connection)
+def upgrade_schema(engine: Engine) -> str:
+    """Bring any database to the newest shape because a person asked for it, and return the shape that it had.
+
+    Raises:
+        NewerDatabaseError: A newer esper-agents wrote it.
+    """
+    with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        found = version(connection)
+        _refuse_newer(found)
+        if found != HEAD:
+            upgrade(connection)
+        return found
+
+
+def pending(found: str) -> tuple[str, ...]:
+    """Return the migrations that a database of some shape has not seen, in order."""
+    names = sorted(each.stem for each in (data_folder("alembic") / "versions").glob("[0-9]*.py"))
+    return tuple(each for each in names if each.partition("_")[0] > found)
+
+
+def _refuse_newer(found: str) -> None:
     if found > HEAD:
         raise NewerDatabaseError(
             f"the database has shape {found}, this esper-agents knows up to {HEAD}",
             remedy="pip install --upgrade esper-agents",
         )
+
+
+def _is_current(connection: Connection) -> bool:
+    found = version(connection)
+    _refuse_newer(found)
     if found and found < HEAD and connection.dialect.name != "sqlite":
-        raise StorageError(f"the shared database has the older shape {found}", remedy="alembic upgrade head")
+        raise StorageError(f"the shared database has the older shape {found}", remedy="esper db upgrade")
     return found == HEAD
 
 

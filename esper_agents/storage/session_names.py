@@ -32,12 +32,12 @@ def named(connection: Connection, project_key: str, wanted: str) -> str:
     """
     mine = select(session.c.id).where(session.c.project_key == project_key)
     if wanted == LATEST:
-        found = list(connection.scalars(mine.order_by(session.c.id.desc()).limit(1)))
+        found: Sequence[str] = connection.scalars(mine.order_by(session.c.id.desc()).limit(1)).all()
     else:
         bare = wanted.removeprefix("ses_")
         found = _fitting(connection, project_key, bare) if _BARE.fullmatch(bare) and len(bare) >= _SHORTEST else []
     if len(found) == 1:
-        return found[0]
+        return str(found[0])
     if found:
         some = " or ".join(sorted(found)[:3])
         raise UsageError(f"{wanted!r} fits {len(found)} sessions", remedy=f"name more of it: {some}")

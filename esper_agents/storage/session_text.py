@@ -34,15 +34,19 @@ def write(transaction: Transaction, session_id: str, summary: str = "") -> None:
     """
     columns = select(session.c.project_key, session.c.request, session.c.agent).where(session.c.id == session_id)
     project_key, request, agent = transaction.connection.execute(columns).one()
-    # PostgreSQL cannot hold a NUL, and `words_of` leaves none.
-    words = [_mark(project_key), ending_word(session_id), *words_of(f"{request} {agent} {summary}")]
-    given: dict[str, Any] = {"id": session_id, "words": " ".join(words)}
+    words = index_words(project_key, session_id, f"{request} {agent} {summary}")
+    given: dict[str, Any] = {"id": session_id, "words": words}
     connection = transaction.connection
     if connection.dialect.name == "sqlite":
         # The number of a session's first row is the row's own: it finds it again, and later sessions have greater ones.
         given["place"] = connection.scalar(_first_row(session_id))
     for each in _WRITE[connection.dialect.name]:
         connection.execute(text(each), given)
+
+
+def index_words(project_key: str, session_id: str, said: str) -> str:
+    """Return the words that a session is found by: its project's, the one of its name, and those that are said."""
+    return " ".join((_mark(project_key), ending_word(session_id), *words_of(said)))
 
 
 def rebuild(transaction: Transaction) -> int:

@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, literal, select, update
+from sqlalchemy import String, insert, literal, select, type_coerce, update
 
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import RowKey, RowKind
-from esper_agents.domain.origin import SUBMITTED, Origin
+from esper_agents.domain.origin import SUBMITTED, Origin, OriginKind
 from esper_agents.domain.session import SessionState, SessionSummary
 from esper_agents.storage import ledger, session_text
 from esper_agents.storage.lease import Lease, claim_within
 from esper_agents.storage.owner import is_dead
+from esper_agents.storage.projects import note_project
 from esper_agents.storage.session_names import named
 from esper_agents.storage.store import database_clock
 from esper_agents.storage.tables import ledger as rows
-from esper_agents.storage.tables import project, session
+from esper_agents.storage.tables import session
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import Connection, Select
 
     from esper_agents.domain.project import Project
     from esper_agents.domain.session import Submission
@@ -50,6 +51,17 @@ def create(store: Store, where: Project, submission: Submission, *, origin: Orig
     """Make a session with its first row, and return its lease."""
     with store.writing() as transaction:
         return _create(transaction, where, submission, origin)
+
+
+def enqueue(store: Store, where: Project, submission: Submission, *, origin: Origin = SUBMITTED) -> str:
+    """Make a session with its first row that nobody holds and any worker may take, and return its identifier."""
+    with store.writing() as transaction:
+        lease = _create(transaction, where, submission, origin)
+        given_back = {"owner": "", "expires_ms": 0, "attempts": 0}
+        transaction.connection.execute(
+            update(session).where(session.c.id == lease.session).values(queued=True, **given_back)
+        )
+    return lease.session
 
 
 def fork(
@@ -81,7 +93,7 @@ def fork(
 
 def _create(transaction: Transaction, where: Project, submission: Submission, origin: Origin) -> Lease:
     session_id = new_id(Prefix.SESSION)
-    _note_project(transaction, where)
+    note_project(transaction, where)
     transaction.connection.execute(
         insert(session).values(
             id=session_id,
@@ -107,19 +119,13 @@ def _create(transaction: Transaction, where: Project, submission: Submission, or
     return lease
 
 
-def _note_project(transaction: Transaction, where: Project) -> None:
-    known = transaction.connection.scalar(select(project.c.key).where(project.c.key == where.key))
-    if known is None:
-        transaction.connection.execute(
-            insert(project).values(key=where.key, root=where.root, name=where.name, opened_at=transaction.at)
-        )
-
-
 _ANY = Wanted()
+_STATES = {str(each): each for each in SessionState}
 _SHOWN = (
     session.c.id,
     session.c.request,
-    session.c.state,
+    # As the text that they are: a project has thousands.
+    type_coerce(session.c.state, String).label("state"),
     session.c.agent,
     session.c.certificate_id,
     session.c.created_at,
@@ -127,20 +133,26 @@ _SHOWN = (
     session.c.owner,
     session.c.expires_ms,
     session.c.origin_id,
-    session.c.origin_kind,
+    type_coerce(session.c.origin_kind, String).label("origin_kind"),
+    session.c.queued,
 )
 
 
 def listing(store: Store, project_key: str, *, wanted: Wanted = _ANY, limit: int = 50) -> tuple[SessionSummary, ...]:
     """Return a project's sessions, newest first; those since some time by when they last got a row."""
     asked = select(*_SHOWN).where(session.c.project_key == project_key)
-    if wanted.states:
-        asked = asked.where(session.c.state.in_(wanted.states))
     if wanted.agent:
         asked = asked.where(session.c.agent == wanted.agent)
     if wanted.since:
         asked = asked.where(session.c.changed_at >= wanted.since).order_by(session.c.changed_at.desc())
-    return _listed(store, asked.order_by(session.c.id.desc()).limit(limit))
+    asked = asked.order_by(session.c.id.desc()).limit(limit)
+    # One state after the other: of several at once, the database would look through all sessions for a rare one.
+    states = [asked.where(session.c.state == each) for each in dict.fromkeys(wanted.states)] or [asked]
+    with store.reading() as connection:
+        found = [each for one in states for each in _summaries(connection, one)]
+    if len(states) > 1:
+        found.sort(key=lambda each: (each.changed_at, each.id) if wanted.since else ("", each.id), reverse=True)
+    return tuple(found[:limit])
 
 
 def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
@@ -166,26 +178,45 @@ def make_complete(store: Store, project_key: str) -> None:
 
 def _listed(store: Store, asked: Select[Any]) -> tuple[SessionSummary, ...]:
     with store.reading() as connection:
-        return tuple(_summaries(connection, connection.execute(asked)))
+        return _summaries(connection, asked)
 
 
-def _summaries(connection: Connection, found: Iterable[Row[Any]]) -> Iterable[SessionSummary]:
+def _summaries(connection: Connection, asked: Select[Any]) -> tuple[SessionSummary, ...]:
     now_ms = database_clock(connection)
-    kinds: dict[tuple[str, str], Origin] = {}
-    for each in found:
-        key = (each.origin_kind, each.origin_id)
-        origin = kinds.get(key) or kinds.setdefault(key, Origin(*key))
-        yield SessionSummary(
-            id=each.id,
-            request=each.request,
-            state=each.state,
-            agent=each.agent,
-            certificate=each.certificate_id,
-            created_at=each.created_at,
-            changed_at=each.changed_at,
-            is_owned=bool(each.owner) and each.expires_ms > now_ms and not is_dead(each.owner),
-            origin=origin,
+    # Taken apart by place, all at once: by name takes twice as long, and a project has thousands.
+    return tuple(
+        SessionSummary(
+            session_id,
+            request,
+            _STATES[state],
+            agent,
+            certificate,
+            created_at,
+            changed_at,
+            bool(owner) and _is_after(expires_ms, now_ms) and not is_dead(str(owner)),
+            Origin(OriginKind(kind), origin) if origin else SUBMITTED,
+            queued,
         )
+        for (
+            session_id,
+            request,
+            state,
+            agent,
+            certificate,
+            created_at,
+            changed_at,
+            owner,
+            expires_ms,
+            origin,
+            kind,
+            queued,
+        ) in connection.execute(asked).all()
+    )
+
+
+def _is_after(expires_ms: object, now_ms: int) -> bool:
+    # SQLite keeps whatever somebody wrote there.
+    return isinstance(expires_ms, int) and expires_ms > now_ms
 
 
 def request_cancel(store: Store, session_id: str) -> None:
@@ -204,5 +235,4 @@ def find(store: Store, project_key: str, session_id: str) -> SessionSummary:
     make_complete(store, project_key)
     with store.reading() as connection:
         chosen = named(connection, project_key, session_id)
-        found = connection.execute(select(*_SHOWN).where(session.c.id == chosen))
-        return next(iter(_summaries(connection, found)))
+        return _summaries(connection, select(*_SHOWN).where(session.c.id == chosen))[0]

@@ -22,16 +22,19 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# A server ends the transaction of a writer that was stopped in the middle of it; others wait for its rows.
+STOPPED_MS = 15_000
+
 # The database's clock, not the process's: owners on several machines must agree on when a lease ends.
 _NOW_MS = {
-    "sqlite": "SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
-    "postgresql": "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+    "sqlite": text("SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"),
+    "postgresql": text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"),
 }
 
 
 def database_clock(connection: Connection) -> int:
     """Return the database's time, in milliseconds since 1970 UTC."""
-    return int(connection.scalar(text(_NOW_MS[connection.dialect.name])) or 0)
+    return int(connection.scalar(_NOW_MS[connection.dialect.name]) or 0)
 
 
 def timestamp(now_ms: int) -> str:
@@ -106,6 +109,8 @@ class Store:
         with in_our_words(str(self.where)), self._engine.connect() as plain, in_turn(self._lock_file):
             connection = plain.execution_options(**{WRITES: True})
             with connection.begin():
+                if connection.dialect.name == "postgresql":
+                    connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {STOPPED_MS}")
                 yield Transaction(connection, self._clock(connection))
 
     def close(self) -> None:
@@ -121,18 +126,24 @@ def _make_private_folder(database: str) -> None:
 
 
 class AsyncStore:
-    """The store on one thread of its own, so that a blocked writer blocks nobody's event loop."""
+    """The store on threads of its own, so that a blocked writer blocks nobody's event loop."""
 
     def __init__(self, store: Store) -> None:
-        """Start the thread at the first call."""
+        """Start each thread at the first call."""
         self.store = store
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="esper-store")
+        self._aside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="esper-store-aside")
 
     async def run(self, work: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what `work(store, ...)` returns, computed on the store's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self.store, *args, **kwargs))
 
+    async def run_aside(self, work: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what `work(store, ...)` returns, on a second thread: long work on the first must not hold it up."""
+        return await asyncio.get_running_loop().run_in_executor(self._aside, lambda: work(self.store, *args, **kwargs))
+
     def close(self) -> None:
-        """Wait for the thread and close the store."""
+        """Wait for the threads and close the store."""
         self._thread.shutdown(wait=True)
+        self._aside.shutdown(wait=True)
         self.store.close()

@@ -23,8 +23,8 @@ from sqlalchemy import (
 from esper_agents.domain.ledger import RowKind
 from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.domain.notice import EntryKind
-from esper_agents.domain.relation import RelationKind
 from esper_agents.domain.origin import OriginKind
+from esper_agents.domain.relation import RelationKind
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Kind, Status
 

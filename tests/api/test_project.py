@@ -41,7 +41,7 @@ UNREADABLE = {
     "unknown encoding": ("unknown.py", b"# coding: klingon\nx = 1\n", "cannot be decoded"),
     "enormous": ("enormous.py", b"x = 1\n" * 1_000_000, "larger than"),
     "no Python": ("notes.txt", b"x = 1\n", "no Python source"),
-    "a notebook": ("notes.ipynb", b"{}", "no Python source"),
+    "no notebook": ("notes.ipynb", b"{}", "it has no cells"),
 }
 
 

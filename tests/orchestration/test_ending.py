@@ -13,7 +13,7 @@ from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, ExitCode, LeaseLostError, UsageError
 from esper_agents.orchestration.run import StoppedError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
 
 @pytest.fixture
@@ -231,6 +231,7 @@ async def test_the_same_rows_in_another_database_give_the_same_certificate(toybo
     async with toybox.open() as opened:
         elsewhere = tmp_path / "elsewhere"
         monkeypatch.setenv("ESPER_HOME", str(elsewhere))
+        monkeypatch.delenv("ESPER_DATABASE_URL", raising=False)
         async with toybox.open() as other:
             copied(opened, other, outcome.session, upto=None)
             again = await (await other.resume(outcome.session)).run()
@@ -245,6 +246,7 @@ async def test_without_its_end_a_session_is_brought_to_it_again_and_finished_cal
     outcome, _ = await finished(toybox)
     async with toybox.open() as opened:
         monkeypatch.setenv("ESPER_HOME", str(tmp_path / "elsewhere"))
+        monkeypatch.delenv("ESPER_DATABASE_URL", raising=False)
         async with toybox.open() as other:
             # Without the conclusion, which holds the identifier and the time of the certificate.
             copied(opened, other, outcome.session, upto=-1)

@@ -9,6 +9,7 @@ from langgraph.graph import END, START
 
 from esper_agents.orchestration import graph
 from esper_agents.orchestration.graph import build_graph, drive
+from esper_agents.orchestration.history import History
 from esper_agents.orchestration.where import Place
 
 
@@ -90,6 +91,6 @@ def test_nothing_of_a_session_is_traced_to_anywhere_even_when_the_environment_as
 @pytest.mark.anyio
 async def test_an_edge_to_a_name_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setattr(graph, "where", lambda _history: "elsewhere")
-    run = SimpleNamespace(session="ses_1", history=None)
+    run = SimpleNamespace(session="ses_1", history=History("ses_1"), lease=SimpleNamespace(attempt=1))
     with pytest.raises(KeyError, match="elsewhere"):
         await drive(build_graph(), run)

@@ -14,7 +14,7 @@ from esper_agents.domain.status import Status
 from esper_agents.orchestration.checks import MOST_DEPTH
 from esper_agents.orchestration.hops import MOST_HOPS
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
 
 def handing(to, *, before=(), **packet):
@@ -68,7 +68,7 @@ async def test_a_handoff_reaches_the_receiver_as_it_was_meant(toybox):
     assert certificate.handoffs == (handoff,)
     assert [each.agent for each in certificate.definitions] == ["first", "second"]
     assert [each.text for each in certificate.assumptions] == ["it is small"]
-    assert [each.what for each in certificate.gaps] == ["the size"]
+    assert [each.what for each in certificate.gaps] == ["the size", "whether it holds that it is small"]
     assert len(certificate.evidence) == 2
     assert handoff.sentence == (
         "This looks like a toys problem that second would handle better. "

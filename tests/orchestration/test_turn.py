@@ -403,5 +403,5 @@ async def test_a_playbook_that_breaks_leaves_a_session_that_can_be_resumed(toybo
         assert (await opened.session(session.id)).state is SessionState.OPEN
     toybox.playbooks["worker"] = calling("look")
     async with toybox.open() as opened:
-        assert (await (await opened.resume(session.id)).run()).state is SessionState.DONE
+        assert (await (await opened.resume(session.id, accept=True)).run()).state is SessionState.DONE
     assert toybox.effects() == ["look"]

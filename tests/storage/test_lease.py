@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import select, update
@@ -257,3 +258,16 @@ def test_a_listing_says_which_sessions_are_being_worked_on(store, create, clock)
         assert lease.is_owned(connection, owned.session, clock.now_ms)
         assert not lease.is_owned(connection, owned.session, clock.now_ms + LEASE_MS)
         assert not lease.is_owned(connection, free.session, clock.now_ms)
+
+
+def test_heartbeats_and_steps_of_one_owner_never_wait_for_each_other_in_a_ring(store, held):
+    def beat():
+        for _ in range(60):
+            lease.beat(store, held)
+
+    with ThreadPoolExecutor(2) as pool:
+        beating = [pool.submit(beat) for _ in range(2)]
+        for step in range(1, 61):
+            ledger.append(store, held, [(RowKey(1, step, 0, RowKind.DECIDING), {})])
+        for each in beating:
+            each.result()

@@ -132,7 +132,7 @@ def test_an_older_shared_database_is_not_changed_without_being_asked(postgresql_
     set_version(engine, "0000")
     with pytest.raises(StorageError, match="older shape 0000") as refused:
         Store(postgresql_url)
-    assert "alembic upgrade head" in refused.value.remedy
+    assert refused.value.remedy == "esper db upgrade"
     engine.dispose()
 
 

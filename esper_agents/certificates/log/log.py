@@ -261,6 +261,9 @@ def _node(place: Place, value: bytes) -> dict[str, Any]:
 
 
 def _entry(found: RowMapping) -> Entry:
+    # Columns of SQLite hold whatever somebody wrote into them, text as well.
+    if not all(isinstance(found[name], bytes) for name in ("signature", "leaf_hash", "statement")):
+        raise IntegrityError(f"entry {found['idx']} of the log is not what was entered", remedy=RESTORE)
     try:
         return Entry(**{**found, "kind": EntryKind(found["kind"])})
     except ValueError as error:

@@ -1,16 +1,22 @@
-"""The offline validation specialist: runs the evidence of a certificate again, and says what of it came out again."""
+"""The offline validation specialist: runs the evidence of a certificate again, and says what of it came out again.
+
+Given code and no certificate, it asks those who own a part of a review, and says what they agree and differ on.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome
-from esper_agents.domain.move import Conclude, ToolCall, UseTools
+from esper_agents.domain.move import Conclude, Consult, ToolCall, UseTools
 from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE, Again
 from esper_agents.domain.status import Stance
+from esper_agents.reasoning.panel import conclusion, hear
+from esper_agents.reasoning.parts import COMPILER, MEMORY, NAN, REVIEWER
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -18,17 +24,25 @@ if TYPE_CHECKING:
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.move import Move, ToolReport
 
+PANEL = (REVIEWER, COMPILER, MEMORY, NAN)
 _TOOL = "reproduce-evidence"
 _NAMED = 3
 _ALL = "every piece of evidence came out again as it is on record"
 
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
-    """Run each piece of evidence again that the task names; the policy says what that allows."""
+    """Run each piece of evidence again that the task names, or hear a panel; the policy says what that allows."""
     certificate = brief.task.options.get(REPRODUCE, "")
     evidence = brief.task.options.get(EVIDENCE, "").split()
     if not certificate or not evidence:
-        return _undecided(brief)
+        members = [each for each in PANEL if each in brief.agents]
+        if not brief.task.paths or brief.question or not members:
+            return _undecided(brief)
+        question = f"what do you find in {', '.join(brief.task.paths)}?"
+        heard = conclusion(brief, (yield from hear(brief, [Consult(each, question) for each in members])))
+        # Rules that read the code again do not stand in for a judgement on what somebody else has claimed.
+        mine = _undecided(brief)
+        return replace(heard, gaps=(*mine.gaps, *heard.gaps), next_steps=mine.next_steps)
     calls = tuple(ToolCall(_TOOL, {"certificate": certificate, "evidence": each}) for each in evidence)
     reports: tuple[ToolReport, ...] = yield UseTools(calls)
     return Conclude(

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from . import confine
 from .bundle import capture
 
 # Taken before user code ran; what it puts in their place later is not used here.
@@ -93,8 +94,14 @@ def surroundings(scratch: str) -> dict[str, Any]:
         },
         "folder": _getcwd().replace(scratch, ""),
         "niceness": os.nice(0),
-        "limits": {name: list(resource.getrlimit(getattr(resource, name))) for name in _LIMITS},
+        "limits": {name: _limit(name) for name in _LIMITS},
     }
+
+
+def _limit(name: str) -> list[int] | str:
+    if confine.is_as_confined(name):
+        return "as confined"
+    return list(resource.getrlimit(getattr(resource, name)))
 
 
 def modes() -> tuple[int, int]:

@@ -135,7 +135,17 @@ def _limit(limits: Limits) -> dict[str, int]:
         # The limit counts what is mapped already, most of it torch's libraries.
         mapped_bytes = int(kernel.read("/proc/self/statm").split()[0]) * resource.getpagesize()
         held["address_space_bytes"] = _lower(resource.RLIMIT_AS, mapped_bytes + limits.memory_bytes)
+    _held_limits["RLIMIT_AS"] = resource.getrlimit(resource.RLIMIT_AS)
     return held
+
+
+# As confining left them: how much is mapped by then is another number in each process.
+_held_limits: dict[str, tuple[int, int]] = {}
+
+
+def is_as_confined(name: str) -> bool:
+    """Return whether a limit of this process, such as `RLIMIT_AS`, is still what confining made it."""
+    return _held_limits.get(name) == resource.getrlimit(getattr(resource, name))
 
 
 def _lower(which: int, most: int) -> int:

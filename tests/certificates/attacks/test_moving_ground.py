@@ -88,8 +88,8 @@ def test_no_clock_decides_what_came_later(archived, home, issued, noticed):
     from esper_agents.certificates.notices import enter_notice
     from esper_agents.certificates.sealing.rotation import key_history
     from esper_agents.certificates.standing import Ending, later_entries
-    from esper_agents.domain.certificate import Relation, RelationKind
     from esper_agents.domain.notice import Notice, NoticeKind
+    from esper_agents.domain.relation import Relation, RelationKind
 
     store = archived.store
     first = replace(certificate(), id="crt_" + "1" * 32, issued_at=issued)

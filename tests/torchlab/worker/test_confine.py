@@ -267,6 +267,18 @@ def test_memory_beyond_the_limit_is_an_error_in_the_worker(cages, how):
     cages(how).kill(pid)
 
 
+def test_a_limit_counts_as_changed_only_where_the_worker_changed_it(cages):
+    code = (
+        "import resource\nfrom esper_worker.confine import is_as_confined as asked\nbefore = asked('RLIMIT_AS')\n"
+        "soft, hard = resource.getrlimit(resource.RLIMIT_AS)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (soft - 4096, hard))\n"
+        "result = [before, asked('RLIMIT_AS'), asked('RLIMIT_CPU')]\n"
+    )
+    pid = cages("walls").fork(code, memory_bytes=256 << 20)
+    assert cages("walls").hear(pid)["result"] == [True, False, False]
+    cages("walls").kill(pid)
+
+
 def test_files_in_memory_have_a_limit_too(cages):
     code = "import resource\nresult = [held['file_bytes'], resource.getrlimit(resource.RLIMIT_FSIZE)[0]]"
     soft = resource.getrlimit(resource.RLIMIT_FSIZE)[0]

@@ -1,0 +1,301 @@
+"""Freezes workers in the middle of their work, lets others take over, thaws them, and checks what must hold.
+
+A worker is stopped (SIGSTOP) inside a tool, at a step boundary or at a random moment, and goes on (SIGCONT) only after
+another has taken the session over: in the middle of that one's work, or after its end. No row may be doubled, no tool
+that must not be repeated may start twice, and the other must go on within the lease plus 1.5 s. Leases are short here;
+the program's own last 30 s. Where SQLite's one writer is frozen in the middle of a transaction nobody else can write
+at all, and no lease helps: such a worker goes on for a moment and is frozen anew.
+
+Run it with `python benchmarks/freeze.py [--database postgresql] [--trials 24] [--json]`; it exits with 1 on any miss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from crash import fork, make_template, prepared, waited, warm_up
+from crash_checks import look, violations
+from crash_session import UNREPEATABLE, Place, Points, be_worker, place_points, work
+from databases import add_option, drop, server_of
+
+from esper_agents.errors import BusyError, EsperError, UsageError
+from esper_agents.storage import lease, store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LATE_MS = 1500
+_LONGEST_S = 60
+_MOST_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How one session is frozen.
+
+    Attributes:
+        number: Names its folder.
+        point: The named point to freeze at, from 1; 0 for a random moment.
+        delay_s: The random moment, after the start of the worker.
+        is_early: Whether the worker is thawed in the middle of the other's work, not after it.
+    """
+
+    number: int
+    point: int
+    delay_s: float
+    is_early: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one session.
+
+    Attributes:
+        froze_at: The point's name, or `a random moment`.
+        is_frozen: Whether it was frozen before its end.
+        in_a_transaction: How often it had to go on because it was the one writer there can be.
+        recovery_ms: From the freeze to the claim of the other worker.
+        violations: What does not hold.
+    """
+
+    froze_at: str
+    is_frozen: bool
+    in_a_transaction: int
+    recovery_ms: float
+    violations: list[str]
+
+
+class FreezingPoints(Points):
+    """Named points of a session; the process is stopped at one of them, once the session was accepted."""
+
+    def __init__(self, place: Place, target: int) -> None:
+        """Stop at the first point from the target on where that may be."""
+        super().__init__(place, 0)
+        self._wanted = target
+
+    def reach(self, name: str) -> None:
+        """Pass a point, or stop at it until somebody sends SIGCONT."""
+        super().reach(name)
+        may_be = self._place.server or not name.startswith("before the commit")
+        if self._wanted and self._passed >= self._wanted and may_be and self._place.lines("accepted"):
+            self._wanted = 0
+            self._place.note("died", name)
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def shorten(lease_ms: int) -> None:
+    """Let leases of this process be short."""
+    lease.LEASE_MS = lease_ms
+    store.STOPPED_MS = lease_ms // 2
+
+
+def be_frozen(place: Place, point: int, lease_ms: int) -> None:
+    """Work until the point, stop there, and after the thaw go on as if nothing had happened."""
+    signal.alarm(_LONGEST_S)
+    os.environ.update(place.environment)
+    shorten(lease_ms)
+    points = FreezingPoints(place, point)
+    place_points(points)
+    try:
+        asyncio.run(work(place, points))
+    except EsperError as error:
+        # What a thawed worker is to meet: the lease is somebody else's, or its transaction was ended.
+        place.note("thawed", f"{type(error).__name__}: {error.problem}")
+    except BaseException:  # noqa: BLE001 - a forked process must not run on into its parent's code
+        place.note("trouble", traceback.format_exc())
+    else:
+        place.note("thawed", "it went on to the end")
+
+
+def be_rescuer(place: Place, lease_ms: int) -> None:
+    """Ask for the session until it can be had, note when, and take it to its end."""
+    signal.alarm(_LONGEST_S)
+    shorten(lease_ms)
+    plain = lease.claim
+
+    def patient(*given: Any) -> Any:
+        while True:
+            try:
+                claimed = plain(*given)
+            except BusyError:
+                time.sleep(0.02)
+            else:
+                place.note("claimed_at", str(time.monotonic()))
+                return claimed
+
+    os.environ.update(place.environment)
+    points = Points(place, 0)
+    place_points(points)
+    with patch.object(lease, "claim", patient):
+        for _ in range(_MOST_TRIES):
+            try:
+                asyncio.run(work(place, points))
+            except UsageError:
+                # The thawed one has answered the same question while nobody had the session, as it may.
+                continue
+            except BaseException:  # noqa: BLE001 - a forked process must not run on into its parent's code
+                place.note("trouble", traceback.format_exc())
+            break
+
+
+def run_trial(trial: Trial, place: Place, expected: Sequence[tuple[int, int, int, str]], lease_ms: int) -> Result:
+    """Freeze one session as asked, have another worker take it over, thaw the first, and check everything."""
+    frozen = fork(partial(be_frozen, place, trial.point, lease_ms))
+    again = 0
+    if trial.point:
+        _, status = os.waitpid(frozen, os.WUNTRACED)
+        is_frozen = os.WIFSTOPPED(status)
+    else:
+        _wait_for(place, "accepted")
+        time.sleep(trial.delay_s)
+        is_frozen, again = _freeze(place, frozen)
+    at, seen = time.monotonic(), None if place.server else look(place)
+    rescuer = fork(partial(be_rescuer, place, lease_ms))
+    if trial.is_early:
+        _wait_for(place, "claimed_at")
+    else:
+        os.waitpid(rescuer, 0)
+    if is_frozen:
+        os.kill(frozen, signal.SIGCONT)
+        os.waitpid(frozen, 0)
+    if trial.is_early:
+        os.waitpid(rescuer, 0)
+    claimed = [float(each) for each in place.lines("claimed_at")]
+    died = (place.lines("died") or ["a random moment"])[0]
+    found = [*violations(place, [seen] if seen else [], expected), *_started_twice(place)]
+    if is_frozen and not claimed:
+        found.append("nobody took it over")
+    recovery_ms = (claimed[0] - at) * 1000 if claimed and is_frozen else 0.0
+    return Result(died, is_frozen, again, recovery_ms, found)
+
+
+def _started_twice(place: Place) -> list[str]:
+    started = Counter(line for line in place.lines("effects") if line.partition(" ")[0] in UNREPEATABLE)
+    return [f"{line.partition(' ')[0]} started {number} times" for line, number in started.items() if number > 1]
+
+
+def _freeze(place: Place, process: int) -> tuple[bool, int]:
+    """Stop a process outside a transaction of SQLite; return whether it was still there, and how often that took."""
+    for again in range(1000):
+        os.kill(process, signal.SIGSTOP)
+        _, status = os.waitpid(process, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            return False, again
+        if place.server or _can_write(place):
+            return True, again
+        os.kill(process, signal.SIGCONT)
+        time.sleep(0.005)
+    raise AssertionError("it never lets go of the database")
+
+
+def _can_write(place: Place) -> bool:
+    for file in place.home.glob("projects/*/esper.db"):
+        with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+            except sqlite3.OperationalError:
+                return False
+    return True
+
+
+def _wait_for(place: Place, name: str) -> None:
+    deadline = time.monotonic() + _LONGEST_S
+    while not place.lines(name) and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def measure(given: argparse.Namespace, root: Path, server: str) -> dict[str, Any]:
+    """Run all trials and return what was counted and measured."""
+    template = make_template(root / "template", server)
+    warm_up(template, root / "warm")
+    calm = prepared(root / "calm", template)
+    waited([fork(partial(be_worker, calm, None))])
+    points, expected = calm.lines("points"), look(calm).keys
+    calm_s = float(calm.lines("took_ms")[0]) / 1000
+    source = random.Random(given.seed)  # noqa: S311 - moments, no secrets
+    half = given.trials // 2
+    trials = [Trial(each, source.randint(1, len(points)), 0.0, bool(each % 2)) for each in range(1, half + 1)]
+    trials += [
+        Trial(each, 0, source.uniform(0.0, 0.7) * calm_s, bool(each % 2)) for each in range(half + 1, given.trials + 1)
+    ]
+    results = []
+    running: dict[int, Trial] = {}
+    waiting = list(reversed(trials))
+    while waiting or running:
+        while waiting and len(running) < (os.cpu_count() or 1):
+            trial = waiting.pop()
+            running[fork(partial(_write_result, trial, template, expected, given.lease_ms))] = trial
+        child, _ = waited(running)
+        place = Place(root / str(running.pop(child).number), server)
+        said = place.lines("result")
+        results.append(Result(**json.loads(said[0])) if said else Result("?", False, 0, 0.0, ["the trial broke"]))
+        drop(server, place.folder)
+    frozen = [each for each in results if each.is_frozen]
+    late = [each.recovery_ms - given.lease_ms for each in frozen]
+    return {
+        "database": "PostgreSQL" if server else "SQLite",
+        "trials": len(results),
+        "frozen": len(frozen),
+        "let_go_of_a_transaction": sum(each.in_a_transaction for each in results),
+        "lease_ms": given.lease_ms,
+        "recovery_p50_ms": statistics.median(each.recovery_ms for each in frozen),
+        "recovery_worst_ms": max(each.recovery_ms for each in frozen),
+        "beyond_the_lease_ms": max(late),
+        "violations": [f"{each.froze_at}: {what}" for each in results for what in each.violations],
+    }
+
+
+def _write_result(trial: Trial, template: Place, expected: Sequence[tuple[int, int, int, str]], lease_ms: int) -> None:
+    place = prepared(template.folder.parent / str(trial.number), template)
+    place.note("result", json.dumps(asdict(run_trial(trial, place, expected, lease_ms))))
+
+
+def main() -> None:
+    """Read the command line, measure, print, and exit with 1 on any miss."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_option(parser)
+    parser.add_argument("--trials", type=int, default=24, metavar="N", help="half at named points, half at random")
+    parser.add_argument("--lease-ms", type=int, default=2000, metavar="MS", help="how long leases are in the trials")
+    parser.add_argument("--seed", type=int, default=0, help="of points and moments")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    given = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="esper-freeze-"))
+    try:
+        with server_of(given.database) as server:
+            measured = measure(given, root, server)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    is_late = measured["beyond_the_lease_ms"] > LATE_MS
+    if given.json:
+        print(json.dumps(measured | {"missed": ["beyond_the_lease_ms"] if is_late else []}))
+    else:
+        for name, found in measured.items():
+            aim = f" (at most {LATE_MS}: {'MISSED' if is_late else 'met'})" if name == "beyond_the_lease_ms" else ""
+            if name != "violations":
+                print(f"{name:24} {found:.0f}{aim}" if isinstance(found, float) else f"{name:24} {found}")
+        print("\n".join(f"VIOLATION {each}" for each in measured["violations"]) or "no violation")
+    sys.exit(is_late or bool(measured["violations"]))
+
+
+if __name__ == "__main__":
+    main()

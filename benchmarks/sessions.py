@@ -1,0 +1,439 @@
+"""What sessions cost: listing and resuming them, what they store for each step, and finding one among a million.
+
+Sessions of 200 and of 2,000 steps are run in this process, with tools that return a few words; one step is a turn with
+a tool call, four rows. A thousand copies of the shorter one are listed. It is resumed up to its next move, with the
+store, the agents and the playbooks loaded, as in a process that has the project open. A million more are made up in
+bulk for lists and searches. CPU counts where the database answers in this process, wall time on PostgreSQL. Every
+figure is printed with its aim, and with MISSED where it is not met; the exit code is then 1.
+
+    python benchmarks/sessions.py [--rows 1000000] [--draws 60] [--database sqlite|postgresql|URL]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import os
+import random
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import databases
+from sqlalchemy import URL, make_url, text
+
+from esper_agents.api import open_project
+from esper_agents.domain.evidence import Risk
+from esper_agents.domain.move import Conclude, Consult, ToolCall, UseTools
+from esper_agents.domain.session import SessionState
+from esper_agents.orchestration import drift
+from esper_agents.orchestration.history import History
+from esper_agents.orchestration.opening import reasoner_of
+from esper_agents.orchestration.run import Run
+from esper_agents.storage import lease, ledger, session_text, sessions
+from esper_agents.storage.store import Store
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from esper_agents.api import OpenProject
+    from esper_agents.domain.frame import Brief
+    from esper_agents.domain.move import Move
+    from esper_agents.storage.lease import Lease
+
+LISTING_MS, RESUME_MS, FIND_MS = 5.0, 15.0, 25.0
+SLOPE, STEP_BYTES = 1.05, 1_500
+SHORT, LONG, LISTED = 200, 2_000, 1_000
+# As many turns as an agent that is consulted takes, its conclusion among them.
+_TURNS = 50
+PROJECT = "benchmark-0123456789ab"
+AGENTS = ("pytorch-expert", "profiler", "nan-debugger", "torch-specialist")
+SAID = "measured"
+PAYLOAD = {"text": SAID, "numbers": [1, 2, 3]}
+
+
+@tool("benchmark-look", risk=Risk.LOW, repeatable=True, rerun=lambda _: "esper review .")
+async def look(context: ToolContext, number: int) -> ToolResult:  # noqa: ARG001 - as every tool
+    """Return a few words.
+
+    Args:
+        context: The project.
+        number: Which call it is.
+    """
+    return ToolResult(f"looked {number} times", PAYLOAD)
+
+
+def chief(steps: int) -> Callable[[Brief], Generator[Move, Any, Conclude]]:
+    """Return a playbook that has others take so many steps, and then asks once more what it never gets."""
+
+    def play(_brief: Brief) -> Generator[Move, Any, Conclude]:
+        for _ in range(steps // _TURNS):
+            yield Consult("benchmark-helper", "what is it?")
+        return Conclude("done")
+
+    return play
+
+
+def helper(_brief: Brief) -> Generator[Move, Any, Conclude]:
+    """Take one step short of all, and answer with the last."""
+    for number in range(_TURNS - 1):
+        yield UseTools((ToolCall("benchmark-look", {"number": number}),))
+    return Conclude("looked")
+
+
+def made(folder: Path) -> Path:
+    """Return a project with the agents that the sessions are run by."""
+    for name in ("benchmark-chief", "benchmark-helper"):
+        file = folder / "agents" / f"{name}.md"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"---\nname: {name}\ndescription: Takes steps.\ntools: [benchmark-look]\n---\nTake steps.\n")
+    root = folder / "project"
+    root.mkdir(exist_ok=True)
+    (root / "train.py").write_text("import torch\n")
+    return root
+
+
+def opening(folder: Path, steps: int) -> Any:
+    """Return the project, to be opened, with what takes so many steps."""
+    playbooks = {"benchmark-chief": chief(steps), "benchmark-helper": helper}
+    return open_project(made(folder), tools=[look], playbooks=playbooks, agents=[folder / "agents"], publish=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What one session takes.
+
+    Attributes:
+        session: Its identifier.
+        ledger: Bytes of its rows.
+        payload: Those of them that tools were given and returned.
+        whole: Bytes by which the database grew, its certificate, log and full text among them.
+    """
+
+    session: str
+    ledger: int
+    payload: int
+    whole: int
+
+
+async def run(opened: OpenProject, steps: int) -> Stored:
+    """Run a session of so many steps to its end, and return what it takes."""
+    before = size(opened)
+    task = opened.task("review this", [opened.root / "train.py"], agent="benchmark-chief")
+    outcome = await (await opened.submit(task)).run()
+    assert outcome.state is SessionState.DONE
+    with opened.workshop.store.store.reading() as connection:
+        rows = ledger.rows(connection, outcome.session)
+    taken = sum(row.key.kind == "called" for row in rows)
+    assert taken == steps // _TURNS * (_TURNS - 1), taken
+    payload = sum(len(str(PAYLOAD)) + len('{"number":1}') for row in rows if row.key.kind == "called")
+    return Stored(outcome.session, sum(len(row.body.encode()) for row in rows), payload, size(opened) - before)
+
+
+def size(opened: OpenProject) -> int:
+    """Return how many bytes the database takes, without what is free in its file."""
+    with opened.workshop.store.store.reading() as connection:
+        if connection.dialect.name == "postgresql":
+            return int(connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
+        pages, free, page = (
+            int(connection.scalar(text(f"PRAGMA {each}")) or 0)
+            for each in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * page
+
+
+def say(what: str, figure: float, unit: str, aim: float) -> bool:
+    """Print a figure with its aim, and return whether it is met."""
+    is_met = figure <= aim
+    print(f"{what:58}{figure:10.2f} {unit:6} aim {aim:g} {'met' if is_met else 'MISSED'}", flush=True)
+    return is_met
+
+
+def measured(
+    work: Callable[[], object],
+    draws: int,
+    *,
+    by_cpu: bool,
+    at: Callable[[list[float]], float] = lambda took: statistics.quantiles(took, n=20)[-1],
+) -> float:
+    """Return how long something takes, in milliseconds; the 95th percentile unless told otherwise."""
+    clock = time.process_time if by_cpu else time.perf_counter
+    work()
+    took = []
+    for _ in range(draws):
+        began = clock()
+        work()
+        took.append((clock() - began) * 1000)
+    return at(took)
+
+
+def storing(short: Stored, long: Stored) -> Iterator[bool]:
+    """Print what steps take, and yield whether the aims are met."""
+    slope = math.log(long.ledger / short.ledger) / math.log(LONG / SHORT)
+    yield say(f"slope of the ledger's bytes, {SHORT} to {LONG} steps", slope, "", SLOPE)
+    whole = math.log(long.whole / short.whole) / math.log(LONG / SHORT)
+    yield say("slope of all the database's bytes", whole, "", SLOPE)
+    beside = (long.ledger - short.ledger - long.payload + short.payload) / (LONG - SHORT)
+    yield say("bytes of a step in the ledger beside its payload", beside, "bytes", STEP_BYTES)
+    grown = (long.whole - short.whole) / (LONG - SHORT)
+    print(f"{'bytes of a step in all the database, certificate and all':58}{grown:10.2f} bytes  no aim", flush=True)
+
+
+def copied(store: Store, session_id: str, count: int) -> None:
+    """Make so many copies of a session, all its rows among them."""
+    with store.writing() as transaction:
+        connection = transaction.connection
+        columns = list(connection.execute(text("SELECT * FROM session LIMIT 0")).keys())
+        values = ", ".join({"id": ":copy"}.get(each, each) for each in columns)
+        rows = "session_id, frame, step, call, kind, fence, at, body"
+        for number in range(count):
+            given = {"copy": f"ses_{number:032x}", "id": session_id}
+            connection.execute(text(f"INSERT INTO session SELECT {values} FROM session WHERE id = :id"), given)  # noqa: S608
+            connection.execute(
+                text(
+                    f"INSERT INTO ledger ({rows}) SELECT :copy, {rows.partition(', ')[2]} FROM ledger"  # noqa: S608
+                    " WHERE session_id = :id ORDER BY seq"
+                ),
+                given,
+            )
+
+
+async def resumed(opened: OpenProject, session_id: str) -> Lease:
+    """Do what a resume does before its first new step: claim, read, fold, look for drift, decide once more."""
+    store = opened.workshop.store.store
+    held = lease.claim(store, session_id)
+    with store.reading() as connection:
+        rows = ledger.rows(connection, session_id)
+    history = History(session_id, rows)
+    assert not drift.drifted(opened.workshop, history)
+    run_ = Run(opened.workshop, held, history, lambda _: None)
+    frame = history.current
+    assert frame is not None
+    await reasoner_of(run_, frame).next_move(frame.settled, lambda _: None)
+    return held
+
+
+async def small(folder: Path, given: argparse.Namespace, *, by_cpu: bool) -> bool:
+    """Measure what is measured on real sessions, and return whether all aims are met."""
+    async with opening(folder, LONG) as opened:
+        await run(opened, LONG)  # What a database takes at first is none of a session's.
+        long = await run(opened, LONG)
+    async with opening(folder, SHORT) as opened:
+        short = await run(opened, SHORT)
+        met = list(storing(short, long))
+        store, key = opened.workshop.store.store, opened.workshop.project.key
+        with store.reading() as connection:
+            rows = ledger.rows(connection, short.session)
+        begun = sessions.create(store, opened.workshop.project, History(short.session, rows).begun)
+        # As where the process was killed before it concluded.
+        entries = [(row.key, _Body(row.body)) for row in rows[1:-3]]
+        _append_raw(store, begun.session, entries)
+        took = []
+        lease.release(store, begun, SessionState.OPEN)
+        for _ in range(given.draws):
+            clock = time.process_time if by_cpu else time.perf_counter
+            began = clock()
+            held = await resumed(opened, begun.session)
+            took.append((clock() - began) * 1000)
+            lease.release(store, held, SessionState.OPEN)
+        met.append(say(f"resume of a session of {SHORT} steps, median", statistics.median(took), "ms", RESUME_MS))
+        copied(store, short.session, LISTED)
+        ask = partial(sessions.listing, store, key, limit=LISTED)
+        assert len(ask()) == LISTED
+        met.append(
+            say(
+                f"listing {LISTED} sessions of {SHORT} steps, median",
+                measured(ask, given.draws, by_cpu=by_cpu, at=statistics.median),
+                "ms",
+                LISTING_MS,
+            )
+        )
+    return all(met)
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    text: str
+
+
+def _append_raw(store: Store, session_id: str, entries: list[tuple[Any, _Body]]) -> None:
+    with store.writing() as transaction:
+        for key, body in entries:
+            transaction.connection.execute(
+                text(
+                    "INSERT INTO ledger (session_id, frame, step, call, kind, fence, at, body)"
+                    " VALUES (:session, :frame, :step, :call, :kind, 1, :at, :body)"
+                ),
+                {
+                    "session": session_id,
+                    "frame": key.frame,
+                    "step": key.step,
+                    "call": key.call,
+                    "kind": str(key.kind),
+                    "at": transaction.at,
+                    "body": body.text,
+                },
+            )
+
+
+def session_id(number: int) -> str:
+    """Return the identifier of a made-up session; later ones sort after earlier ones, and no two end alike."""
+    return f"ses_{number:016x}{number * 2654435761 % 2**64:016x}"
+
+
+def at(number: int) -> str:
+    """Return when a made-up session changed: one every ten seconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(1_700_000_000 + 10 * number))
+
+
+def made_up(count: int) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield made-up sessions with the words that they are found by: common ones, rarer ones, rare ones."""
+    for number in range(1, count + 1):
+        state = "waiting" if number % 50_000 == 0 else "cancelled" if number % 100 == 0 else "done"
+        request = f"review this loop often{number % 20} seldom{number % 1_000} rare{number % 100_000}"
+        agent = AGENTS[number % len(AGENTS)]
+        row = {"id": session_id(number), "request": request, "state": state, "agent": agent, "at": at(number)}
+        row["project"] = PROJECT
+        yield row, session_text.index_words(PROJECT, row["id"], f"{request} {agent} the gradients are cleared")
+
+
+def fill_sqlite(file: str, count: int) -> None:
+    """Fill a migrated SQLite database."""
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA synchronous=OFF")
+    with connection:
+        connection.execute("INSERT INTO project VALUES (?, '/benchmark', 'benchmark', '2026')", (PROJECT,))
+        given = made_up(count)
+        while some := [each for _, each in zip(range(50_000), given, strict=False)]:
+            connection.executemany(
+                "INSERT INTO session (id, project_key, request, created_at, state, agent, certificate_id, changed_at,"
+                " owner, fence, expires_ms, attempts, cancel_requested)"
+                " VALUES (:id, :project, :request, :at, :state, :agent, '', :at, '', 1, 0, 0, 0)",
+                [row for row, _ in some],
+            )
+            connection.executemany(
+                "INSERT INTO ledger (session_id, frame, step, call, kind, fence, at, body)"
+                " VALUES (:id, 0, 0, 0, 'submitted', 1, :at, '{}')",
+                [row for row, _ in some],
+            )
+            connection.executemany(
+                "INSERT INTO session_text (rowid, id, words)"
+                " SELECT (SELECT min(seq) FROM ledger WHERE session_id = ?), ?, ?",
+                [(row["id"], row["id"], words) for row, words in some],
+            )
+        connection.execute("ANALYZE")
+    connection.close()
+
+
+def fill_postgresql(url: str, count: int) -> None:
+    """Fill a migrated PostgreSQL database."""
+    with databases.connected(url.replace("+psycopg", "")) as connection:
+        connection.execute("INSERT INTO project VALUES (%s, '/benchmark', 'benchmark', '2026')", (PROJECT,))
+        cursor = connection.cursor()
+        columns = (
+            "id, project_key, request, created_at, state, agent, certificate_id, changed_at, owner, fence, expires_ms,"
+            " attempts, cancel_requested"
+        )
+        with cursor.copy(f"COPY session ({columns}) FROM STDIN") as copy:
+            for row, _ in made_up(count):
+                fixed = ("", row["at"], "", 1, 0, 0, False)
+                copy.write_row((row["id"], PROJECT, row["request"], row["at"], row["state"], row["agent"], *fixed))
+        cursor.execute("CREATE TEMPORARY TABLE words (id TEXT, words TEXT)")
+        with cursor.copy("COPY words FROM STDIN") as copy:
+            for row, words in made_up(count):
+                copy.write_row((row["id"], words))
+        cursor.execute("INSERT INTO session_text SELECT id, to_tsvector('simple', words) FROM words ORDER BY id")
+        cursor.execute("VACUUM ANALYZE session")
+        cursor.execute("VACUUM ANALYZE session_text")
+
+
+def questions(store: Store, rows: int) -> Iterator[tuple[str, Callable[[random.Random], object]]]:
+    """Yield what is asked of a million sessions."""
+
+    def listed(**which: Any) -> Callable[[random.Random], object]:
+        return lambda _: sessions.listing(store, PROJECT, wanted=sessions.Wanted(**which), limit=20)
+
+    def searched(words: Callable[[random.Random], str]) -> Callable[[random.Random], object]:
+        return lambda chance: sessions.search(store, PROJECT, words(chance), limit=20)
+
+    yield "list the newest", listed()
+    yield "list those that wait", listed(states=(SessionState.WAITING, SessionState.OPEN))
+    yield "list an agent's", listed(agent=AGENTS[1])
+    yield "list an agent's that were cancelled", listed(agent=AGENTS[0], states=(SessionState.CANCELLED,))
+    yield "list nobody's", listed(agent="nobody")
+    yield "list what changed of late", listed(since=at(rows - 5))
+    yield "list what changed ever", listed(since="2000")
+    yield "search what all say", searched(lambda _: "review loop")
+    yield "search what one in 20 says", searched(lambda chance: f"often{chance.randrange(20)}")
+    yield "search what one in 1,000 says", searched(lambda chance: f"seldom{chance.randrange(1_000)}")
+    yield "search what few say", searched(lambda chance: f"rare{chance.randrange(100_000)}")
+    yield "search a common word with a rare one", searched(lambda chance: f"review rare{chance.randrange(100_000)}")
+    yield "search what nobody says", searched(lambda _: "elephant")
+    yield "find by the whole name", lambda chance: sessions.find(store, PROJECT, session_id(chance.randint(1, rows)))
+    yield "find by its end", lambda chance: sessions.find(store, PROJECT, session_id(chance.randint(1, rows))[-12:])
+    yield "find the latest", lambda _: sessions.find(store, PROJECT, "latest")
+
+
+def large(url: URL, given: argparse.Namespace, *, by_cpu: bool) -> bool:
+    """Ask a million sessions, and return whether all aims are met."""
+    store = Store(url)
+    began = time.perf_counter()
+    if by_cpu:
+        fill_sqlite(str(url.database), given.rows)
+    else:
+        fill_postgresql(url.render_as_string(hide_password=False), given.rows)
+    print(f"{given.rows} sessions filled in {time.perf_counter() - began:.0f} s", flush=True)
+    met = []
+    for name, ask in questions(store, given.rows):
+        chance = random.Random(name)  # noqa: S311 - a design, not a secret
+        p95 = measured(partial(ask, chance), given.draws, by_cpu=by_cpu)
+        met.append(say(f"{name}, p95", p95, "ms", FIND_MS))
+    store.close()
+    return all(met)
+
+
+def main() -> None:
+    """Read the command line, measure, and exit with 1 where an aim is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="how many made-up sessions")
+    parser.add_argument("--draws", type=int, default=60, help="how often each thing is done")
+    databases.add_option(parser)
+    given = parser.parse_args()
+    met = []
+    with databases.server_of(given.database) as server, tempfile.TemporaryDirectory(prefix="esper-sessions-") as name:
+        folder = Path(name)
+        os.environ["ESPER_HOME"] = str(folder / "home")
+        by_cpu = not server
+        print(
+            f"{'SQLite, of CPU' if by_cpu else 'PostgreSQL, of wall time'}, load {os.getloadavg()[0]:.1f}", flush=True
+        )
+        for part in ("small", "large"):
+            place = folder / part
+            place.mkdir()
+            databases.create(server, place)
+            url = databases.database_of(server, place)
+            if url:
+                os.environ["ESPER_DATABASE_URL"] = url
+            else:
+                os.environ.pop("ESPER_DATABASE_URL", None)
+            try:
+                if part == "small":
+                    met.append(asyncio.run(small(place, given, by_cpu=by_cpu)))
+                else:
+                    target = make_url(url) if url else URL.create("sqlite", database=str(place / "esper.db"))
+                    met.append(large(target, given, by_cpu=by_cpu))
+            finally:
+                databases.drop(server, place)
+    sys.exit(not all(met))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""What an open project does with certificates: find, read, show, check, revoke, repair, export and prune."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from esper_agents.api.person import person
+from esper_agents.certificates import archive, trends
+from esper_agents.certificates.exporting import export
+from esper_agents.certificates.filters import Filter
+from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.sealing.trust import trusted
+from esper_agents.certificates.search import search
+from esper_agents.certificates.statement import parse
+from esper_agents.orchestration import retention
+from esper_agents.orchestration.holding import audited, held
+from esper_agents.orchestration.publish import publish, publish_page, record_path, view_path
+from esper_agents.orchestration.repair import repair
+from esper_agents.orchestration.revoking import revoke
+from esper_agents.paths import home
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.certificates.exporting import Exported
+    from esper_agents.certificates.log.audit_log import Audit
+    from esper_agents.certificates.log.note import Note
+    from esper_agents.certificates.search import Hit
+    from esper_agents.certificates.trends import Point
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.notice import Notice
+    from esper_agents.orchestration.holding import Held
+    from esper_agents.orchestration.repair import Repaired
+    from esper_agents.orchestration.retention import Prunable
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.storage.store import AsyncStore
+
+
+class Holdings:
+    """The part of `OpenProject` that is about certificates and the log that they stand in."""
+
+    workshop: Workshop
+    root: Path
+    _key: str
+    _store: AsyncStore
+
+    async def certificates(
+        self, *, agent: str = "", wanted: Filter | None = None, before: str = "", limit: int = 50
+    ) -> tuple[Entry, ...]:
+        """Return the project's certificates, newest first.
+
+        Args:
+            agent: Only what this agent concluded.
+            wanted: Only what this filter lets through.
+            before: Only those that stand after this one.
+            limit: At most so many.
+        """
+        asked = wanted or Filter()
+        asked = replace(asked, agent=agent) if agent else asked
+        return await self._store.run(archive.listing, self._key, wanted=asked, before=before, limit=limit)
+
+    async def search(self, wanted: Filter, *, before: str = "", limit: int = 20) -> tuple[Hit, ...]:
+        """Return the project's certificates that say all the words of a filter, newest first, each with where."""
+        return await self._store.run(search, self._key, wanted, before=before, limit=limit)
+
+    async def metrics(self) -> tuple[str, ...]:
+        """Return the names of all numbers that the project's certificates have on record."""
+        return await self._store.run(trends.names, self._key)
+
+    async def trend(self, metric: str, wanted: Filter | None = None, *, limit: int = 50) -> tuple[Point, ...]:
+        """Return the newest amounts of a metric over the project's certificates, oldest first.
+
+        Raises:
+            NotFoundError: No certificate has that metric, or the name may mean several.
+        """
+        return await self._store.run(trends.trend, self._key, metric, wanted or Filter(), limit=limit)
+
+    async def export(self, wanted: Filter, to: Path) -> Exported:
+        """Write certificates with what somebody else needs to check them to a `.tar` file or a new folder.
+
+        Raises:
+            UsageError: It is there already.
+        """
+        public_key = trusted(home(), self.root, self._key).public_key
+        return await self._store.run(export, self._key, wanted, to, public_key)
+
+    async def certificate(self, certificate_id: str) -> Entry:
+        """Return one certificate's entry, by identifier, the end of it, or `latest`.
+
+        Raises:
+            NotFoundError: The project has none of that name.
+        """
+        return await self._store.run(archive.find, self._key, certificate_id)
+
+    async def held(self, certificate_id: str) -> tuple[Held, Keyring]:
+        """Return what the archive has of a certificate beside its bytes, and whose signatures count.
+
+        Raises:
+            NotFoundError: The project has none of that name.
+        """
+        return await self._store.run(held, self.workshop.project, self.workshop.home, certificate_id)
+
+    async def every_certificate(self) -> tuple[Entry, ...]:
+        """Return all of the project's certificates, newest first."""
+        return await self._store.run(archive.everything, self._key)
+
+    async def audit_log(self, published: Sequence[tuple[str, Note]] = ()) -> Audit:
+        """Return what is wrong with the log that the project's certificates stand in.
+
+        Args:
+            published: Checkpoints from elsewhere, each with where it was found.
+        """
+        return await self._store.run(audited, self.workshop.project, published)
+
+    async def repair(self, *, accept_rollback: bool = False) -> Repaired:
+        """Make again whatever can be made from the log; see `orchestration.repair`.
+
+        Raises:
+            IntegrityError: The log contradicts what was last seen of it, and that is not accepted.
+        """
+        run = self._store.run
+        return await run(repair, self.workshop, accept_rollback=accept_rollback, by=person())
+
+    async def prunable(self, *, days: int) -> Prunable:
+        """Return what could be removed of sessions in which nothing has happened for so many days; nothing is."""
+        return await self._store.run(retention.prunable, self.workshop, days)
+
+    async def prune(self, chosen: Prunable, *, days: int) -> Prunable:
+        """Remove what `prunable` named, as far as nothing needs it any more, and return what was removed."""
+        return await self._store.run(retention.prune, self.workshop, chosen, days=days, by=person())
+
+    async def revoke(self, certificate_id: str, reason: str) -> Notice:
+        """Say in the log that a certificate does not count any more, and publish that beside its view.
+
+        Raises:
+            NotFoundError: The project has none of that name.
+            UsageError: No reason is given.
+        """
+        return await self._store.run(revoke, self.workshop, certificate_id, reason, person())
+
+    async def record(self, certificate_id: str) -> bytes:
+        """Return a certificate's bytes, an in-toto Statement.
+
+        Raises:
+            IntegrityError: They are not the bytes that were issued.
+        """
+        return await self._store.run(archive.read, (await self.certificate(certificate_id)).id)
+
+    async def read(self, certificate_id: str) -> Certificate:
+        """Return a certificate as typed data; see `record`."""
+        return parse(await self.record(certificate_id))
+
+    async def markdown(self, certificate_id: str) -> str:
+        """Return a certificate's Markdown view, rendered anew."""
+        return render_markdown(await self.record(certificate_id))
+
+    async def view(self, certificate_id: str) -> Path:
+        """Return where a certificate's Markdown view is published, written anew if it or its record is gone."""
+        entry = await self.certificate(certificate_id)
+        target = view_path(self.workshop, entry)
+        if not (target.is_file() and record_path(target).is_file()):
+            await self._store.run(publish, self.workshop, entry.id, [entry.agent])
+        return target
+
+    async def page(self, certificate_id: str) -> Path:
+        """Write a certificate's HTML page as this version lays it out, and return where it is."""
+        entry = await self.certificate(certificate_id)
+        return await self._store.run(publish_page, self.workshop, entry.id)

@@ -1,0 +1,287 @@
+"""What an open project does with sessions beyond running them: find, watch, continue, fork and replay them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.api.session import event_of
+from esper_agents.domain.ledger import RowKey, RowKind
+from esper_agents.domain.origin import Origin, OriginKind
+from esper_agents.domain.relation import Relation, RelationKind
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import UsageError
+from esper_agents.orchestration import drift, forking
+from esper_agents.orchestration.ending import hand_off
+from esper_agents.orchestration.history import History
+from esper_agents.orchestration.run import running
+from esper_agents.storage import lease, ledger, sessions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from esper_agents.api.session import Session
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.ledger import Row
+    from esper_agents.domain.origin import Before
+    from esper_agents.domain.session import Event, SessionSummary
+    from esper_agents.domain.task import Task
+    from esper_agents.orchestration.drift import Drift
+    from esper_agents.orchestration.replaying import Replayed
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.storage.lease import Lease
+    from esper_agents.storage.store import AsyncStore, Store
+
+# How long a watcher of another process's session waits before it looks again.
+_LOOK_S = 0.2
+_UNFINISHED = frozenset((SessionState.OPEN, SessionState.WAITING))
+
+
+@dataclass(frozen=True, slots=True)
+class _GoingOn:
+    """By what a session goes on, and what is put on record before it does."""
+
+    workshop: Workshop
+    rows: tuple[tuple[RowKey, object], ...] = ()
+
+
+class Lineage:
+    """The part of `OpenProject` that is about sessions and where they come from."""
+
+    workshop: Workshop
+    root: Path
+    _key: str
+    _store: AsyncStore
+
+    def task(self, request: str, paths: Sequence[str | Path] = (), *, agent: str = "") -> Task:
+        """Return a task that has been checked; see `OpenProject.task`."""
+        raise NotImplementedError
+
+    async def read(self, certificate_id: str) -> Certificate:
+        """Return a certificate as typed data; see `OpenProject.read`."""
+        raise NotImplementedError
+
+    def _session(self, held: Lease, workshop: Workshop | None = None) -> Session:
+        raise NotImplementedError
+
+    async def sessions(self, *, wanted: sessions.Wanted | None = None, limit: int = 50) -> tuple[SessionSummary, ...]:
+        """Return the project's sessions, newest first; those since some time by when something last happened.
+
+        Args:
+            wanted: Only these.
+            limit: At most so many.
+        """
+        return await self._store.run(sessions.listing, self._key, wanted=wanted or sessions.Wanted(), limit=limit)
+
+    async def search_sessions(self, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
+        """Return the project's sessions that say all of some words in request, agent or conclusion, newest first.
+
+        Raises:
+            UsageError: There is no word in them.
+        """
+        return await self._store.run(sessions.search, self._key, words, limit=limit)
+
+    async def session(self, session_id: str) -> SessionSummary:
+        """Return one session, by identifier, an unmistakable part of it, or `latest`.
+
+        Raises:
+            NotFoundError: The project has no such session.
+            UsageError: It has several, or another project has it.
+        """
+        return await self._store.run(sessions.find, self._key, session_id)
+
+    async def history(self, session_id: str) -> History:
+        """Return what a session's ledger says."""
+        return History(session_id, await self._store.run(_rows, session_id))
+
+    async def timeline(self, session_id: str) -> tuple[Event, ...]:
+        """Return a session's rows, in order."""
+        return tuple(event_of(row) for row in await self._store.run(_rows, session_id))
+
+    async def watch(self, session_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """Yield a session's rows as whoever runs it writes them, until nobody does any more.
+
+        Args:
+            session_id: `ses_` identifier.
+            after: Only rows with a greater number.
+        """
+        while True:
+            # The state first: what was written before it is seen, too.
+            found = await self.session(session_id)
+            for row in await self._store.run(_rows, session_id, after):
+                after = row.seq
+                yield event_of(row)
+            if not is_going_on(found):
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    async def drifts(self, session_id: str) -> tuple[Drift, ...]:
+        """Return what an unfinished session goes by that has changed since it began."""
+        return drift.drifted(self.workshop, await self.history((await self.session(session_id)).id))
+
+    async def resume(self, session_id: str, *, accept: bool = False, pinned: bool = False) -> Session:
+        """Hold a session again; `Session.run` goes on at the first step without a result.
+
+        Args:
+            session_id: Which.
+            accept: Go on by what there is now where agents, playbooks, skills or the policy have changed; on record.
+            pinned: Go on by what there was when it began.
+
+        Raises:
+            NotFoundError: The project has no such session.
+            BusyError: Another process works on it.
+            ChangedError: Something has changed, and nothing is said about it.
+        """
+        found = await self.session(session_id)
+        history = await self.history(found.id)
+        going_on = self._going_on(history, f"esper resume {found.id}", accept=accept, pinned=pinned)
+        held = await self._store.run(lease.claim, found.id)
+        await self._store.run(_append, held, going_on.rows)
+        return self._session(held, going_on.workshop)
+
+    def _going_on(self, history: History, command: str, *, accept: bool, pinned: bool) -> _GoingOn:
+        """Return by what a session goes on, and what is put on record for that."""
+        drifts = drift.drifted(self.workshop, history)
+        if drifts and pinned:
+            return _GoingOn(drift.pinned(self.workshop, history, drifts))
+        if drifts and accept:
+            key = RowKey(0, 0, len(history.accepted), RowKind.DRIFT_ACCEPTED)
+            return _GoingOn(self.workshop, ((key, drift.accepted(self.workshop, history, drifts, person())),))
+        if drifts:
+            raise drift.ChangedError(history.session, drifts, command)
+        return _GoingOn(self.workshop)
+
+    async def continuation(
+        self, session_id: str, message: str, paths: Sequence[str | Path] = (), *, agent: str = ""
+    ) -> tuple[Task, Before]:
+        """Return the task of going on from what a session came to, and what that was.
+
+        Args:
+            session_id: The session, which must be over.
+            message: What is asked next.
+            paths: What it is about; what the session was about where left out.
+            agent: Who is to have it; who concluded the session where left out.
+
+        Raises:
+            NotFoundError: The project has no such session, or that agent is not installed.
+            UsageError: The session is not over.
+            InputFileError: A path cannot be reviewed.
+        """
+        found = await self.session(session_id)
+        history = await self.history(found.id)
+        if history.state in _UNFINISHED:
+            raise UsageError(
+                f"session {found.id} has not ended; there is nothing to continue from",
+                remedy=f"go on with it: esper resume {found.id}",
+            )
+        issued = await self.read(found.certificate) if found.certificate else None
+        before = forking.came_to(history, issued)
+        about = paths or [self.root / each for each in history.begun.task.paths]
+        task = self.task(message, about, agent=agent or before.agent)
+        return forking.continued(task, before), before
+
+    async def fork(
+        self, session_id: str, at: str, *, agent: str = "", accept: bool = False, pinned: bool = False
+    ) -> Session:
+        """Make and hold a session that goes on from a step of another one, whose rows up to there it has copies of.
+
+        Args:
+            session_id: The other session.
+            at: `FRAME.STEP`, or `0` for the beginning.
+            agent: Who goes on; who has the turn there where left out.
+            accept: Go on by what there is now where something has changed; see `resume`.
+            pinned: Go on by what there was.
+
+        Raises:
+            NotFoundError: The project has no such session, or that agent is not installed.
+            UsageError: It cannot be forked there.
+            ChangedError: What it goes by has changed, and nothing is said about it.
+        """
+        found = await self.session(session_id)
+        rows = await self._store.run(_rows, found.id)
+        name = self.workshop.agents.get(agent).name if agent else ""
+        cut = forking.cut_at(History(found.id, rows), rows, at)
+        copied = [row for row in rows if row.seq in set(cut.copied)]
+        kept = History(found.id, [rows[0], *copied])
+        first = name if not cut.copied else ""
+        if name and cut.copied:
+            # Refused before anything is made.
+            forking.taken_over(kept, name, person())
+        going_on = self._going_on(kept, f"esper sessions fork {found.id} --at {at}", accept=accept, pinned=pinned)
+        begun = forking.forked(kept.begun, found.id, cut, agent=first, person=person())
+        origin = Origin(OriginKind.FORKED, found.id)
+        held = await self._store.run(
+            sessions.fork, self.workshop.project, begun, origin, cut.copied, agent=_last_agent(kept)
+        )
+        await self._store.run(_append, held, going_on.rows)
+        if name and cut.copied:
+            await self._give_to(going_on.workshop, held, name)
+            held = await self._store.run(lease.claim, held.session)
+        return self._session(held, going_on.workshop)
+
+    async def _give_to(self, workshop: Workshop, held: Lease, name: str) -> None:
+        """End the turn of who has it in a fork, and open another agent's, as a handoff that a person made."""
+        async with running(workshop, held, lambda _: None) as run:
+            await hand_off(run, *forking.taken_over(run.history, name, person()))
+
+    async def replay(self, session_id: str, *, pinned: bool = False) -> Replayed:
+        """Run a session again over its recorded rows, and return what comes out; nothing is called or written.
+
+        Args:
+            session_id: Which.
+            pinned: By what there was when it ran, as far as that is kept.
+
+        Raises:
+            NotFoundError: The project has no such session.
+            UsageError: What its agents did was removed.
+        """
+        from esper_agents.orchestration.replaying import replay
+
+        found = await self.session(session_id)
+        rows = await self._store.run(_rows, found.id)
+        history = History(found.id, rows)
+        if history.pruned:
+            problem = f"session {found.id} was pruned: {history.pruned.rows} rows of what its agents did were removed"
+            left = f"certificates verify {found.certificate}" if found.certificate else f"sessions show {found.id}"
+            raise UsageError(f"{problem}, so it cannot be replayed", remedy=f"look at what is kept: esper {left}")
+        workshop = self.workshop
+        if pinned and (drifts := drift.differences(workshop, history)):
+            workshop = drift.pinned(workshop, history, drifts)
+        return await replay(workshop, found.id, rows)
+
+
+def is_going_on(found: SessionSummary) -> bool:
+    """Return whether a living process works on a session, or a worker is to take it."""
+    return found.state is SessionState.OPEN and (found.is_owned or found.is_queued)
+
+
+def superseding(task: Task, before: Before, issued: Certificate, sha256: str) -> tuple[Relation, ...]:
+    """Return how the certificate of a continuation stands to the one before: it replaces it if it is about the same."""
+    same = forking.is_about_the_same(task, issued.task)
+    return (Relation(RelationKind.SUPERSEDES, before.certificate, sha256),) if same else ()
+
+
+def person() -> str:
+    """Return who is at the machine."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _last_agent(history: History) -> str:
+    return history.frames[-1].opened.agent.name if history.frames else ""
+
+
+def _append(store: Store, held: Lease, entries: Sequence[tuple[RowKey, object]]) -> None:
+    if entries:
+        ledger.append(store, held, entries)
+
+
+def _rows(store: Store, session_id: str, after: int = 0) -> tuple[Row, ...]:
+    with store.reading() as connection:
+        return ledger.rows(connection, session_id, after=after)

@@ -1,0 +1,261 @@
+"""A worker: claims sessions that nobody works on, and runs many of them at once in one process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.api.desks import Desks
+from esper_agents.api.happenings import Happened, Told, ended
+from esper_agents.api.session import Session
+from esper_agents.certificates.sealing.keys import take_key_file
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import BusyError, EsperError, StorageError
+from esper_agents.orchestration import drift
+from esper_agents.orchestration.history import History
+from esper_agents.orchestration.run import StoppedError
+from esper_agents.orchestration.workshop import Additions
+from esper_agents.paths import project_home
+from esper_agents.storage import lease, ledger, queue
+from esper_agents.storage.engine import database_url
+from esper_agents.storage.store import AsyncStore, Store
+from esper_agents.tools.projects import find_project
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from esper_agents.api.session import Outcome
+    from esper_agents.domain.ledger import Row
+    from esper_agents.domain.project import Project
+    from esper_agents.orchestration.graph import Graph
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.storage.lease import Lease
+    from esper_agents.storage.queue import Place, Taken
+
+# A session that the database or its disk failed is tried again after this.
+_REST_S = 30.0
+
+
+@asynccontextmanager
+async def open_worker(
+    path: Path | None = None,
+    *,
+    concurrency: int,
+    tell: Callable[[Told], None] = lambda _: None,
+    publish: bool = True,
+    additions: Additions | None = None,
+) -> AsyncIterator[Worker]:
+    """Yield a worker; when the block ends nothing of it is left running.
+
+    Args:
+        path: Only sessions of the project that holds this. Where left out: of every project of a shared database that
+            is on this machine; of the working folder's project where each has a database of its own.
+        concurrency: How many sessions it runs at once.
+        tell: Called with what happens.
+        publish: Whether views may be written into projects where they are ours to write.
+        additions: Further tools, playbooks, agents and rules.
+
+    Raises:
+        StorageError: The database cannot be used.
+    """
+    take_key_file()
+    found = find_project([path.expanduser()] if path else [], Path.cwd())
+    url = database_url(project_home(found.key) / "esper.db")
+    only = found if path or url.get_backend_name() == "sqlite" else None
+    store = AsyncStore(Store(url))
+    worker = Worker(store, only, concurrency, tell, publish=publish, additions=additions or Additions())
+    try:
+        yield worker
+    finally:
+        await worker.close()
+        store.close()
+
+
+class Worker:
+    """Runs sessions that it has claimed.
+
+    Attributes:
+        failed: How many sessions could not be gone on with.
+    """
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        only: Project | None,
+        concurrency: int,
+        tell: Callable[[Told], None],
+        *,
+        publish: bool,
+        additions: Additions,
+    ) -> None:
+        """Prepare a worker; `open_worker` makes these."""
+        self.failed = 0
+        self._store, self._only, self._concurrency, self._tell = store, only, concurrency, tell
+        self._desks = Desks(store, publish=publish, additions=additions)
+        self._stopping = asyncio.Event()
+        self._tasks: dict[asyncio.Task[Outcome], Taken] = {}
+        self._sessions: set[Session] = set()
+        self._roots: dict[str, str] = {}
+        self._away: set[str] = set()
+        self._passed_over: dict[str, float] = {}
+        self._trouble = ""
+
+    @cached_property
+    def _graph(self) -> Graph:
+        from esper_agents.orchestration.graph import build_graph
+
+        return build_graph()
+
+    def stop(self) -> None:
+        """Claim no more, and have every session stop at its next step boundary."""
+        self._stopping.set()
+        for each in self._sessions:
+            each.stop()
+
+    def stop_at_once(self) -> None:
+        """Stop in the middle of steps; the sessions go on elsewhere at the first step without a result."""
+        self.stop()
+        for each in self._tasks:
+            each.cancel()
+
+    async def run(self, *, once: bool, poll_s: float) -> None:
+        """Work until `stop` is called.
+
+        Args:
+            once: End when there is nothing to do any more.
+            poll_s: How long to wait before looking again for something to do.
+
+        Raises:
+            StorageError: The database cannot be used, and the worker was to run once.
+        """
+        stopped = asyncio.create_task(self._stopping.wait())
+        try:
+            while not self._stopping.is_set():
+                await self._fill(once=once)
+                if once and not self._tasks:
+                    return
+                await asyncio.wait({stopped, *self._tasks}, timeout=poll_s, return_when=asyncio.FIRST_COMPLETED)
+                await self._settle()
+        finally:
+            stopped.cancel()
+            await self._finish()
+
+    async def close(self) -> None:
+        """Stop at once whatever still runs."""
+        self.stop_at_once()
+        await self._finish()
+        await self._desks.leave(everything=True)
+
+    async def _finish(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+            await self._settle()
+
+    async def _fill(self, *, once: bool) -> None:
+        """Claim and start as many sessions as there are and as may run."""
+        try:
+            while len(self._tasks) < self._concurrency and not self._stopping.is_set():
+                taken = await self._take()
+                if taken is None:
+                    break
+                self._tell(Told(Happened.TAKEN, taken.lease.session, taken.request))
+                self._tasks[asyncio.create_task(self._work(taken))] = taken
+            self._trouble = ""
+        except StorageError as error:
+            if once:
+                raise
+            # Said once: the database may be away for a while.
+            if self._trouble != error.problem:
+                self._trouble = error.problem
+                self._tell(Told(Happened.TROUBLE, "", error.problem, error.remedy))
+
+    async def _take(self) -> Taken | None:
+        now = asyncio.get_running_loop().time()
+        # What runs here, too: one that failed or lost its lease a moment ago is free before that is settled.
+        passed_over = [each.lease.session for each in self._tasks.values()]
+        passed_over += [name for name, until in self._passed_over.items() if until > now]
+        places = await self._store.run(queue.places, passed_over=passed_over)
+        here = [each.key for each in places if self._is_here(each)]
+        try:
+            return await self._store.run(queue.take, here, passed_over=passed_over) if here else None
+        except BusyError:
+            return None
+
+    def _is_here(self, place: Place) -> bool:
+        """Return whether the project is one to work in and its folder is on this machine; say once where it is not."""
+        if self._only and place.key != self._only.key:
+            return False
+        self._roots[place.key] = place.root
+        if self._desks.is_here(place.key, place.root):
+            self._away.discard(place.key)
+            return True
+        if place.key not in self._away:
+            self._away.add(place.key)
+            text = f"sessions of {place.root!r} are left alone: that project is not on this machine"
+            self._tell(Told(Happened.AWAY, place.key, text))
+        return False
+
+    async def _work(self, taken: Taken) -> Outcome:
+        key = taken.project_key
+        async with AsyncExitStack() as stack:
+            try:
+                workshop = await stack.enter_async_context(self._desks.at(key, self._roots[key]))
+                session = await self._session(workshop, taken.lease)
+            except BaseException:
+                await self._store.run(lease.release, taken.lease, SessionState.OPEN)
+                raise
+            self._sessions.add(session)
+            stack.callback(self._sessions.discard, session)
+            if self._stopping.is_set():
+                session.stop()
+            return await session.run()
+
+    async def _session(self, workshop: Workshop, held: Lease) -> Session:
+        """Return a session that was claimed.
+
+        Raises:
+            ChangedError: What it goes by has changed since it began.
+        """
+        history = History(held.session, await self._store.run(_rows, held.session))
+        if drifts := drift.drifted(workshop, history):
+            raise drift.ChangedError(held.session, drifts, f"esper resume {held.session}")
+        return Session(workshop, self._graph, held)
+
+    async def _settle(self) -> None:
+        """Take note of sessions that have ended, and leave projects in which nothing runs any more."""
+        for task in [each for each in self._tasks if each.done()]:
+            taken = self._tasks.pop(task)
+            error = None if task.cancelled() else task.exception()
+            if task.cancelled() or isinstance(error, StoppedError):
+                self._tell(Told(Happened.GIVEN_BACK, taken.lease.session, "stopped between two steps"))
+            elif error is None:
+                self._tell(ended(task.result()))
+            else:
+                await self._failed(taken.lease.session, error)
+        await self._desks.leave()
+
+    async def _failed(self, name: str, error: BaseException) -> None:
+        problem = error.problem if isinstance(error, EsperError) else f"internal error: {type(error).__name__}: {error}"
+        remedy = error.remedy if isinstance(error, EsperError) else f"esper resume {name}"
+        if isinstance(error, BusyError):
+            self._tell(Told(Happened.LOST, name, problem))
+            return
+        self._tell(Told(Happened.FAILED, name, problem, remedy))
+        self.failed += 1
+        if isinstance(error, StorageError):
+            self._passed_over[name] = asyncio.get_running_loop().time() + _REST_S
+            return
+        self._passed_over[name] = float("inf")
+        # Off the queue: the next worker would fail in the same way, and a person can resume it.
+        try:
+            await self._store.run(queue.take_off, name)
+        except StorageError as also:
+            self._tell(Told(Happened.TROUBLE, "", also.problem, also.remedy))
+
+
+def _rows(store: Store, session_id: str) -> tuple[Row, ...]:
+    with store.reading() as connection:
+        return ledger.rows(connection, session_id)

@@ -1,0 +1,75 @@
+"""`esper approvals`: what waits for a person, and their answers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.cli.answering import choice, commands
+from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.resume import answer, approve, deny
+from esper_agents.cli.terminal import echo, echo_json, short
+
+if TYPE_CHECKING:
+    from esper_agents.orchestration.answers import Waiting
+
+_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_HERE = Path()
+_LONGEST = 200
+
+approvals_app = typer.Typer(no_args_is_help=True, help="What waits for you, and your answers.", rich_markup_mode=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group; `approve`, `deny` and `answer` are the commands of the same names."""
+    for command in (approve, deny, answer):
+        approvals_app.command()(command)
+    app.add_typer(approvals_app, name="approvals")
+
+
+@approvals_app.command("list")
+def list_approvals(project: _Project = _HERE, as_json: _Json = False) -> None:
+    """List every question of the project's sessions that waits for an answer, the oldest first.
+
+    Examples:
+      esper approvals list
+      esper approvals list --json
+    """
+    found = asyncio.run(_list(project))
+    if as_json:
+        echo_json([_as_data(each) for each in found])
+        return
+    if not found:
+        echo("nothing waits for you")
+    for each in found:
+        since = each.since[:16].replace("T", " ")
+        outline(f"{short(each.question.id)} since {since} in {short(each.session)}, asked by {each.agent}")
+        outline(_shown(each.question.text) + choice(each.question), 1)
+        for command in commands(each.question):
+            outline_command("answer", command, 1)
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... (all of it: esper approvals list --json)"
+
+
+def _as_data(each: Waiting) -> dict[str, Any]:
+    return {
+        "session": each.session,
+        "agent": each.agent,
+        "since": each.since,
+        **asdict(each.question),
+        "commands": commands(each.question),
+    }
+
+
+async def _list(where: Path) -> tuple[Waiting, ...]:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.approvals()

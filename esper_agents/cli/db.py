@@ -1,0 +1,237 @@
+"""`esper db`: the state of the database, its upgrade, its backup, and what of it is not needed any more."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.cli.live import say
+from esper_agents.cli.terminal import echo_json, is_interactive
+from esper_agents.errors import UsageError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+    from esper_agents.orchestration.retention import Prunable
+    from esper_agents.storage.upkeep import Status
+
+_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_HERE = Path()
+
+db_app = typer.Typer(no_args_is_help=True, help="The database: its state, upgrade, backup, and what is not needed.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    app.add_typer(db_app, name="db")
+
+
+@db_app.command()
+def status(project: _Project = _HERE, as_json: _Json = False) -> None:
+    """Show which database is in use, its shape and what is in it. Nothing is changed, not even by an upgrade.
+
+    Examples:
+      esper db status
+      esper db status --json
+    """
+    from esper_agents.storage import upkeep
+
+    found = upkeep.status(_url(project))
+    if as_json:
+        echo_json(asdict(found))
+        return
+    say("database", f"{found.system} {found.version}".rstrip())
+    say("where", found.where)
+    if not found.exists:
+        say("shape", "nothing in it yet; the first session makes it")
+        return
+    say("shape", _shape(found))
+    say("size", _size(found.size_bytes))
+    say("journal", found.journal)
+    for label, count in (
+        ("sessions", found.sessions),
+        ("", None if not found.queued else f"{found.queued} of them queued for a worker"),
+        ("certified", found.certificates),
+        ("log", found.log_entries),
+        ("notes", found.notes),
+    ):
+        if count is not None:
+            say(label, str(count) if isinstance(count, str) else f"{count:,}")
+    if found.is_newer:
+        say("next", "pip install --upgrade esper-agents")
+    elif found.pending:
+        say("next", "esper db upgrade")
+
+
+@db_app.command()
+def upgrade(project: _Project = _HERE, as_json: _Json = False) -> None:
+    """Bring the database to the shape that this version needs.
+
+    A project's own SQLite file is upgraded by whatever opens it; a shared PostgreSQL database only by this command.
+    Make a backup before.
+
+    Examples:
+      esper db upgrade
+    """
+    from esper_agents.storage import upkeep
+
+    done = upkeep.upgrade(_url(project))
+    if as_json:
+        echo_json(asdict(done))
+    elif done.migrations:
+        for each in done.migrations:
+            say("ran", each)
+        say("shape", f"{done.after}, before {done.before or 'nothing'}")
+    else:
+        say("shape", f"{done.after}; there was nothing to do")
+
+
+@db_app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to make; it must not exist.")],
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Copy an SQLite database to a new file, while it is in use, and check the copy.
+
+    For PostgreSQL it names the command that does it, and exits with 2.
+
+    Examples:
+      esper db backup ~/backups/my-model.db
+    """
+    from esper_agents.paths import home
+    from esper_agents.storage.backup import back_up
+
+    done = back_up(_url(project), file)
+    apart = {"artifacts": str(_home(project) / "artifacts"), "keys": str(home() / "keys"), "pins": str(home() / "pins")}
+    if as_json:
+        echo_json(asdict(done) | {"path": str(done.path), "not_in_it": apart})
+        return
+    say("made", f"{done.path}, {_size(done.size_bytes)}, checked")
+    say(
+        "in it",
+        f"{done.sessions:,} sessions, {done.certificates:,} certificates, {done.log_entries:,} entries of the log",
+    )
+    say("not in it", f"files that tools made, in {apart['artifacts']}")
+    say("", f"the signing key, in {apart['keys']}")
+    say("", f"what was last seen of the log, in {apart['pins']}")
+
+
+@db_app.command()
+def vacuum(project: _Project = _HERE, as_json: _Json = False) -> None:
+    """Give back the room that nothing uses any more, and put the full text in order.
+
+    Examples:
+      esper db vacuum
+    """
+    from esper_agents.storage import upkeep
+
+    url = _url(project)
+    _require(url)
+    done = upkeep.vacuum(url)
+    if as_json:
+        echo_json(asdict(done))
+    else:
+        say("size", f"{_size(done.after_bytes)}, before {_size(done.before_bytes)}")
+
+
+@db_app.command()
+def prune(
+    days: Annotated[
+        int, typer.Option("--sessions-older-than", min=0, metavar="DAYS", help="Nothing happened in them for so long.")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Remove what agents did in old, finished sessions of the project, and files that nothing names any more.
+
+    What was asked, how it ended, certificates, memory and the log stay; so does every session that is open or waits.
+    A pruned session can be shown, verified and continued, but not replayed.
+
+    Examples:
+      esper db prune --sessions-older-than 90 --dry-run
+      esper db prune --sessions-older-than 90 --yes
+    """
+    asyncio.run(_prune(project, days, is_dry=dry_run, is_agreed=yes, as_json=as_json))
+
+
+async def _prune(where: Path, days: int, *, is_dry: bool, is_agreed: bool, as_json: bool) -> None:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        chosen = await project.prunable(days=days)
+        if is_dry or not (chosen.sessions or chosen.artifacts):
+            _report(chosen, "can be removed" if is_dry else "removed", as_json=as_json)
+            return
+        if not is_agreed:
+            _ask(chosen, as_json=as_json)
+        _report(await project.prune(chosen, days=days), "removed", as_json=as_json)
+
+
+def _ask(chosen: Prunable, *, as_json: bool) -> None:
+    if as_json or not is_interactive():
+        raise UsageError("nobody can be asked whether to remove it", remedy="look with --dry-run, then give --yes")
+    _report(chosen, "can be removed", as_json=False)
+    typer.confirm("Remove it? It cannot be brought back.", abort=True)
+
+
+def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(
+            {
+                "removed": what == "removed",
+                "sessions": [asdict(each) for each in chosen.sessions],
+                "artifacts": [str(each.path) for each in chosen.artifacts],
+                "rows": chosen.rows,
+                "size_bytes": chosen.size_bytes,
+            }
+        )
+        return
+    say(what if what == "removed" else "removable", f"{chosen.rows:,} rows of {len(chosen.sessions):,} sessions")
+    say("", f"{len(chosen.artifacts):,} files that nothing names; {_size(chosen.size_bytes)} in all")
+    if what == "removed" and chosen.rows:
+        say("next", "esper db vacuum")
+
+
+def _shape(found: Status) -> str:
+    if found.is_newer:
+        return f"{found.shape}, of a newer esper-agents; this one knows up to {found.newest}"
+    if found.pending:
+        return f"{found.shape}; not yet run: {', '.join(found.pending)}"
+    return f"{found.shape}, the newest"
+
+
+def _size(size_bytes: int) -> str:
+    amount = float(size_bytes)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:  # noqa: PLR2004 - decimal units
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
+def _home(project: Path) -> Path:
+    from esper_agents.paths import project_home
+    from esper_agents.tools.projects import find_project
+
+    return project_home(find_project([project.expanduser()], Path.cwd()).key)
+
+
+def _url(project: Path) -> URL:
+    from esper_agents.storage.engine import database_url
+
+    return database_url(_home(project) / "esper.db")
+
+
+def _require(url: Any) -> None:
+    from esper_agents.storage import upkeep
+
+    if not upkeep.status(url).exists:
+        raise UsageError("there is no database yet", remedy="the first session makes it: esper submit ...")

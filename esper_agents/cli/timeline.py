@@ -1,0 +1,166 @@
+"""A session as a person reads it: who had the task when, what was asked and answered, how long it took, what waits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from esper_agents.cli.live import lines_of
+from esper_agents.cli.terminal import one_line, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.domain.session import Event, SessionSummary
+
+Line = tuple[str, str]
+# What a consulted agent does stands one of these further in.
+_STEP = "> "
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
+# A second to a person: less is said in milliseconds.
+_LONG_MS = 1_000
+
+
+def timeline(found: SessionSummary, events: Sequence[Event]) -> list[Line]:
+    """Return what happened in a session, each line as a label and a text."""
+    return [(label, one_line(text)) for label, text in (*_head(found, events), *_Story(events).lines(), *_end(events))]
+
+
+def _head(found: SessionSummary, events: Sequence[Event]) -> Iterator[Line]:
+    if found.origin.session:
+        word = {"forked": "forked from", "continued": "continues"}.get(found.origin.kind, found.origin.kind)
+        yield "origin", f"{word} {found.origin.session}"
+    if not events:
+        return
+    begun = events[0]
+    yield "submitted", f"{begun.at[:19].replace('T', ' ')} UTC by {begun.body.get('person', 'nobody')}"
+    about = ", ".join(begun.body.get("task", {}).get("paths", ()))
+    if about:
+        yield "about", about
+
+
+def _end(events: Sequence[Event]) -> Iterator[Line]:
+    """Yield how long it took: altogether, in tools, and waiting for people."""
+    if not events:
+        return
+    times = [_moment(each.at) for each in events]
+    tools_s = sum(each.body["evidence"]["duration_ns"] for each in events if each.kind == "called") / 1e9
+    asked = {_of_call(each): _moment(each.at) for each in events if each.kind == "asked"}
+    waited_s = sum(
+        (_moment(each.at) - asked[_of_call(each)]).total_seconds()
+        for each in events
+        if each.kind == "answered" and _of_call(each) in asked
+    )
+    whole = span((max(times) - min(times)).total_seconds())
+    waited = f", {span(waited_s)} waiting for people" if waited_s else ""
+    yield "lasted", f"{whole}, {span(tools_s)} of it in tools{waited}"
+
+
+class _Story:
+    """The rows of a session, told one after the other."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+        self._start = min((_moment(each.at) for each in events), default=None)
+        self._told = set[str]()
+        self._depth: dict[int, int] = defaultdict(int)
+        self._agents: dict[int, str] = {}
+        self._answers = {_of_call(each): each for each in events if each.kind == "answered"}
+        self._called = {_of_call(each) for each in events if each.kind == "called"}
+        self._last_words: dict[int, str] = {}
+
+    def lines(self) -> Iterator[Line]:
+        """Yield every line."""
+        for event in self._events:
+            if event.kind == "moved" and event.body["move"].get("move") == "conclude":
+                self._last_words[event.frame] = str(event.body["move"].get("summary", ""))
+            for number, (label, text) in enumerate(self._lines_of(event)):
+                first = f"{self._when(event)} {_STEP * self._depth[event.frame]}{_place(event)}"
+                yield label, f"{first} {text}" if number == 0 else text
+
+    def _lines_of(self, event: Event) -> list[Line]:
+        tell = {
+            "opened": self._opened,
+            "asked": self._asked,
+            "answered": self._answered,
+            "calling": self._calling,
+            "handed-off": self._handed_off,
+            "concluded": self._concluded,
+        }.get(event.kind)
+        return tell(event) if tell else lines_of(event, self._told)
+
+    def _answered(self, _: Event) -> list[Line]:
+        """Return nothing: an answer is told where it was asked for."""
+        return []
+
+    def _calling(self, event: Event) -> list[Line]:
+        is_done = _of_call(event) in self._called
+        return [] if is_done else [("unfinished", f"{event.body['tool']} has no result")]
+
+    def _concluded(self, event: Event) -> list[Line]:
+        verdict = event.body["verdict"]
+        if verdict:
+            why = verdict.get("below_ceiling") or verdict.get("rationale") or ""
+            return [("verdict", f"{verdict['status']}{f': {why}' if why else ''}")]
+        said = self._last_words.get(event.frame) or event.body.get("problem", "")
+        return [("answer", f"{self._agents.get(event.frame, '')} answers: {said}")]
+
+    def _opened(self, event: Event) -> list[Line]:
+        body, name = event.body, event.body["agent"]["name"]
+        self._agents[event.frame] = name
+        if body["parent"]:
+            self._depth[event.frame] = self._depth[body["parent"]] + 1
+            asker = self._agents.get(body["parent"], "")
+            return [("consult", f"{asker} asks {name} at {body['parent']}.{body['parent_step']}: {body['question']}")]
+        return lines_of(event, self._told)
+
+    def _asked(self, event: Event) -> list[Line]:
+        body, answer = event.body, self._answers.get(_of_call(event))
+        label = "approval" if body["tool"] else "question"
+        if answer is None:
+            return [(label, f"{body['text']} Nobody has answered {short(body['id'])}")]
+        took = span((_moment(answer.at) - _moment(event.at)).total_seconds())
+        when = answer.at[:16].replace("T", " ")
+        return [(label, f"{body['text']} Answered {answer.body['text']} by {answer.body['by']}, {when}, after {took}")]
+
+    @staticmethod
+    def _handed_off(event: Event) -> list[Line]:
+        packet = event.body["handoff"]
+        carried = f"{len(packet['findings'])} findings, {len(packet['evidence'])} pieces of evidence"
+        return [
+            ("handoff", f"hop {packet['hop']}, {packet['sender']} to {packet['receiver']}: {packet['reason']}"),
+            ("", f"{carried}; {packet['context']}"),
+        ]
+
+    def _when(self, event: Event) -> str:
+        start = self._start or _moment(event.at)
+        return f"+{span((_moment(event.at) - start).total_seconds())}"
+
+
+def _place(event: Event) -> str:
+    if not event.frame:
+        return ""
+    return f"{event.frame}.{event.step}" if event.step else f"frame {event.frame}"
+
+
+def _of_call(event: Event) -> tuple[int, int, int]:
+    return event.frame, event.step, event.call
+
+
+def _moment(at: str) -> datetime:
+    return datetime.fromisoformat(at)
+
+
+def span(seconds: float) -> str:
+    """Return how long something took, in the two units that say most."""
+    whole = int(seconds)
+    if seconds * 1000 < _LONG_MS:
+        return f"{seconds * 1000:.0f} ms"
+    if whole < _MINUTE_S:
+        return f"{seconds:.1f} s"
+    if whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S} s"
+    if whole < _DAY_S:
+        return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"
+    return f"{whole // _DAY_S} d {whole % _DAY_S // _HOUR_S} h"

@@ -1,0 +1,85 @@
+"""`esper worker`: runs sessions that were queued, and those whose owner died, as many at once as it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.live import say
+from esper_agents.cli.submit import Publish
+from esper_agents.cli.terminal import one_line, short
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from esper_agents.api.happenings import Told
+    from esper_agents.api.worker import Worker
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(worker)
+
+
+def worker(
+    concurrency: Annotated[int, typer.Option(min=1, max=256, help="At most so many sessions at once.")] = 4,
+    once: Annotated[bool, typer.Option("--once", help="End when there is nothing to do any more.")] = False,
+    poll: Annotated[
+        float, typer.Option(min=0.05, metavar="SECONDS", help="How long to wait before looking for work again.")
+    ] = 2.0,
+    project: Annotated[
+        Path | None, typer.Option("--project", help="Only sessions of this project; see below for what else.")
+    ] = None,
+    publish: Annotated[
+        Publish, typer.Option(help="Where views go: the project, if it is ours to write, or the data folder.")
+    ] = Publish.PROJECT,
+) -> None:
+    """Run sessions that were queued with `esper submit --queue`, and those whose owner died.
+
+    With a shared PostgreSQL database: those of every project whose folder is on this machine. Else those of the working
+    folder's project. A session that asks something waits for a person. SIGTERM or Ctrl-C lets each session stop at its
+    next step and gives it back; a second one does not wait for the step. Exits with 1 where, with --once, a session
+    failed.
+
+    Examples:
+      esper worker --once
+      esper worker --concurrency 16
+    """
+    raise typer.Exit(asyncio.run(_work(project, concurrency, poll, publish, once=once)))
+
+
+async def _work(project: Path | None, concurrency: int, poll_s: float, publish: Publish, *, once: bool) -> int:
+    from esper_agents.api.worker import open_worker
+
+    into_project = publish is Publish.PROJECT
+    async with open_worker(project, concurrency=concurrency, tell=_tell, publish=into_project) as opened:
+        _stop_on_signals(opened)
+        await opened.run(once=once, poll_s=poll_s)
+        return ExitCode.FAILED if once and opened.failed else ExitCode.DONE
+
+
+def _stop_on_signals(opened: Worker) -> None:
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def stop() -> None:
+        opened.stop()
+        sys.stderr.write("stopping after the steps that run; once more stops at once\n")
+        for each in signals:
+            loop.add_signal_handler(each, opened.stop_at_once)
+
+    for each in signals:
+        loop.add_signal_handler(each, stop)
+
+
+def _tell(told: Told) -> None:
+    name = f"{short(told.name) if told.name.startswith('ses_') else ''} "
+    say(str(told.what), f"{name}{one_line(told.text)}".strip())
+    if told.remedy:
+        say("next", told.remedy)
+    # Into a pipe as well: a log that is written along with the work shows how far it is.
+    sys.stdout.flush()

@@ -1,0 +1,88 @@
+"""Retention: what a project keeps of finished sessions, and the files that then nothing names any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates import rulebook
+from esper_agents.errors import StorageError
+from esper_agents.orchestration.keeping import artifacts_of
+from esper_agents.storage import pruning
+from esper_agents.storage.artifacts import Artifacts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.storage.artifacts import Kept
+    from esper_agents.storage.pruning import Old
+    from esper_agents.storage.store import Store
+
+# A file is kept before the row that names it is written; no step takes longer than this.
+_YOUNG_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prunable:
+    """What can be removed, or was.
+
+    Attributes:
+        sessions: Finished sessions, each with how much of it.
+        artifacts: Files that tools made and that nothing names, or will name when the sessions are pruned.
+    """
+
+    sessions: tuple[Old, ...]
+    artifacts: tuple[Kept, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows of ledgers."""
+        return sum(each.rows for each in self.sessions)
+
+    @property
+    def size_bytes(self) -> int:
+        """How large all of it is; of rows, their bodies."""
+        return sum(each.characters for each in self.sessions) + sum(each.size_bytes for each in self.artifacts)
+
+
+def prunable(store: Store, workshop: Workshop, days: int) -> Prunable:
+    """Return what could be removed of a project; nothing is.
+
+    Args:
+        store: Where.
+        workshop: The project's.
+        days: Only sessions in which nothing has happened for so many days.
+    """
+    found = pruning.old_sessions(store, workshop.project.key, days=days)
+    return Prunable(found, _unnamed(store, workshop, [each.id for each in found]))
+
+
+def prune(store: Store, workshop: Workshop, chosen: Prunable, *, days: int, by: str) -> Prunable:
+    """Remove what `prunable` named and still may be, and return it.
+
+    Raises:
+        StorageError: A file cannot be removed; the rows are gone by then.
+    """
+    names = [each.id for each in chosen.sessions]
+    done = pruning.prune(store, workshop.project.key, names, days=days, by=by)
+    gone = _unnamed(store, workshop, ())
+    for each in gone:
+        try:
+            each.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"artifact {each.path.name} cannot be removed: {error.strerror}",
+                remedy=f"make {str(each.path.parent)!r} writable",
+            ) from error
+    return Prunable(done, gone)
+
+
+def _unnamed(store: Store, workshop: Workshop, without: Sequence[str]) -> tuple[Kept, ...]:
+    folder = artifacts_of(workshop)
+    if not folder.is_dir():
+        return ()
+    book = rulebook.shipped()
+    ours = {rulebook.digest(book.policy), rulebook.digest(book.kinds)}
+    named = pruning.named_digests(store, workshop.project.key, without=without)
+    return Artifacts(folder).unnamed(named | ours, older_than_s=_YOUNG_S)

@@ -1,0 +1,164 @@
+"""What rules say of a tool call: deny beats ask, ask beats allow, and where no rule speaks the tool's risk decides.
+
+Pure. What may only tighten is cut down before it is looked at, so another rule of a project never allows more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from posixpath import normpath
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.statement import digest_of_value
+from esper_agents.domain.codec import canonical
+from esper_agents.domain.evidence import Risk
+from esper_agents.domain.rule import Action, Rule, RuleSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.domain.codec import JsonObject
+
+# Options of a task under which it names tools, with a space between them.
+DENY, ASK = "deny", "ask"
+_FROM_LEAST = tuple(Action)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """A call as rules look at it.
+
+    Attributes:
+        tool: The tool's name.
+        risk: Its risk.
+        arguments: What it is called with, the defaults of the tool filled in.
+        root: The project's folder: a path below it is also looked at as the project sees it.
+    """
+
+    tool: str
+    risk: Risk
+    arguments: JsonObject
+    root: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What becomes of a call.
+
+    Attributes:
+        action: Whether it runs, is asked about, or never runs.
+        rules: The rules that say so; none where the tool's risk does.
+    """
+
+    action: Action
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def because(self) -> str:
+        """Who said so, in words; empty where no rule did."""
+        said = dict.fromkeys(f"{each.source}: {each}" for each in self.rules)
+        return "; ".join(said)
+
+
+def permission(rules: Sequence[Rule], call: ToolCalled) -> Permission:
+    """Return what becomes of a call: the strictest of all the rules that fit, whatever their order.
+
+    Nobody but the person can allow anything.
+    """
+    fitting = [rule for rule in rules if not is_void(rule) and fits(rule, call)]
+    strictest = max((rule.action for rule in fitting), key=_FROM_LEAST.index, default=by_risk(call.risk))
+    return Permission(strictest, tuple(rule for rule in fitting if rule.action is strictest))
+
+
+def by_risk(risk: Risk) -> Action:
+    """Return what becomes of a call that no rule speaks of."""
+    match risk:
+        case Risk.LOW:
+            return Action.ALLOW
+        case Risk.MEDIUM | Risk.HIGH:
+            return Action.ASK
+
+
+def is_void(rule: Rule) -> bool:
+    """Return whether a rule gives leave that whoever made it cannot give."""
+    return rule.action is Action.ALLOW and rule.source is not RuleSource.PERSON
+
+
+def tightening(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules that can only take leave away."""
+    return tuple(rule for rule in rules if rule.action is not Action.ALLOW)
+
+
+def task_rules(options: Mapping[str, str]) -> tuple[Rule, ...]:
+    """Return the rules that a task brings along; all its agents are bound by them, consulted ones too."""
+    of_option = {ASK: Action.ASK, DENY: Action.DENY}
+    named = ((action, tool) for name, action in of_option.items() for tool in options.get(name, "").split())
+    return tuple(Rule(tool, action, source=RuleSource.TASK) for action, tool in named)
+
+
+def restricted(options: Mapping[str, str], *, ask: Sequence[str], deny: Sequence[str]) -> dict[str, str]:
+    """Return a task's options with further tools that are asked about or never run."""
+    named = {ASK: ask, DENY: deny}
+    said = {name: " ".join(dict.fromkeys((*options.get(name, "").split(), *more))) for name, more in named.items()}
+    return {**options, **{name: tools for name, tools in said.items() if tools}}
+
+
+def digest_of_rules(rules: Sequence[Rule]) -> str:
+    """Return the sha256 of rules in their order, as hex digits."""
+    return digest_of_value({"rules": rules})
+
+
+def fits(rule: Rule, call: ToolCalled) -> bool:
+    """Return whether a rule speaks of a call.
+
+    A value can be written in several ways: `./a`, `b/../a`, `/project/a`. A rule that allows fits only where every way
+    does, a rule that takes leave away where any does.
+    """
+    if not fnmatchcase(call.tool, rule.tool):
+        return False
+    return all(_is_like(rule.action, pattern, call, name) for name, pattern in rule.arguments.items())
+
+
+def _is_like(action: Action, pattern: str, call: ToolCalled, name: str) -> bool:
+    texts = tuple(_texts(call.arguments[name], call.root)) if name in call.arguments else ()
+    match action:
+        case Action.ALLOW:
+            return bool(texts) and all(fnmatchcase(each, pattern) for each in texts)
+        case Action.ASK | Action.DENY:
+            folded = pattern.casefold()
+            return any(fnmatchcase(each, pattern) or fnmatchcase(each.casefold(), folded) for each in texts)
+
+
+def _texts(value: object, root: str) -> Iterator[str]:
+    """Yield every way to read an argument; those of all members for a list."""
+    match value:
+        case str():
+            yield value
+            # In an address two slashes are no way to write one.
+            if value and ("://" not in value or ".." in value.split("/")):
+                plain = normpath(value)
+                yield plain
+                if root and (plain + "/").startswith(root.rstrip("/") + "/"):
+                    yield plain[len(root.rstrip("/")) + 1 :] or "."
+        case list() | tuple():
+            for each in value:
+                yield from _texts(each, root)
+        case Mapping():
+            yield canonical(value).decode(errors="surrogatepass")
+            for each in value.values():
+                yield from _texts(each, root)
+        case _:
+            yield canonical([value]).decode()[1:-1]
+
+
+def in_general(rules: Sequence[Rule], tool: str, risk: Risk) -> str:
+    """Return what becomes of calls of a tool, in words, before there is one; empty where they simply run."""
+    said = {Action.ALLOW: "", Action.ASK: "asks you first", Action.DENY: "never runs"}
+    of_tool = [rule for rule in rules if fnmatchcase(tool, rule.tool)]
+    surely = permission([rule for rule in of_tool if not rule.arguments], ToolCalled(tool, risk, {}))
+    depends = any(rule.arguments and rule.action is not surely.action for rule in of_tool)
+    if surely.action is Action.DENY or not depends:
+        return said[surely.action]
+    return ", ".join(filter(None, (said[surely.action], "by its arguments other rules may hold")))

@@ -1,0 +1,187 @@
+"""Reads the rules about tools from the person's `config.toml` and the project's `.esper/config.toml`.
+
+The project's file may come from a stranger: it can only tighten, and what it would allow is ignored and said so.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from esper_agents.certificates.sealing.plain_file import read_plain
+from esper_agents.domain.rule import Action, Rule, RuleSource
+from esper_agents.errors import DefinitionError
+from esper_agents.orchestration.rules import is_void
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROJECT_FILE = ".esper/config.toml"
+PERSONS_FILE = "config.toml"
+_MOST_BYTES = 2**16
+_MOST_RULES = 200
+_MOST_CHARACTERS = 300
+_MEMBERS = ("tool", "arguments", "action", "reason")
+_TOML_LINE = re.compile(r"\(at line (\d+)")
+_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*['\"]?rule['\"]?[ \t]*\]\]", re.MULTILINE)
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_LOOK = "see docs/approvals.md for what may stand there"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the person and the project say about tools.
+
+    Attributes:
+        rules: The rules that hold.
+        ignored: What the project would allow, which only the person may.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    ignored: tuple[Rule, ...] = ()
+
+
+def load_settings(home: Path, root: Path) -> Settings:
+    """Return the rules of a person and of a project; a file that is not there says nothing.
+
+    Args:
+        home: `paths.home()`.
+        root: The project's folder.
+
+    Raises:
+        DefinitionError: A file cannot be read, or says something that no settings can.
+    """
+    persons = _rules_of(home / PERSONS_FILE, str(home / PERSONS_FILE), RuleSource.PERSON)
+    projects = _rules_of(root / PROJECT_FILE, PROJECT_FILE, RuleSource.PROJECT)
+    return Settings(
+        (*persons, *(rule for rule in projects if not is_void(rule))),
+        tuple(rule for rule in projects if is_void(rule)),
+    )
+
+
+def read_rules(text: str, shown: str, source: RuleSource) -> tuple[Rule, ...]:
+    """Return the rules of a settings file.
+
+    Args:
+        text: What stands in it.
+        shown: How it is named in errors.
+        source: Whose it is.
+
+    Raises:
+        DefinitionError: It is not TOML, or says something that no settings can.
+    """
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        found = _TOML_LINE.search(str(error))
+        # The other place that tomllib names is the end of the document.
+        line = int(found.group(1)) if found else text.count("\n") + 1
+        raise DefinitionError(shown, f"it is not TOML: {_problem_of(error)}", remedy=_LOOK, line=line) from None
+    for name in table:
+        if name != "rule":
+            _refuse(shown, _line_of(text, name, 0), f"settings know no {name[:60]!r}", "remove it; [[rule]] is known")
+    rows = table.get("rule", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        _refuse(shown, _line_of(text, "rule", 0), "rules are tables", "write [[rule]] above each")
+    if len(rows) > _MOST_RULES:
+        _refuse(shown, None, f"{len(rows)} rules, and {_MOST_RULES} are the most", "join some by a sign such as *")
+    starts = [found.start() for found in _HEADER.finditer(text)]
+    # Rules may also be written within one list: then each stands where the list begins.
+    begins = starts if len(starts) == len(rows) else [0] * len(rows)
+    return tuple(_Row(row, text, begin, shown).rule(source) for row, begin in zip(rows, begins, strict=True))
+
+
+def _problem_of(error: Exception) -> str:
+    return "nested too deep" if isinstance(error, RecursionError) else str(error)
+
+
+def _rules_of(place: Path, shown: str, source: RuleSource) -> tuple[Rule, ...]:
+    is_persons = source is RuleSource.PERSON
+    try:
+        # A project's file is not read through a link: it could be any file of this machine.
+        found = read_plain(place, _MOST_BYTES, follow=is_persons)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise DefinitionError(shown, f"it cannot be read: {why}", remedy="make it a plain file, or remove it") from None
+    if found is None:
+        _refuse(shown, None, "it is no plain file", "make it one, or remove it")
+    if len(found.data) > _MOST_BYTES:
+        _refuse(shown, None, f"it has more than {_MOST_BYTES} bytes", "keep rules alone in it")
+    if is_persons and found.status.st_mode & _OTHERS_WRITE:
+        _refuse(shown, None, "others can write it, and it says what may run", f"chmod go-w '{shown}'")
+    try:
+        text = found.data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = found.data.count(b"\n", 0, error.start) + 1
+        raise DefinitionError(shown, "it is not UTF-8", remedy="save it as UTF-8", line=line) from None
+    return read_rules(text, shown, source)
+
+
+def _line_of(text: str, name: str, begin: int) -> int:
+    """Return the line on which a member is named after a place, else the line of that place."""
+    named = rf"['\"]?{re.escape(name)}['\"]?[ \t]*[=.\]]"
+    found = re.compile(rf"^[ \t]*(?:\[+[ \t]*)?(?:rule[ \t]*\.[ \t]*)?{named}", re.MULTILINE).search(text, begin)
+    return text.count("\n", 0, found.end() if found else begin) + 1
+
+
+def _refuse(shown: str, line: int | None, problem: str, remedy: str) -> NoReturn:
+    raise DefinitionError(shown, problem, remedy=remedy, line=line)
+
+
+class _Row:
+    """Reads one [[rule]] and refuses what it does not know."""
+
+    def __init__(self, row: dict[str, Any], text: str, begin: int, shown: str) -> None:
+        self.row = row
+        self.text = text
+        self.begin = begin
+        self.shown = shown
+
+    def rule(self, source: RuleSource) -> Rule:
+        for name in self.row:
+            if name not in _MEMBERS:
+                self._wrong(name, f"a rule knows no {name[:60]!r}", f"remove it; known are {', '.join(_MEMBERS)}")
+        return Rule(
+            tool=self._line("tool"),
+            action=self._action(),
+            arguments=self._arguments(),
+            reason=self._line("reason") if "reason" in self.row else "",
+            source=source,
+        )
+
+    def _action(self) -> Action:
+        said = self.row.get("action")
+        if said not in tuple(Action):
+            self._wrong("action", "action wants one of the three", f"write one of {', '.join(Action)}")
+        return Action(said)
+
+    def _arguments(self) -> dict[str, str]:
+        said = self.row.get("arguments", {})
+        if not isinstance(said, dict) or (not said and "arguments" in self.row):
+            self._wrong("arguments", "arguments wants a table", 'write arguments = {path = "docs/*"}')
+        for name, pattern in said.items():
+            if not _is_line(name) or not _is_line(pattern):
+                self._wrong("arguments", f"the pattern of {str(name)[:60]!r} wants one line of text", 'write "docs/*"')
+        return dict(said)
+
+    def _line(self, name: str) -> str:
+        said = self.row.get(name)
+        if not isinstance(said, str) or not _is_line(said):
+            self._wrong(name, f"{name} wants one line of text", f'write {name} = "..." with up to {_MOST_CHARACTERS}')
+        return said
+
+    def _wrong(self, name: str, problem: str, remedy: str) -> NoReturn:
+        line = _line_of(self.text, name, self.begin) if name in self.row else self._begins()
+        _refuse(self.shown, line, problem, remedy)
+
+    def _begins(self) -> int:
+        return self.text.count("\n", 0, self.begin) + 1
+
+
+def _is_line(text: object) -> bool:
+    return isinstance(text, str) and bool(text.strip()) and len(text) <= _MOST_CHARACTERS and text.isprintable()

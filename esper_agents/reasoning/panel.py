@@ -1,0 +1,169 @@
+"""A panel: several agents asked at once, what they differ on looked at again, and every conflict shown.
+
+Nothing is averaged: a finding that one makes and another's evidence refutes is settled by a tool that looks again, or
+it is a conflict that stands in the certificate and keeps the verdict undecided.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.move import Conclude, Consult, Panel, ToolCall, UseTools
+from esper_agents.reasoning.asked import read_request
+from esper_agents.reasoning.confirming import CONFIRMING, attempts, confirmed
+from esper_agents.reasoning.parts import named
+from esper_agents.reasoning.targets import looking
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from esper_agents.domain.assumption import Assumption
+    from esper_agents.domain.finding import Finding
+    from esper_agents.domain.frame import Brief
+    from esper_agents.domain.handoff import ConsultAnswer
+    from esper_agents.domain.move import Move, ToolReport
+
+_REVIEW, _TARGETS = "static-review", "torch-targets"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What members of a panel differ on.
+
+    Attributes:
+        fingerprint: Of the finding.
+        stated_by: Who makes it.
+        refuted_by: Whose evidence refutes it.
+        seen_again: Whether it was found when somebody looked again; None where that settled nothing.
+    """
+
+    fingerprint: str
+    stated_by: tuple[str, ...]
+    refuted_by: tuple[str, ...]
+    seen_again: bool | None
+
+    def sentence(self, place: str = "") -> str:
+        """Say who says what."""
+        found = place or f"the finding {self.fingerprint[:12]}"
+        sides = f"{', '.join(self.stated_by)} found {found}; the evidence of {', '.join(self.refuted_by)} refutes it"
+        match self.seen_again:
+            case True:
+                return f"{sides}; looked at again, it was found"
+            case False:
+                return f"{sides}; looked at again, it was refuted"
+            case None:
+                return f"{sides}; looking again settled nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came of a panel.
+
+    Attributes:
+        answers: What each member said, in order.
+        findings: What was found when somebody looked again.
+        agreed: Fingerprints that at least two members state and none refutes.
+        conflicts: What they differ on.
+        assumptions: What runs settled.
+        gaps: What is still not known.
+    """
+
+    answers: tuple[ConsultAnswer, ...]
+    findings: tuple[Finding, ...]
+    agreed: tuple[str, ...]
+    conflicts: tuple[Conflict, ...]
+    assumptions: tuple[Assumption, ...]
+    gaps: tuple[InformationGap, ...]
+
+
+def hear(brief: Brief, consults: Sequence[Consult]) -> Generator[Move, Any, Heard]:
+    """Ask a panel, and look again at what its members differ on."""
+    answers = yield Panel(tuple(consults))
+    if isinstance(answers, Refusal):
+        gap = InformationGap("what the panel would have said", answers.reasons[0], "esper agents list", True)
+        return Heard((), (), (), (), (), (gap,))
+    stated, refuted = _by_agent(answers, refuted=False), _by_agent(answers, refuted=True)
+    agreed = tuple(mark for mark, by in stated.items() if len(by) > 1 and mark not in refuted)
+    if not stated.keys() & refuted.keys():
+        return Heard(answers, (), agreed, (), (), tuple(_silent(answers)))
+    again = yield from _look_again(brief)
+    seen = {each.claim.fingerprint for report in again for each in report.findings}
+    marks = {mark for report in again for mark in report.evidence.refutes}
+    settled = confirmed([each for report in again for each in report.findings], again)
+    conflicts = tuple(
+        Conflict(mark, by, refuted[mark], _seen_again(mark, seen, marks))
+        for mark, by in stated.items()
+        if mark in refuted
+    )
+    open_ones = tuple(_open(conflicts, settled.findings))
+    gaps = (*_silent(answers), *open_ones, *settled.gaps)
+    return Heard(answers, settled.findings, agreed, conflicts, settled.assumptions, gaps)
+
+
+def conclusion(brief: Brief, heard: Heard) -> Conclude:
+    """Return what a panel comes to: each member's answer under its own name, and every conflict."""
+    said = [f"{each.agent}: {each.answer}" for each in heard.answers]
+    places = {each.claim.fingerprint: f"{each.claim.name} at {each.claim.location}" for each in heard.findings}
+    differ = [each.sentence(places.get(each.fingerprint, "")) for each in heard.conflicts]
+    counts = f"{brief.agent.name} asked {len(heard.answers)} agents; {len(heard.agreed)} findings are shared"
+    both = f"{counts} and {len(differ)} are in conflict." if heard.answers else "The panel could not be asked."
+    again = f"Looked at again: {named(heard.findings)}." if heard.findings else ""
+    return Conclude(
+        summary=" ".join(filter(None, (both, *said, again, *(f"Conflict: {each}." for each in differ)))),
+        assumptions=heard.assumptions,
+        gaps=heard.gaps,
+        caveats=tuple(f"Conflict: {each}." for each in differ),
+    )
+
+
+def _seen_again(mark: str, seen: set[str], refuted: set[str]) -> bool | None:
+    """Return what a second look says of a finding. What it merely does not meet, it has not refuted."""
+    if mark in refuted:
+        return False
+    return True if mark in seen else None
+
+
+def _by_agent(answers: Sequence[ConsultAnswer], *, refuted: bool) -> Mapping[str, tuple[str, ...]]:
+    """Return who states each finding, or whose evidence refutes it, each agent once."""
+    found: dict[str, list[str]] = {}
+    for answer in answers:
+        marks = answer.refuted if refuted else [each for each in answer.findings if each not in answer.refuted]
+        for mark in marks:
+            found.setdefault(mark, []).append(answer.agent)
+    return {mark: tuple(Counter(by)) for mark, by in found.items()}
+
+
+def _look_again(brief: Brief) -> Generator[Move, Any, tuple[ToolReport, ...]]:
+    """Read the code again, and run of it what may settle a finding; nothing where neither can be done here."""
+    offered = {each.name for each in brief.tools}
+    if _REVIEW not in offered or not brief.task.paths:
+        return ()
+    asked = read_request(brief.task.request)
+    can_run = {CONFIRMING, _TARGETS} <= offered
+    review = ToolCall(_REVIEW, {"paths": list(brief.task.paths)})
+    reports: Any = yield UseTools((review, looking(brief, asked)) if can_run else (review,))
+    if isinstance(reports, Refusal) or not can_run or not (tries := attempts(brief, asked, *reports)):
+        return () if isinstance(reports, Refusal) else tuple(reports)
+    runs: Any = yield UseTools(tries)
+    return tuple(reports) if isinstance(runs, Refusal) else (*reports, *runs)
+
+
+def _silent(answers: Sequence[ConsultAnswer]) -> Generator[InformationGap, None, None]:
+    for each in answers:
+        yield from each.gaps
+        if each.problem:
+            what = f"what {each.agent} would have answered to: {each.question}"
+            yield InformationGap(what, each.problem, f"esper agents show {each.agent}")
+
+
+def _open(conflicts: Sequence[Conflict], findings: Sequence[Finding]) -> Generator[InformationGap, None, None]:
+    places = {each.claim.fingerprint: f"{each.claim.name} at {each.claim.location}" for each in findings}
+    for each in conflicts:
+        if each.seen_again is None:
+            place = places.get(each.fingerprint, each.fingerprint)
+            why = each.sentence(places.get(each.fingerprint, ""))
+            yield InformationGap(f"whether {place} is so", why, "esper why latest", blocks_approval=True)

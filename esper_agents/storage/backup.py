@@ -1,0 +1,123 @@
+"""A backup of an SQLite database while it is in use: one file, checked, never over another one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.errors import StorageError, UsageError
+from esper_agents.storage.engine import in_our_words
+from esper_agents.storage.upkeep import is_file, reading, where
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+# Writers get their turn between two portions.
+_PAGES = 4096
+_ELSEWHERE = "name a file that does not exist yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup that was made and checked.
+
+    Attributes:
+        path: The file.
+        size_bytes: Its size.
+        shape: The newest migration that it has seen.
+        sessions: How many are in it.
+        certificates: Likewise.
+        log_entries: Likewise.
+    """
+
+    path: Path
+    size_bytes: int
+    shape: str
+    sessions: int
+    certificates: int
+    log_entries: int
+
+
+def back_up(url: URL, to: Path) -> Backup:
+    """Copy a database as it is at one moment to a new file that only its owner may read, and check the copy.
+
+    Args:
+        url: The database.
+        to: The file to make.
+
+    Raises:
+        UsageError: The file is there already, or the database is one that its own program backs up.
+        StorageError: There is no database, or the copy cannot be made or is not whole.
+    """
+    to = to.expanduser().absolute()
+    if not is_file(url):
+        command = f"pg_dump --format=custom --file={to} {url.set(drivername='postgresql', password=None)}"
+        raise UsageError("a PostgreSQL database is backed up by its own program", remedy=command)
+    if not Path(str(url.database)).is_file():
+        raise StorageError(f"there is no database {where(url)!r}", remedy="name the project with --project")
+    with in_our_words(str(to)):
+        try:
+            # Whatever happens, the name is ours: nothing that was there before is written over.
+            os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError as error:
+            raise UsageError(f"{str(to)!r} is there already", remedy=_ELSEWHERE) from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UsageError(f"there is no folder {str(to.parent)!r}", remedy="make it, or name another one") from error
+        try:
+            return _made(url, to)
+        except BaseException:
+            with suppress(OSError):
+                to.unlink()
+            raise
+
+
+def _made(url: URL, to: Path) -> Backup:
+    handle, scratch = tempfile.mkstemp(dir=to.parent, prefix=f".{to.name}-")
+    os.close(handle)
+    try:
+        with in_our_words(where(url)), closing(reading(url)) as source, closing(sqlite3.connect(scratch)) as copy:
+            source.backup(copy, pages=_PAGES)
+            # One file: no log beside it that somebody would have to copy along.
+            copy.execute("PRAGMA journal_mode=DELETE")
+            made = _checked(copy, to)
+        with Path(scratch).open("rb") as written:
+            os.fsync(written.fileno())
+        Path(scratch).replace(to)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+    _make_lasting(to.parent)
+    return made
+
+
+def _checked(copy: sqlite3.Connection, to: Path) -> Backup:
+    said = [str(each) for (each,) in copy.execute("PRAGMA integrity_check")]
+    broken = copy.execute("PRAGMA foreign_key_check").fetchone()
+    if said != ["ok"] or broken:
+        raise StorageError(
+            f"the database is damaged: {said[0] if said != ['ok'] else f'rows of {broken[0]} point nowhere'}",
+            remedy="keep the backups that you have, and move the file away before you restore one",
+        )
+    shape = str(copy.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+    sessions, certificates, entries = (_count(copy, name) for name in ("session", "certificate", "log_entry"))
+    (size,) = copy.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()
+    return Backup(to, int(size), shape, sessions, certificates, entries)
+
+
+def _count(copy: sqlite3.Connection, table: str) -> int:
+    if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+        return 0
+    return int(copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - a name of ours
+
+
+def _make_lasting(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,172 @@
+"""What is removed of old sessions: the rows of what agents did, where a certificate says what came of it.
+
+The session's own rows stay (what was asked, who was given it, how it ended), and so does everything in the archive and
+in the log. One row more says that something was removed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from sqlalchemy import and_, delete, func, insert, select
+
+from esper_agents.domain.codec import decode, encode
+from esper_agents.domain.ledger import Certified, Pruned, RowKind
+from esper_agents.domain.session import SessionState
+from esper_agents.storage.owner import is_dead
+from esper_agents.storage.store import database_clock, timestamp
+from esper_agents.storage.tables import certificate, ledger, log_entry, note, note_file, session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import ColumnElement, Connection
+
+    from esper_agents.storage.store import Store
+
+_DAY_MS = 86_400_000
+_AT_ONCE = 200
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_OVER = (SessionState.DONE, SessionState.REFUSED, SessionState.CANCELLED)
+_UNFINISHED = (SessionState.OPEN, SessionState.WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """A finished session of which something can be removed.
+
+    Attributes:
+        id: `ses_` identifier.
+        rows: How many rows.
+        characters: How long their bodies are together.
+    """
+
+    id: str
+    rows: int
+    characters: int
+
+
+def old_sessions(store: Store, project_key: str, *, days: int) -> tuple[Old, ...]:
+    """Return the finished sessions of a project of which rows can be removed, oldest first.
+
+    One is passed over while a process works on it, while an unfinished session grew out of it, and where it has a
+    certificate that is not in the archive as the ledger has it: then the ledger is all that is left of it.
+
+    Args:
+        store: Where.
+        project_key: Whose.
+        days: Only those in which nothing has happened for so many days, by the clock of the database.
+    """
+    with store.reading() as connection:
+        return _old(connection, project_key, database_clock(connection) - days * _DAY_MS)
+
+
+def prune(store: Store, project_key: str, sessions: Sequence[str], *, days: int, by: str) -> tuple[Old, ...]:
+    """Remove the rows of what agents did in sessions that `old_sessions` still names, and return those.
+
+    Args:
+        store: Where.
+        project_key: Whose.
+        sessions: Which.
+        days: As for `old_sessions`.
+        by: Who asked for it.
+    """
+    done: list[Old] = []
+    for start in range(0, len(sessions), _AT_ONCE):
+        with store.writing() as transaction:
+            some = sessions[start : start + _AT_ONCE]
+            connection = transaction.connection
+            connection.execute(select(session.c.id).where(session.c.id.in_(some)).with_for_update())
+            found = _old(connection, project_key, transaction.now_ms - days * _DAY_MS, some)
+            for each in found:
+                connection.execute(delete(ledger).where(ledger.c.session_id == each.id, ledger.c.frame > 0))
+                fence = select(session.c.fence).where(session.c.id == each.id).scalar_subquery()
+                connection.execute(
+                    insert(ledger).values(
+                        session_id=each.id,
+                        frame=0,
+                        step=0,
+                        call=0,
+                        kind=RowKind.PRUNED,
+                        fence=fence,
+                        at=transaction.at,
+                        body=encode(Pruned(each.rows, by)),
+                    )
+                )
+            done.extend(found)
+    return tuple(done)
+
+
+def named_digests(store: Store, project_key: str, *, without: Sequence[str] = ()) -> frozenset[str]:
+    """Return every digest that a ledger, a certificate, a notice or a note of a project names.
+
+    Args:
+        store: Where.
+        project_key: Whose.
+        without: Sessions whose rows of what agents did do not count.
+    """
+    gone = frozenset(without)
+    with store.reading() as connection:
+        return frozenset(digest for text in _texts(connection, project_key, gone) for digest in _DIGEST.findall(text))
+
+
+def _texts(connection: Connection, project_key: str, gone: frozenset[str]) -> Iterator[str]:
+    # A portion at a time: a ledger may be larger than the memory that is at hand.
+    streamed = connection.execution_options(yield_per=1000)
+    mine = select(ledger.c.session_id, ledger.c.frame, ledger.c.body).join(session, session.c.id == ledger.c.session_id)
+    for session_id, frame, body in streamed.execute(mine.where(session.c.project_key == project_key)):
+        if not (frame and session_id in gone):
+            yield body
+    certified = select(certificate.c.statement).where(certificate.c.project_key == project_key)
+    entered = select(log_entry.c.statement).where(log_entry.c.project_key == project_key)
+    for statement in chain(streamed.scalars(certified), streamed.scalars(entered)):
+        yield bytes(statement).decode("utf-8", "replace")
+    yield from streamed.scalars(select(note.c.sources).where(note.c.project_key == project_key))
+    files = select(note_file.c.sha256).join(note, note.c.id == note_file.c.note_id)
+    yield from streamed.scalars(files.where(note.c.project_key == project_key))
+
+
+def _old(connection: Connection, project_key: str, before_ms: int, only: Sequence[str] = ()) -> tuple[Old, ...]:
+    now_ms = database_clock(connection)
+    of_agents = and_(ledger.c.session_id == session.c.id, ledger.c.frame > 0)
+    columns = session.c.id, session.c.owner, session.c.expires_ms, func.count(), func.sum(func.length(ledger.c.body))
+    wanted = (
+        select(*columns)
+        .join(ledger, of_agents)
+        .where(
+            session.c.project_key == project_key,
+            session.c.state.in_(_OVER),
+            session.c.changed_at < timestamp(max(before_ms, 0)),
+            ~_has_unfinished_heirs(),
+        )
+        .group_by(session.c.id, session.c.owner, session.c.expires_ms)
+        .order_by(session.c.id)
+    )
+    if only:
+        wanted = wanted.where(session.c.id.in_(only))
+    return tuple(
+        Old(name, rows, int(characters))
+        for name, owner, expires_ms, rows, characters in connection.execute(wanted).all()
+        if not (owner and expires_ms > now_ms and not is_dead(owner)) and _is_told_by_its_certificate(connection, name)
+    )
+
+
+def _is_told_by_its_certificate(connection: Connection, session_id: str) -> bool:
+    """Return whether no certificate was issued, or the one in the archive is what the ledger says it is."""
+    wanted = select(ledger.c.body).where(ledger.c.session_id == session_id, ledger.c.frame == 0)
+    body = connection.scalar(wanted.where(ledger.c.kind == RowKind.CERTIFIED))
+    if body is None:
+        state = connection.scalar(select(session.c.state).where(session.c.id == session_id))
+        return state is not SessionState.DONE
+    said = decode(Certified, body)
+    statement = connection.scalar(select(certificate.c.statement).where(certificate.c.id == said.certificate))
+    return statement is not None and sha256(statement).hexdigest() == said.sha256
+
+
+def _has_unfinished_heirs() -> ColumnElement[bool]:
+    heir = session.alias("heir")
+    return select(heir.c.id).where(heir.c.origin_id == session.c.id, heir.c.state.in_(_UNFINISHED)).exists()

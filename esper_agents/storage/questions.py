@@ -1,0 +1,92 @@
+"""Questions in SQL: which wait for an answer, and which session asked one that is named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from esper_agents.domain.ledger import RowKind
+from esper_agents.domain.session import SessionState
+from esper_agents.storage.tables import ledger, project, session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection, Select
+
+_UNFINISHED = (SessionState.OPEN, SessionState.WAITING)
+_FEW = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question as the ledger has it.
+
+    Attributes:
+        question: `qst_` identifier.
+        session: `ses_` identifier.
+        frame: Whose turn it was asked in.
+        at: When.
+    """
+
+    question: str
+    session: str
+    frame: int
+    at: str
+
+
+def unanswered(connection: Connection, project_key: str) -> tuple[Asked, ...]:
+    """Return the questions without an answer in a project's unfinished sessions, the oldest first."""
+    given = ledger.alias("given")
+    answer = (
+        select(given.c.seq)
+        .where(
+            given.c.session_id == ledger.c.session_id,
+            given.c.frame == ledger.c.frame,
+            given.c.step == ledger.c.step,
+            given.c.call == ledger.c.call,
+            given.c.kind == RowKind.ANSWERED,
+        )
+        .exists()
+    )
+    wanted = _of_project(project_key).where(session.c.state.in_(_UNFINISHED), ~answer)
+    return tuple(_asked(connection, wanted.order_by(ledger.c.seq)))
+
+
+def ending(connection: Connection, project_key: str, end: str) -> tuple[Asked, ...]:
+    """Return some questions of a project, answered or not, whose identifiers end so.
+
+    Args:
+        connection: Where.
+        project_key: Whose.
+        end: Digits of a hexadecimal number only.
+    """
+    wanted = _of_project(project_key).where(ledger.c.body.contains(f'{end}"'))
+    found = (each for each in _asked(connection, wanted) if each.question.endswith(end))
+    return tuple(each for each, _ in zip(found, range(_FEW), strict=False))
+
+
+def project_of(connection: Connection, question: str) -> str | None:
+    """Return the folder of the project of a question, whichever it is; None where nobody asked it here."""
+    wanted = (
+        select(project.c.root, ledger.c.body)
+        .join(session, session.c.project_key == project.c.key)
+        .join(ledger, ledger.c.session_id == session.c.id)
+        .where(ledger.c.kind == RowKind.ASKED, ledger.c.body.contains(f'"{question}"'))
+    )
+    return next((root for root, body in connection.execute(wanted) if json.loads(body)["id"] == question), None)
+
+
+def _of_project(project_key: str) -> Select[Any]:
+    columns = select(ledger.c.session_id, ledger.c.frame, ledger.c.at, ledger.c.body)
+    return columns.join(session, session.c.id == ledger.c.session_id).where(
+        session.c.project_key == project_key, ledger.c.kind == RowKind.ASKED
+    )
+
+
+def _asked(connection: Connection, wanted: Select[Any]) -> Iterator[Asked]:
+    for each in connection.execute(wanted):
+        yield Asked(json.loads(each.body)["id"], each.session_id, each.frame, each.at)

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import pytest
+from toys import calling, calls
+
+from esper_agents.api import AnswerType, open_project
+from esper_agents.domain.budget import Amount, Resource
+from esper_agents.domain.evidence import Risk
+from esper_agents.domain.move import Ask, Conclude
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import NotFoundError, UsageError
+from esper_agents.orchestration.answers import record_answer
+from esper_agents.orchestration.run import StoppedError, running
+from esper_agents.storage import lease
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def careful(toybox):
+    """Return a toybox whose agent calls two tools in one turn that a person must agree to."""
+    for name in ("first", "second"):
+        toybox.tool(name, risk=Risk.MEDIUM, repeatable=False)
+    toybox.agent("writer", calling("first", "second"))
+    return toybox
+
+
+async def asked(toybox, opened, agent="writer"):
+    outcome = await (await toybox.submit(opened, agent)).run()
+    assert outcome.state is SessionState.WAITING
+    return outcome
+
+
+async def stopped(session):
+    session.stop()
+    with pytest.raises(StoppedError):
+        await session.run()
+
+
+async def test_what_waits_is_listed_over_all_sessions_the_oldest_first(careful):
+    async with careful.open() as opened:
+        outcomes = [await asked(careful, opened) for _ in range(2)]
+        found = await opened.approvals()
+        assert [each.question for each in found] == [each for outcome in outcomes for each in outcome.questions]
+        assert [each.session for each in found] == [each.session for each in outcomes for _ in range(2)]
+        assert {each.agent for each in found} == {"writer"}
+        assert all(each.is_decision for each in found)
+        (row, _) = [each for each in await opened.timeline(outcomes[0].session) if each.kind == "asked"]
+        assert found[0].since == row.at
+
+
+async def test_of_two_questions_in_one_turn_the_second_is_denied_and_the_first_approved(careful):
+    async with careful.open() as opened:
+        outcome = await asked(careful, opened)
+        first, second = outcome.questions
+        await stopped(await opened.answer(second.id, "deny"))
+        assert [each.question for each in await opened.approvals()] == [first]
+        await (await opened.answer(first.id, "approve")).run()
+        assert await opened.approvals() == ()
+    assert careful.effects() == ["first"]
+
+
+async def test_a_question_is_named_by_its_end_and_not_by_too_little_of_it(careful):
+    async with careful.open() as opened:
+        outcome = await asked(careful, opened)
+        name = outcome.questions[0].id
+        for wanted in ("", "qst_", name[-5:], "%", "latest ", name[:-1], f"{name}x", "zzzzzzzz"):
+            with pytest.raises(NotFoundError) as error:
+                await opened.answer(wanted, "approve")
+            assert "esper approvals list" in error.value.remedy or "did you mean" in error.value.remedy
+        await stopped(await opened.answer(name[-12:], "approve"))
+        assert [each.question for each in await opened.approvals()] == [outcome.questions[1]]
+
+
+async def test_an_end_that_fits_two_questions_is_refused(careful, monkeypatch):
+    made = iter(f"qst_{number}{'ab' * 15}a" for number in range(4))
+    monkeypatch.setattr("esper_agents.orchestration.permissions.new_id", lambda _prefix: next(made))
+    async with careful.open() as opened:
+        outcome = await asked(careful, opened)
+        with pytest.raises(UsageError, match="fits 2 questions") as error:
+            await opened.answer("ababababa", "approve")
+        assert outcome.questions[0].id in error.value.remedy
+
+
+async def test_a_question_of_another_session_is_none_of_this_one(careful):
+    async with careful.open() as opened:
+        one, other = [await asked(careful, opened) for _ in range(2)]
+        held = await opened.workshop.store.run(lease.claim, one.session)
+        async with running(opened.workshop, held, lambda _: None) as run:
+            with pytest.raises(NotFoundError, match="no question named"):
+                await record_answer(run, other.questions[0].id, "approve", "ann")
+        assert len(await opened.approvals()) == 4
+
+
+async def test_a_question_of_another_project_is_not_found_here(careful, make_project):
+    async with careful.open() as opened:
+        outcome = await asked(careful, opened)
+        other = make_project(name="other")
+        async with open_project(other) as elsewhere:
+            with pytest.raises(NotFoundError, match="no question named"):
+                await elsewhere.answer(outcome.questions[0].id, "approve")
+        assert len(await opened.approvals()) == 2
+
+
+async def test_in_a_shared_database_the_project_that_asks_is_named(careful, make_project, home, monkeypatch):
+    monkeypatch.setenv("ESPER_DATABASE_URL", f"sqlite:///{home}/shared.db")
+    async with careful.open() as opened:
+        outcome = await asked(careful, opened)
+        async with open_project(make_project(name="other")) as elsewhere:
+            assert await elsewhere.approvals() == ()
+            with pytest.raises(UsageError, match="belongs to the project in") as error:
+                await elsewhere.answer(outcome.questions[0].id, "approve")
+            assert error.value.remedy == f"name that project: --project {careful.project}"
+            with pytest.raises(NotFoundError):
+                await elsewhere.answer(outcome.questions[0].id[-12:], "approve")
+    assert careful.effects() == []
+
+
+async def test_a_question_over_which_the_session_went_on_is_stale_and_waits_no_more(toybox):
+    toybox.tool("write", risk=Risk.MEDIUM, repeatable=False)
+    toybox.tool("look")
+
+    def both(_brief):
+        yield calls("write", "look", "look")
+        return Conclude("done")
+
+    toybox.agent("writer", both)
+    async with toybox.open() as opened:
+        task = opened.task(
+            "review this",
+            [toybox.project / "train.py"],
+            agent="writer",
+            budget=(Amount(Resource.TOOL_CALLS, 1),),
+        )
+        outcome = await (await opened.submit(task)).run()
+        assert outcome.state is SessionState.DONE
+        assert await opened.approvals() == ()
+        row = next(each for each in await opened.timeline(outcome.session) if each.kind == "asked")
+        with pytest.raises(UsageError, match="nothing can be answered any more"):
+            await opened.answer(row.body["id"], "approve")
+    assert toybox.effects() == ["look"]
+
+
+async def test_an_approval_of_a_question_that_wants_words_is_refused(toybox):
+    def asks(_brief):
+        answer = yield Ask("which device?")
+        return Conclude(answer.text)
+
+    toybox.agent("asker", asks)
+    async with toybox.open() as opened:
+        outcome = await asked(toybox, opened, "asker")
+        with pytest.raises(UsageError, match="wants an answer, not an agreement") as error:
+            await opened.answer(outcome.session, "approve", is_decision=True)
+        assert error.value.remedy == f'esper answer {outcome.questions[0].id} "..."'
+        outcome = await (await opened.answer(outcome.session, "approve")).run()
+        assert outcome.state is SessionState.DONE
+
+
+@pytest.mark.parametrize(
+    ("wants", "good", "bad"),
+    [
+        (AnswerType.INTEGER, ("8", "-3", " 12 "), ("", "8.0", "eight", "1e3", "٣", "9" * 19, "8\n8")),
+        (AnswerType.NUMBER, ("0.5", "-3", "1.25"), ("", ".5", "nan", "1e-3", "0,5", "1.")),
+        (AnswerType.TEXT, ("it is there", "8"), ("", "   ", "x" * 20_001)),
+    ],
+)
+async def test_an_answer_must_be_of_the_type_that_was_asked_for(toybox, wants, good, bad):
+    def asks(_brief):
+        answer = yield Ask("how many?", wants=wants)
+        return Conclude(f"[{answer.text}]")
+
+    toybox.agent("asker", asks)
+    async with toybox.open() as opened:
+        for text in good:
+            outcome = await asked(toybox, opened, "asker")
+            assert outcome.questions[0].wants is wants
+            for wrong in bad:
+                with pytest.raises(UsageError):
+                    await opened.answer(outcome.session, wrong)
+            outcome = await (await opened.answer(outcome.session, text)).run()
+            assert (await opened.read(outcome.certificate.id)).summary == f"[{text.strip()}]"

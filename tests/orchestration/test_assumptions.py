@@ -1,0 +1,75 @@
+"""Every assumption ends confirmed, refuted or as an information gap on the certificate."""
+
+from __future__ import annotations
+
+import pytest
+from toys import calls
+
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
+from esper_agents.domain.move import Conclude, HandOff
+from esper_agents.domain.status import Status
+
+pytestmark = pytest.mark.anyio
+
+
+def assumed(text="the data fits", state=AssumptionState.OPEN, evidence=(), **fields):
+    given = {"tier": Tier.PLAN, "is_critical": False, "command": f"check {text}", **fields}
+    return Assumption(text=text, state=state, evidence=evidence, **given)
+
+
+async def concluded(toybox, make, gaps=()):
+    def play(_brief):
+        (report,) = yield calls("look")
+        return Conclude("looked", assumptions=make(report.evidence.id), gaps=gaps)
+
+    toybox.tool("look")
+    toybox.agent("looker", play)
+    return (await toybox.run("looker")).certificate
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_an_open_assumption_of_either_tier_is_an_information_gap(toybox, tier):
+    issued = await concluded(toybox, lambda _: (assumed(tier=tier),))
+    (gap,) = issued.gaps
+    assert gap.what == "whether it holds that the data fits"
+    assert gap.command == "check the data fits"
+    assert issued.verdict.status is Status.CONDITIONALLY_APPROVED
+
+
+@pytest.mark.parametrize("state", [AssumptionState.CONFIRMED, AssumptionState.REFUTED])
+async def test_what_evidence_settled_is_no_gap_and_what_is_only_said_to_be_settled_is(toybox, state):
+    issued = await concluded(toybox, lambda evidence: (assumed("a", state, (evidence,)), assumed("b", state)))
+    assert [each.what for each in issued.gaps] == ["whether it holds that b"]
+
+
+async def test_a_gap_that_the_agent_names_itself_is_not_named_twice(toybox):
+    gaps = (InformationGap("whether the data fits", "it would help", "x"), InformationGap("sizes", "help", "measure"))
+    issued = await concluded(toybox, lambda _: (assumed(), assumed("sizes are small", command="measure")), gaps)
+    assert issued.gaps == gaps
+
+
+async def test_a_verdict_is_undecided_over_an_open_critical_assumption_and_names_it_as_a_gap(toybox):
+    issued = await concluded(toybox, lambda _: (assumed(is_critical=True),))
+    assert issued.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert [each.what for each in issued.gaps] == ["whether it holds that the data fits"]
+
+
+async def test_an_assumption_that_was_handed_on_open_is_settled_by_the_last_word(toybox):
+    def first(_brief):
+        yield calls("look")
+        yield HandOff(
+            "second", "toys", "it knows", "found", assumptions=(assumed(is_critical=True), assumed("left open"))
+        )
+        return Conclude("not reached")
+
+    def second(_brief):
+        (report,) = yield calls("look")
+        settled = assumed(state=AssumptionState.CONFIRMED, evidence=(report.evidence.id,), is_critical=True)
+        return Conclude("done", assumptions=(settled,))
+
+    toybox.tool("look")
+    toybox.agent("first", first)
+    toybox.agent("second", second)
+    issued = (await toybox.run("first")).certificate
+    assert issued.verdict.status is Status.CONDITIONALLY_APPROVED
+    assert [each.what for each in issued.gaps] == ["whether it holds that left open"]
