@@ -79,7 +79,7 @@ def test_paths_of_two_projects_are_refused_with_both_named(unharmed, place):
         (("submit", "--again", "crt_000000000000"), "no certificate named", "esper certificates list"),
         (("certificates", "show", "crt_000000000000"), "no certificate named", "esper certificates list"),
         (("why", "crt_000000000000"), "no certificate named", "esper certificates list"),
-        (("approve", "qst_000000000000"), "no question named", "esper sessions list"),
+        (("approve", "qst_000000000000"), "no question named", "esper approvals list"),
         (("submit", "  ", "train.py"), "the request is empty", "esper submit"),
         (("submit",), "the request is empty", "esper submit"),
         (("submit", "review this", "--agnet"), "no such option: --agnet", "--help"),
