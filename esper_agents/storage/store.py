@@ -90,7 +90,9 @@ class Store:
                 _make_private_folder(url.database)
             self._engine = open_engine(url)
             try:
-                ensure_schema(self._engine)
+                # In turn: the first connection of all changes how the file is kept, and does not wait for another's.
+                with in_turn(self._lock_file):
+                    ensure_schema(self._engine)
             except BaseException:
                 self._engine.dispose()
                 raise

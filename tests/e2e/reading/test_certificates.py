@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from esper_agents.certificates.sealing.dsse import read_envelope
+
 
 def test_list_shows_each_certificate_newest_first(desk, ids) -> None:
     lines = desk.esper("certificates", "list", code=0).stdout.splitlines()
@@ -60,7 +62,9 @@ def test_show_markdown_prints_the_published_view_byte_for_byte(desk, ids, view) 
 
 
 def test_show_json_prints_the_record(desk, ids, record) -> None:
-    assert desk.esper("certificates", "show", ids[1], "--json", code=0).json == json.loads(record.read_bytes())
+    assert desk.esper("certificates", "show", ids[1], "--json", code=0).json == json.loads(
+        read_envelope(record.read_bytes()).payload
+    )
 
 
 def test_show_of_a_misspelt_identifier_offers_the_nearest(desk, ids) -> None:

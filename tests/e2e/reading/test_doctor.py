@@ -9,6 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import esper_agents
+from esper_agents.storage.tables import HEAD
 
 CRASH = """
 import asyncio, os
@@ -30,7 +31,7 @@ def test_a_sound_project_has_nothing_wrong(desk) -> None:
     found = desk.esper("doctor", "--json", code=0).json
     assert found["is_well"]
     assert (found["database"]["sessions"], found["database"]["certificates"]) == (2, 2)
-    assert found["database"]["shape"] == "0001"
+    assert found["database"]["shape"] == HEAD
     assert found["database"]["size_bytes"] == desk.database.stat().st_size
     assert found["versions"]["git"]
     assert found["folder"]["free_bytes"] > 0

@@ -16,6 +16,7 @@ def test_the_four_answers_stand_apart_on_the_terminal(desk, ids) -> None:
     assert heads == [
         f"{ids[1]}: REQUIRES_REMEDIATION for train, by pytorch-code-reviewer",
         "genuine: holds",
+        "complete: holds",
         "verdict: holds",
         "citations: holds",
         f"current: valid in {desk.root}",
@@ -51,7 +52,10 @@ def test_code_that_moved_on_exits_with_8_and_says_what_to_do(desk, ids) -> None:
 
 def test_a_clone_is_told_that_no_archive_vouches_for_it_and_gets_none(desk, ids, tmp_path) -> None:
     elsewhere = type(desk)(desk.root, tmp_path / "home")
-    assert "no archive here vouches for it" in elsewhere.esper("certificates", "verify", ids[1], code=0).stdout
+    said = " ".join(elsewhere.esper("certificates", "verify", ids[1], code=4).stdout.split())
+    assert "no archive here knows it" in said
+    assert "is not trusted here" in said
+    assert "next: ask who issued it for the fingerprint of their key" in said
     assert not elsewhere.home.exists()
 
 
