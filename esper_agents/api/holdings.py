@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.person import person
 from esper_agents.certificates import archive, trends
+from esper_agents.certificates.audit.importing import imported
 from esper_agents.certificates.exporting import export
 from esper_agents.certificates.filters import Filter
 from esper_agents.certificates.render import render_markdown
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.audit.importing import Imported
     from esper_agents.certificates.authenticity import Keyring
     from esper_agents.certificates.exporting import Exported
     from esper_agents.certificates.log.audit_log import Audit
@@ -107,6 +109,10 @@ class Holdings:
     async def every_certificate(self) -> tuple[Entry, ...]:
         """Return all of the project's certificates, newest first."""
         return await self._store.run(archive.everything, self._key)
+
+    async def imported(self, *, limit: int = 50) -> tuple[Imported, ...]:
+        """Return certificates of others that were taken in, newest first; nobody vouches for them."""
+        return await self._store.run(imported, self._key, limit=limit)
 
     async def audit_log(self, published: Sequence[tuple[str, Note]] = ()) -> Audit:
         """Return what is wrong with the log that the project's certificates stand in.

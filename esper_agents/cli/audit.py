@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +11,13 @@ import typer
 
 from esper_agents.certificates.check import Outcome
 from esper_agents.cli.certificates import certificates_app
+from esper_agents.cli.filtering import HERE, Project
 from esper_agents.cli.outline import outline
 from esper_agents.cli.terminal import echo, echo_json, one_line, table
 
 if TYPE_CHECKING:
     from esper_agents.certificates.audit.auditing import Audit, Audited
+    from esper_agents.certificates.audit.importing import Imported
 
 _MOST_SHOWN = 100
 _MOST_PROBLEMS = 20
@@ -75,6 +78,39 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Jso
         echo(f"not taken in: {count.passed_over} (memory documents, and what cannot be read)")
     for each in found.left_out[:_MOST_PROBLEMS]:
         outline(f"left out: {each}")
+
+
+@certificates_app.command("imported")
+def list_imported(
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    project: Project = HERE,
+    as_json: _Json = False,
+) -> None:
+    """List what was taken in of others, newest first, with what the audit said; nobody vouches for any of it.
+
+    Examples:
+      esper certificates imported --limit 5
+    """
+    found = asyncio.run(_imported(project, limit + 1))
+    if as_json:
+        echo_json([asdict(each) for each in found[:limit]])
+        return
+    for each in found[:limit]:
+        outline(f"{each.id} {each.imported_at[:16].replace('T', ' ')}Z unverified: {each.path}")
+        outline(f"{each.agent or 'nobody'} says {each.status or 'nothing'} of {each.component or 'nothing'}", 1)
+        if each.problems:
+            outline(f"does not hold: {', '.join(each.problems)}", 1)
+    if not found:
+        echo("nothing was taken in; do so with: esper certificates import PATH")
+    if len(found) > limit:
+        echo(f"there are more: esper certificates imported --limit {2 * limit}")
+
+
+async def _imported(where: Path, limit: int) -> tuple[Imported, ...]:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as opened:
+        return await opened.imported(limit=limit)
 
 
 def _audit(paths: list[Path], names: list[str], days: int) -> Audit:

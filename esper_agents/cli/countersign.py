@@ -43,7 +43,7 @@ def countersign(
     kind, blob = notice.key.split(" ")
     outline(f"countersigned: {notice.certificate}")
     outline(f"by a key of type {kind}, in the log as {notice.id}", 1)
-    outline_command("for those who are to believe it", f"esper keys trust {kind} {blob} --name {notice.by}")
+    outline_command("for those who are to believe it", f'esper keys trust "{kind} {blob}" --name {notice.by}')
 
 
 async def _countersign(where: Path, certificate: str, key: Path, reason: str) -> Notice:

@@ -14,8 +14,8 @@ from esper_agents.memory import index, notes
 from esper_agents.memory.documents import document
 from esper_agents.memory.rows import fetched
 from esper_agents.memory.words import agent_mark, subject_mark
+from esper_agents.storage.projects import note_project
 from esper_agents.storage.tables import note as table
-from esper_agents.storage.tables import project as projects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def take(store: Store, project: Project, reading: Reading) -> Taken:
     Nothing that is there already is changed: where the document says otherwise, that is kept beside it as text.
     """
     with store.writing() as transaction:
-        _note_project(transaction, project)
+        note_project(transaction, project)
         notes.complete_index(transaction)
         fresh, differing = _fresh(transaction, project.key, reading)
         notes.add(transaction, project.key, fresh)
@@ -126,12 +126,3 @@ def _texts(
 def _is_here(transaction: Transaction, project_key: str, reading: Reading, subject: str) -> bool:
     marks = [subject_mark(project_key, reading.kind, subject), agent_mark(project_key, reading.agent)]
     return bool(index.newest(transaction.connection, marks, 1))
-
-
-def _note_project(transaction: Transaction, project: Project) -> None:
-    from sqlalchemy import insert
-
-    if transaction.connection.scalar(select(projects.c.key).where(projects.c.key == project.key)) is None:
-        transaction.connection.execute(
-            insert(projects).values(key=project.key, root=project.root, name=project.name, opened_at=transaction.at)
-        )

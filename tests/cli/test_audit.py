@@ -165,3 +165,15 @@ def test_every_command_of_the_page_runs_on_the_example_of_the_page(archive) -> N
         shown = esper(*shlex.split(command)).output
         shown = re.sub(r"commit [0-9a-f]{12}", "commit 0123456789ab", shown)
         assert [each.rstrip() for each in shown.splitlines()] == [each.rstrip() for each in output.splitlines()]
+
+
+def test_what_was_taken_in_is_listed_as_what_nobody_vouches_for(archive) -> None:
+    assert esper("imported").output == "nothing was taken in; do so with: esper certificates import PATH\n"
+    archive.write(certificate().replace("**Status**: APPROVED", UNKNOWN))
+    archive.commit()
+    assert esper("import", "docs").exit_code == 0
+    (found,) = json.loads(esper("imported", "--json").output)
+    assert found["status"] == "PASSED"
+    assert "status-unknown" in found["problems"]
+    assert "unverified" in esper("imported").output
+    assert "PASSED" not in esper("list").output

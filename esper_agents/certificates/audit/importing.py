@@ -15,6 +15,7 @@ from esper_agents.certificates.audit.document import DocumentKind
 from esper_agents.certificates.audit.files import UnreadableError, read_bytes
 from esper_agents.certificates.plain_text import plain
 from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.storage.projects import note_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,7 +85,7 @@ def import_certificates(store: Store, project: Project, root: Path, audited: Ite
     for start in range(0, len(wanted), _AT_ONCE):
         rows = [(each, _bytes(each)) for each in wanted[start : start + _AT_ONCE]]
         with store.writing() as transaction:
-            _note_project(transaction, project)
+            note_project(transaction, project)
             for each, data in rows:
                 if data is None:
                     passed_over += 1
@@ -159,14 +160,3 @@ def _short(text: str) -> str:
 
 def _codes(problems: str) -> tuple[str, ...]:
     return tuple(sorted({each["code"] for each in json.loads(problems)}))
-
-
-def _note_project(transaction: Transaction, project: Project) -> None:
-    from sqlalchemy import insert, select
-
-    from esper_agents.storage.tables import project as table
-
-    if transaction.connection.scalar(select(table.c.key).where(table.c.key == project.key)) is None:
-        transaction.connection.execute(
-            insert(table).values(key=project.key, root=project.root, name=project.name, opened_at=transaction.at)
-        )

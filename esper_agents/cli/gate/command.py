@@ -125,7 +125,7 @@ def _signers(text: str) -> tuple[Signer, ...]:
         found = read_signers(file.read_bytes(), str(file))
         if found.signers and not found.refused:
             return found.signers
-    return (claimed_signer(text, "given here"),)
+    return (claimed_signer(text, "given"),)
 
 
 def _write(file: Path, text: str) -> None:

@@ -1,0 +1,121 @@
+"""The gate on a real project, in the project itself and in a clone that knows nobody."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+
+import pytest
+from judged import FAULTY, judge
+from typer.testing import CliRunner
+
+from esper_agents.certificates.sealing.keys import as_ssh, signing_key
+from esper_agents.cli.main import build
+from esper_agents.errors import ExitCode
+
+
+@pytest.fixture
+def judged(make_project, monkeypatch):
+    root = make_project({"train.py": FAULTY})
+    monkeypatch.chdir(root)
+    return judge(root)
+
+
+@pytest.fixture
+def key(judged, home):
+    """Return the key that issued here, as `esper keys export` writes it."""
+    return f"{as_ssh(signing_key(home).public_key)} somebody@somewhere"
+
+
+@pytest.fixture
+def clone(judged, key, monkeypatch, tmp_path):
+    """Go to a clone of the project, on a machine that trusts nobody."""
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(judged.root))
+    subprocess.run([*git, "add", "-A"], check=True, capture_output=True)
+    subprocess.run([*git, "commit", "-q", "-m", "certificates"], check=True, capture_output=True)
+    subprocess.run(["git", "clone", "-q", str(judged.root), str(tmp_path / "clone")], check=True)
+    monkeypatch.setenv("ESPER_HOME", str(tmp_path / "nobody"))
+    monkeypatch.chdir(tmp_path / "clone")
+    return tmp_path / "clone"
+
+
+def gate(*arguments):
+    done = CliRunner().invoke(build(), ["gate", *arguments, "--json"])
+    assert done.stdout, done.exception
+    found = json.loads(done.stdout)
+    assert found["exit_code"] == done.exit_code
+    return done.exit_code, {each["path"]: each["standing"] for each in found["coverage"]}
+
+
+def test_a_verdict_against_a_file_stops_the_gate(judged):
+    assert gate("train.py") == (ExitCode.AGAINST, {"train.py": "against"})
+
+
+def test_a_file_that_nobody_judged_is_uncovered(judged):
+    (judged.root / "other.py").write_text("import torch\n", encoding="utf-8")
+    assert gate("other.py") == (ExitCode.NOT_CURRENT, {"other.py": "uncovered"})
+
+
+def test_a_file_that_has_changed_since_is_not_current(judged):
+    judged.train.write_text(FAULTY + "\n# more\n", encoding="utf-8")
+    assert gate("train.py") == (ExitCode.NOT_CURRENT, {"train.py": "not current"})
+
+
+def test_where_nobody_is_trusted_nothing_is_decided(clone):
+    assert gate("train.py") == (ExitCode.UNDECIDED, {"train.py": "undecided"})
+    assert not (clone.parent / "nobody").exists()
+
+
+def test_a_key_that_is_named_for_this_time_counts_as_text_and_as_file(clone, key, tmp_path):
+    (tmp_path / "key.pub").write_text(f"{key}\n", encoding="utf-8")
+    for given in (key, str(tmp_path / "key.pub")):
+        assert gate("train.py", "--trust", given) == (ExitCode.AGAINST, {"train.py": "against"})
+
+
+def test_another_key_that_is_named_decides_nothing(clone, tmp_path):
+    other = as_ssh(signing_key(tmp_path / "stranger").public_key)
+    assert gate("train.py", "--trust", other) == (ExitCode.UNDECIDED, {"train.py": "undecided"})
+
+
+def test_a_certificate_that_cannot_be_read_stops_the_gate(clone, key):
+    record = next((clone / "docs").rglob("*.dsse.json"))
+    record.write_bytes(record.read_bytes()[:-20])
+    code, standing = gate("train.py", "--trust", key)
+    assert code == ExitCode.TAMPERED
+    assert set(standing.values()) == {"tampered", "uncovered"}
+
+
+def test_what_was_imported_never_passes(clone, key):
+    view = next((clone / "docs").rglob("code_review*.md"))
+    page = view.read_text(encoding="utf-8").replace("REQUIRES_REMEDIATION", "APPROVED")
+    shutil.rmtree(clone / "docs")
+    (clone / "freehand.md").write_text(page, encoding="utf-8")
+    taken = CliRunner().invoke(build(), ["certificates", "import", "freehand.md"])
+    assert taken.output.startswith("taken in: 1,")
+    assert gate("train.py", "--trust", key) == (ExitCode.NOT_CURRENT, {"train.py": "uncovered"})
+
+
+def test_what_was_found_is_written_for_those_who_read_builds(judged, tmp_path):
+    names = {"--summary": "gate.md", "--sarif": "gate.sarif", "--junit": "gate.xml"}
+    places = [word for option, name in names.items() for word in (option, str(tmp_path / name))]
+    gate("train.py", *places)
+    assert "train.py" in (tmp_path / "gate.md").read_text(encoding="utf-8")
+    results = json.loads((tmp_path / "gate.sarif").read_text(encoding="utf-8"))["runs"][0]["results"]
+    assert [each["ruleId"] for each in results] == ["gate/against"]
+    assert ET.parse(tmp_path / "gate.xml").getroot().get("failures") == "1"  # noqa: S314 - our own
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--require", "APPROVD"), "there is no status 'APPROVD'"),
+        (("--trust", "nonsense"), "neither a key nor a file"),
+        (("nowhere",), "no such path"),
+        (("--summary", "no/such/folder/gate.md"), "cannot be written"),
+    ],
+)
+def test_wrong_usage_is_said(judged, arguments, said):
+    done = CliRunner().invoke(build(), ["gate", *arguments])
+    assert said in str(done.exception)
