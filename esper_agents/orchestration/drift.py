@@ -13,7 +13,7 @@ from esper_agents.certificates.policy_table import load_policy, policy_text
 from esper_agents.domain.drift import Accepted, Change, DriftKind
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
-from esper_agents.orchestration.keeping import agent_text, definition_of, kept_text, skill_text
+from esper_agents.orchestration.keeping import agent_text, definition_of, kept_playbook, kept_text, skill_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -209,7 +209,7 @@ def _kept_playbook(workshop: Workshop, known: Definition) -> ReasonerSource:
     change = Change(DriftKind.PLAYBOOK, known.agent, known.reasoner_sha256, "")
     if known.reasoner == UNATTENDED:
         return without_playbook()
-    source = kept_text(workshop, known.reasoner_sha256) if known.reasoner_sha256 else None
+    source = kept_playbook(workshop, known.reasoner_sha256) if known.reasoner_sha256 else None
     current = workshop.playbooks.get(known.agent)
     rebuild = current.rebuild if current else from_module if known.provider.startswith("esper-agents ") else None
     if source is None or rebuild is None:

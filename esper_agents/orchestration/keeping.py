@@ -37,14 +37,14 @@ def keep_definition(workshop: Workshop, agent: Agent) -> None:
 
     What cannot be read or kept is passed over: the work does not depend on it.
     """
-    artifacts = Artifacts(artifacts_of(workshop))
-    source = workshop.reasoner(agent.name).source
-    texts = [(agent_text(agent), "agent.md", _MARKDOWN), (source, "playbook.py", _PYTHON)]
-    texts += [(skill_text(workshop, each), "SKILL.md", _MARKDOWN) for each in agent.skills]
-    for data, name, media_type in texts:
+    artifacts, playbooks = Artifacts(artifacts_of(workshop)), Artifacts(playbooks_of(workshop))
+    texts = [(artifacts, agent_text(agent), "agent.md", _MARKDOWN)]
+    texts += [(artifacts, skill_text(workshop, each), "SKILL.md", _MARKDOWN) for each in agent.skills]
+    texts.append((playbooks, workshop.reasoner(agent.name).source, "playbook.py", _PYTHON))
+    for store, data, name, media_type in texts:
         try:
             if data:
-                artifacts.keep_text(data, name, media_type)
+                store.keep_text(data, name, media_type)
         except EsperError:
             continue
 
@@ -70,15 +70,32 @@ def skill_text(workshop: Workshop, name: str) -> bytes:
 
 def kept_text(workshop: Workshop, digest: str) -> bytes | None:
     """Return the bytes that are kept under a digest, or None."""
-    try:
-        return Artifacts(artifacts_of(workshop)).path(digest).read_bytes()
-    except (EsperError, OSError):
-        return None
+    return _found(artifacts_of(workshop), digest) or kept_playbook(workshop, digest)
+
+
+def kept_playbook(workshop: Workshop, digest: str) -> bytes | None:
+    """Return the source of a playbook that has run here before, or None.
+
+    It may be run again, so it is never looked for among the artifacts: a project and its code have a say in those.
+    """
+    return _found(playbooks_of(workshop), digest)
 
 
 def artifacts_of(workshop: Workshop) -> Path:
     """Return where a project's artifacts lie."""
     return workshop.home / "artifacts"
+
+
+def playbooks_of(workshop: Workshop) -> Path:
+    """Return where the sources of the playbooks lie that have run for a project."""
+    return workshop.home / "playbooks"
+
+
+def _found(folder: Path, digest: str) -> bytes | None:
+    try:
+        return Artifacts(folder).path(digest).read_bytes()
+    except (EsperError, OSError):
+        return None
 
 
 def _read(file: Path) -> bytes:

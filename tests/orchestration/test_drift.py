@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 
 import pytest
 from toys import agent_file, calls
@@ -154,6 +155,18 @@ async def test_a_pinned_session_goes_on_by_the_playbook_that_began_it(box, loade
     # What stood beside the old one in its file is that of the program that runs it.
     assert issued.summary.endswith(": yes")
     assert [each.sha256 for each in issued.definitions] == [opening["definition"]["sha256"]]
+
+
+async def test_what_stands_among_the_artifacts_is_never_run_as_a_playbook(box, loaded):
+    box.playbooks["worker"] = loaded("old")
+    session = await waiting(box)
+    box.playbooks["worker"] = loaded("new", question="why not?")
+    async with box.open() as opened:
+        home = opened.workshop.home
+        shutil.copytree(home / "playbooks", home / "artifacts", dirs_exist_ok=True)
+        shutil.rmtree(home / "playbooks")
+        with pytest.raises(UsageError, match="is not kept"):
+            await opened.resume(session, pinned=True)
 
 
 async def test_a_changed_playbook_that_would_have_moved_otherwise_is_no_way_on_even_if_accepted(box, loaded):
