@@ -150,9 +150,11 @@ def place_points(points: Points) -> None:
         return counted
 
     def appending(plain: Any) -> Any:
-        def named(transaction: Transaction, lease: Any, entries: Sequence[Any], **index: Any) -> Any:
-            points.writing = "+".join(key.kind for key, _ in entries)
-            return plain(transaction, lease, entries, **index)
+        def named(
+            transaction: Transaction, lease: Any, entries: Sequence[Any], *, beginning: Sequence[Any] = (), **index: Any
+        ) -> Any:
+            points.writing = "+".join(key.kind for key, _ in (*entries, *beginning))
+            return plain(transaction, lease, entries, beginning=beginning, **index)
 
         return named
 

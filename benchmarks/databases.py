@@ -7,15 +7,18 @@ import tempfile
 import time
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from psycopg import Connection
+
+    from esper_agents.storage.store import Store
 
 SQLITE, EMBEDDED = "sqlite", "postgresql"
 
@@ -75,6 +78,37 @@ def drop(server: str, folder: Path) -> None:
             connection.execute(f"DROP DATABASE IF EXISTS {_name(folder)} WITH (FORCE)")
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What tells how long a store takes to answer.
+
+    Attributes:
+        of: What of: CPU or wall time.
+        ms: Returns how much of it there was so far, in milliseconds.
+    """
+
+    of: str
+    ms: Callable[[], float]
+
+
+def clock_of(store: Store) -> Clock:
+    """Return a clock on which no other work of the machine falls: CPU, of this process and of the server's for it.
+
+    Where the server is on another machine, it is wall time.
+    """
+    from sqlalchemy import text
+
+    with store.reading() as connection:
+        if connection.dialect.name == "sqlite":
+            return Clock("CPU", lambda: time.process_time() * 1000)
+        process = connection.scalar(text("SELECT pg_backend_pid()"))
+        is_here = connection.scalar(text("SELECT inet_server_addr() IS NULL"))
+    spent = Path(f"/proc/{process}/schedstat")
+    if not is_here or not spent.is_file():
+        return Clock("wall time", lambda: time.perf_counter() * 1000)
+    return Clock("CPU", lambda: time.process_time() * 1000 + int(spent.read_text().split()[0]) / 1e6)
+
+
 @contextmanager
 def connected(url: str) -> Iterator[Connection[Any]]:
     """Yield a plain connection to a database, beside the program's own."""
@@ -90,3 +124,22 @@ def settle(url: str) -> None:
     with connected(url) as connection:
         while (row := connection.execute(others).fetchone()) and row[0]:
             time.sleep(0.002)
+
+
+@contextmanager
+def filling(connection: Connection[Any], *tables: str) -> Iterator[None]:
+    """Take the indexes from some tables while many rows are written, make them in the end, and count what there is."""
+    own = (
+        "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(%s)"
+        " AND indexname NOT IN (SELECT conname FROM pg_constraint)"
+    )
+    later = connection.execute(own, (list(tables),)).fetchall()
+    for name, _ in later:
+        connection.execute(f"DROP INDEX {name}")
+    yield
+    connection.execute("SET maintenance_work_mem = '512MB'")
+    for _, made_by in later:
+        connection.execute(made_by)
+    connection.commit()
+    connection.autocommit = True
+    connection.execute("VACUUM ANALYZE")

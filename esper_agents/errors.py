@@ -13,6 +13,8 @@ EsperError
 │   └── LeaseLostError ....... 75 the lease went to another owner while this one was working
 ├── DriftError ............... 1  a playbook no longer makes the moves that the ledger recorded
 ├── ReasonerError ............ 1  a reasoner made a move that cannot be carried out
+├── ModelError ............... 1  a language model's server gave no answer that can be used
+│   └── ModelBusyError ....... 75 it cannot be reached, or takes no more requests for now
 └── StorageError ............. 1  the database or its disk does not work
     └── NewerDatabaseError ... 1  the database was written by a newer esper-agents
 """
@@ -160,6 +162,16 @@ class DriftError(EsperError):
 
 class ReasonerError(EsperError):
     """A reasoner made a move that cannot be carried out."""
+
+
+class ModelError(EsperError):
+    """A language model's server gave no answer that can be used; the session goes on where it was."""
+
+
+class ModelBusyError(ModelError):
+    """The server cannot be reached, or takes no more requests for now."""
+
+    exit_code = ExitCode.BUSY
 
 
 class StorageError(EsperError):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 
 
+@cache
 def data_folder(name: str) -> Path:
     """Return one of the data folders: from the wheel where it is packed, else from the checkout.
 

@@ -46,7 +46,7 @@ def live(request, writer):
     try:
         held = confine.confine(
             confine.Grants(**{**options["grants"], "writable": [request["scratch"]]}),
-            confine.Limits(memory_bytes=request["memory_bytes"]),
+            confine.Limits(memory_bytes=request["memory_bytes"], has_cuda=request["has_cuda"]),
             use_landlock=options["sandbox"] != "none",
             use_seccomp=options["sandbox"] != "none",
             has_own_network=options["sandbox"] == "bubblewrap",
@@ -145,14 +145,14 @@ class Cage:
         assert answer, "the warm parent is gone"
         return json.loads(answer)
 
-    def fork(self, code, *, memory_bytes=1 << 30, stays=True):
+    def fork(self, code, *, memory_bytes=1 << 30, has_cuda=False, stays=True):
         """Start a worker that runs code; return its process id as the parent sees it."""
         self._count += 1
         scratch = self.view.scratch / f"worker-{self._count}"
         scratch.mkdir(mode=0o777)
         scratch.chmod(0o777)
-        request = {"code": code, "scratch": str(scratch), "memory_bytes": memory_bytes, "stays": stays}
-        return self.ask(do="fork", **request)["pid"]
+        limits = {"memory_bytes": memory_bytes, "has_cuda": has_cuda}
+        return self.ask(do="fork", code=code, scratch=str(scratch), stays=stays, **limits)["pid"]
 
     def hear(self, pid, patience_s=20):
         """Return the next thing that a worker tells; None if it ended."""

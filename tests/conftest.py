@@ -55,6 +55,14 @@ def home(tmp_path_factory, monkeypatch):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def known_once(monkeypatch):
+    """Let definitions, tools and the shape of a new database be come by once; who tests them has this do nothing."""
+    from once import know
+
+    know(monkeypatch)
+
+
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
@@ -131,11 +139,10 @@ def project(tmp_path, _project_template):
 
 
 @pytest.fixture
-def toybox(project, tmp_path, migrated_sqlite, monkeypatch):
+def toybox(project, tmp_path, migrated_sqlite):
     """Return a project to which a test adds agents, tools and playbooks of its own."""
-    from toys import Toybox, read_once
+    from toys import Toybox
 
-    read_once(monkeypatch)
     return Toybox(project, tmp_path / "agents", migrated_sqlite)
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
-from esper_agents.agents import registry
-from esper_agents.agents.definition import load_definition
 from esper_agents.api import open_project
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.move import Conclude, ToolCall, UseTools
@@ -64,20 +61,6 @@ def effects(project: Path):
     """Return the lines that tools have written, in order."""
     file = project / EFFECTS
     return file.read_text().splitlines() if file.is_file() else []
-
-
-@cache
-def _definition(path, _changed_ns, namespace):
-    return load_definition(path, namespace=namespace)
-
-
-def read_once(monkeypatch):
-    """Let every definition be parsed once in all tests: most of the time of a small session goes there."""
-
-    def known(path, *, namespace=""):
-        return _definition(path, path.stat().st_mtime_ns, namespace)
-
-    monkeypatch.setattr(registry, "load_definition", known)
 
 
 def agent_file(folder: Path, name, *, tools="", extra="", domain="toys"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.agents.decoding import MAX_BYTES, decode
+from esper_agents.agents.decoding import decode
 from esper_agents.agents.front_matter import read_document
 from esper_agents.agents.notes import Notes
-from esper_agents.agents.skills import skill_files
+from esper_agents.agents.skills import read_bytes, skill_files
 from esper_agents.errors import DefinitionError, UsageError
 from esper_agents.review.companion import Companion
 from esper_agents.review.source import Unreadable
@@ -16,6 +16,7 @@ from esper_agents.review.source import Unreadable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from esper_agents.agents.skills import SkillFile
     from esper_agents.agents.strict_yaml import FieldContent
 
 _KEY = "companions"
@@ -43,23 +44,27 @@ def declared_companions(root: Path) -> Declared:
     """
     found: list[Companion] = []
     unreadable: list[Unreadable] = []
-    for file, name in skill_files(root):
+    for each in skill_files(root):
+        if not each.holds(each.file):
+            continue
         try:
-            found += _companions(file, name)
+            found += companions_of(each)
         except DefinitionError as error:
-            problem = error.problem.removeprefix(f"{name}: ")
-            unreadable.append(Unreadable(name, problem, error.remedy, error.line))
-        except OSError as error:
-            unreadable.append(Unreadable(name, f"cannot be opened: {error.strerror}", f"run `ls -l {name}`", None))
+            problem = error.problem.removeprefix(f"{each.path}: ")
+            unreadable.append(Unreadable(each.path, problem, error.remedy, error.line))
     return Declared(tuple(found), tuple(unreadable))
 
 
-def _companions(file: Path, name: str) -> list[Companion]:
-    with file.open("rb") as stream:
-        raw = stream.read(MAX_BYTES + 1)
+def companions_of(where: SkillFile) -> list[Companion]:
+    """Return the companion changes that one skill declares.
+
+    Raises:
+        DefinitionError: The file cannot be used, or what it declares cannot be understood.
+    """
+    notes = Notes(where.path)
+    raw = read_bytes(where, where.file, notes)
     if _KEY.encode() not in raw:
         return []
-    notes = Notes(name)
     declared = read_document(decode(raw, notes), notes).fields.get(_KEY)
     if declared is None:
         return []

@@ -71,7 +71,7 @@ def read_definition(raw: bytes, *, path: str, stem: str, namespace: str = "") ->
     document = read_document(decode(raw, notes), notes)
     fields, digest = FieldReader(document.fields, notes), sha256(raw).hexdigest()
     name = _name(fields, stem, digest, notes)
-    description = _description(fields, document, notes)
+    description = read_description(fields, document, notes)
     if not document.body.strip():
         notes.add(1, "no instructions stand below the front matter", "write what the agent does and how")
     scope = prose.read_scope(description, document.body)
@@ -103,7 +103,7 @@ def _name(fields: FieldReader, stem: str, digest: str, notes: Notes) -> str:
     written = one_line(fields.text("name"))
     if not written:
         notes.add(fields.line("name"), f"no name; the file's name is taken: {shorten(stem)}", "write `name:`")
-    name = _as_name(written) or _as_name(stem) or f"agent-{digest[:8]}"
+    name = as_name(written) or as_name(stem) or f"agent-{digest[:8]}"
     if written and name != written:
         notes.add(fields.line("name"), f"name {shorten(written)} is read as {name!r}", f"write `name: {name}`")
     return name
@@ -119,13 +119,18 @@ def _model(fields: FieldReader, notes: Notes) -> str:
     return "inherit"
 
 
-def _as_name(text: str) -> str:
+def as_name(text: str) -> str:
     """Return a name that is safe as a file's name and in a command: small letters, digits, `-`, `_` and `.`."""
     plain = unicodedata.normalize("NFKC", text).lower()
     return _DASHES.sub("-", _NOT_IN_NAME.sub("-", plain)).strip("-._")[:_MOST_NAME_CHARACTERS].strip("-._")
 
 
-def _description(fields: FieldReader, document: Document, notes: Notes) -> str:
+def read_description(fields: FieldReader, document: Document, notes: Notes) -> str:
+    """Return what a file says that it is for; the first words of its body where no field does.
+
+    Raises:
+        DefinitionError: It says nothing at all.
+    """
     written = fields.text("description")
     if fields.is_bare("description") and _LITERAL_LINE_FEED.search(written):
         notes.add(

@@ -84,6 +84,8 @@ class FieldReader:
             self._note_forbidden_without_tools()
             return None
         content = self._fields["tools"].content
+        if isinstance(content, dict):
+            return tuple(name for name, said in content.items() if str(said).strip().lower() not in _NO)
         has_spaces_only = isinstance(content, str) and "," not in content and "\n" not in content
         tools = self.items("tools", separator=_SPACE if has_spaces_only else re.compile(f"{_COMMA.pattern}|\n"))
         if one_line(str(content)).lower() in _EVERY_TOOL or tools == ("*",):
@@ -109,7 +111,7 @@ class FieldReader:
 
     def _example(self, written: FieldContent) -> Example | None:
         parts = written if isinstance(written, dict) else {"text": written}
-        text = parts.get("text")
+        text = parts.get("text", parts.get("user"))
         if not isinstance(text, str) or not text.strip():
             self._notes.add(self.line("examples"), f"an example has no text: {shorten(written)}", "give it `text:`")
             return None

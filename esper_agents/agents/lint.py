@@ -27,16 +27,19 @@ CLAUDE_CODE_TOOLS = frozenset(
 _MOST_DESCRIPTION = 2_000
 
 
-def lint_agent(agent: Agent, *, agents: Collection[str], tools: Collection[str]) -> tuple[Oddity, ...]:
+def lint_agent(
+    agent: Agent, *, agents: Collection[str], tools: Collection[str], missing: Collection[tuple[str, str]] = ()
+) -> tuple[Oddity, ...]:
     """Return every warning about one definition by line, with what was odd on reading it.
 
     Args:
         agent: The agent; its file is read again to find the lines.
         agents: Names of all agents there are.
         tools: Names of all tools there are; those of Claude Code are known besides.
+        missing: Tools of the definition that cannot be offered, each with why.
     """
     notes, lines = Notes(agent.path), _lines(agent.path)
-    short_name = agent.name.removeprefix(f"{PROJECT}:")
+    short_name = agent.name.rpartition(":")[2]
     if short_name != Path(agent.path).stem:
         line = _line_of("name:", lines)
         notes.add(line, f"name {short_name!r} differs from the file's name", f"rename the file to {short_name}.md")
@@ -48,6 +51,10 @@ def lint_agent(agent: Agent, *, agents: Collection[str], tools: Collection[str])
     elif all(example.is_for for example in agent.examples):
         notes.add(_line_of("example", lines), "no example of a request for somebody else", "add one with `for: false`")
     _check_names(agent, notes, lines, agents=agents, tools=tools)
+    for tool, why in missing:
+        if _is_claude_code(tool):
+            remedy = "leave it for Claude Code, or delete it"
+            notes.add(_line_of(tool, lines), f"{shorten(tool)} is not offered here: {why}", remedy)
     return tuple(sorted((*agent.oddities, *notes.all()), key=lambda oddity: oddity.line))
 
 
@@ -55,15 +62,24 @@ def _check_names(
     agent: Agent, notes: Notes, lines: Sequence[str], *, agents: Collection[str], tools: Collection[str]
 ) -> None:
     for tool in agent.tools or ():
-        bare = tool.split("(", 1)[0].strip()
-        if bare not in tools and bare not in CLAUDE_CODE_TOOLS and not bare.startswith("mcp__"):
+        bare = _bare(tool)
+        if bare not in tools and not _is_claude_code(tool):
             remedy = _nearest(bare, tools) or "delete it, or install the package that provides it"
             notes.add(_line_of(tool, lines), f"unknown tool {shorten(tool)}", remedy)
+    space = "".join(agent.name.rpartition(":")[:2])
     named = (*agent.hands_off_to, *(each.instead for each in agent.examples if not each.instead.startswith("/")))
     for name in dict.fromkeys(named):
-        if name and name not in agents and f"{PROJECT}:{name}" not in agents:
+        if name and name not in agents and f"{space}{name}" not in agents and f"{PROJECT}:{name}" not in agents:
             remedy = _nearest(name, agents) or "choose one of those that `esper agents list` shows"
             notes.add(_line_of(name, lines), f"hands off to an unknown agent {shorten(name)}", remedy)
+
+
+def _bare(tool: str) -> str:
+    return tool.split("(", 1)[0].strip()
+
+
+def _is_claude_code(tool: str) -> bool:
+    return _bare(tool) in CLAUDE_CODE_TOOLS or tool.startswith("mcp__")
 
 
 def _nearest(name: str, known: Collection[str]) -> str:

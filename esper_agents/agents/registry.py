@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from importlib.metadata import entry_points
-from pathlib import Path
-from types import MappingProxyType, ModuleType
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from esper_agents.agents.definition import load_definition
+from esper_agents.agents.plugins import NO_DEFINITIONS, Part
 from esper_agents.errors import DefinitionError, NotFoundError
+from esper_agents.extensions import extension_points, load_extension
 from esper_agents.paths import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from importlib.metadata import EntryPoint
+    from pathlib import Path
 
+    from esper_agents.agents.plugins import Plugin
     from esper_agents.domain.agent import Agent
 
 ENTRY_POINTS = "esper_agents.agents"
 PROJECT = "project"
 PROJECT_FOLDERS = (".esper/agents", ".claude/agents")
 
-_NO_AGENTS = frozenset(("readme.md", "claude.md", "agents.md", "contributing.md", "changelog.md", "license.md"))
 _MOST_FILES = 500
 
 
@@ -31,7 +33,7 @@ class Registry:
     """The agents that a task may be given to.
 
     Attributes:
-        agents: By name, in the order ours, project, packages, further folders; by file within each.
+        agents: By name, in the order ours, project, packages, plugins, further folders; by file within each.
         refused: Files that cannot be used, each with its reason; they do not stop the others.
     """
 
@@ -60,18 +62,18 @@ class Registry:
     def neighbours_known(self, name: str) -> tuple[str, ...]:
         """Return the names, in this registry, of those neighbours that exist.
 
-        One of ours goes before a project's agent of the same name; only a project's agent reaches others of the
-        project by their short names.
+        One of ours goes before a project's or a plugin's agent of the same name; only an agent of the same project or
+        plugin reaches those by their short names.
 
         Raises:
             NotFoundError: There is no agent `name`.
         """
-        space = f"{PROJECT}:" if name.startswith(f"{PROJECT}:") else ""
+        space = "".join(name.rpartition(":")[:2])
         found = (each if each in self.agents else f"{space}{each}" for each in self.neighbours(name))
         return tuple(dict.fromkeys(each for each in found if each in self.agents and each != name))
 
 
-def load_registry(project_root: Path | None, *, extra: Sequence[Path] = ()) -> Registry:
+def load_registry(project_root: Path | None, *, extra: Sequence[Path] = (), plugins: Sequence[Plugin] = ()) -> Registry:
     """Return every agent that can be found.
 
     An agent never replaces one found earlier: the later file is refused.
@@ -79,14 +81,18 @@ def load_registry(project_root: Path | None, *, extra: Sequence[Path] = ()) -> R
     Args:
         project_root: The project whose `.esper/agents` and `.claude/agents` are read as `project:NAME`; None for none.
         extra: Further definitions, or folders of them, such as the user's own.
+        plugins: Plugins whose agents are `plugin:NAME`.
     """
     gathering = _Gathering()
-    gathering.take_folder(data_folder("prompts") / "agents")
+    gathering.take_folder(data_folder("prompts") / "agents", provider=f"esper-agents {version('esper-agents')}")
     if project_root is not None:
         for folder in PROJECT_FOLDERS:
             gathering.take_folder(project_root / folder, boundary=project_root, namespace=PROJECT)
-    for entry_point in sorted(entry_points(group=ENTRY_POINTS), key=lambda found: found.name):
-        gathering.take_entry_point(entry_point)
+    for point in extension_points(ENTRY_POINTS):
+        gathering.take_entry_point(point)
+    for plugin in plugins:
+        for path in plugin.paths(Part.AGENTS):
+            gathering.take(path, namespace=plugin.name, provider=plugin.provider)
     gathering.take_all(extra)
     return gathering.registry()
 
@@ -107,21 +113,24 @@ class _Gathering:
         """Return what was gathered."""
         return Registry(MappingProxyType(self.agents), tuple(self.refused))
 
-    def take_all(self, paths: Sequence[Path]) -> None:
+    def take_all(self, paths: Sequence[Path], *, provider: str = "") -> None:
         """Take files, and every definition of folders."""
         for path in paths:
             if path.is_dir():
-                self.take_folder(path)
+                self.take_folder(path, provider=provider)
             else:
-                self.take(path)
+                self.take(path, provider=provider)
 
-    def take_folder(self, folder: Path, *, boundary: Path | None = None, namespace: str = "") -> None:
+    def take_folder(
+        self, folder: Path, *, boundary: Path | None = None, namespace: str = "", provider: str = ""
+    ) -> None:
         """Take every definition in a folder, but nothing that a link leads to from outside it.
 
         Args:
             folder: The folder; nothing happens where there is none.
             boundary: What the folder itself must lie in, links followed; None for anywhere.
             namespace: Put before the names.
+            provider: What the definitions come from.
         """
         try:
             if not folder.is_dir():
@@ -132,7 +141,7 @@ class _Gathering:
                 return
             for path in self._definitions(folder):
                 if path.resolve().is_relative_to(within):
-                    self.take(path, namespace=namespace)
+                    self.take(path, namespace=namespace, provider=provider)
                 else:
                     self._refuse_link(path)
         except OSError as error:
@@ -140,12 +149,12 @@ class _Gathering:
 
     def _definitions(self, folder: Path) -> list[Path]:
         markdown = (path for path in folder.iterdir() if path.suffix.lower() == ".md")
-        paths = sorted(path for path in markdown if path.name.lower() not in _NO_AGENTS)
+        paths = sorted(path for path in markdown if path.name.lower() not in NO_DEFINITIONS)
         if len(paths) > _MOST_FILES:
             self._refuse(folder, f"holds more than {_MOST_FILES} definitions", "move some of them elsewhere")
         return paths[:_MOST_FILES]
 
-    def take(self, path: Path, *, namespace: str = "") -> None:
+    def take(self, path: Path, *, namespace: str = "", provider: str = "") -> None:
         """Take one definition, unless it cannot be used or its name is taken."""
         if not path.is_file():
             self._refuse(path, "is no file", "name a Markdown file")
@@ -159,20 +168,15 @@ class _Gathering:
             owner = self.agents[agent.name].path
             self._refuse(path, f"the name {agent.name!r} is taken by {owner}", "give it another `name:`")
         else:
-            self.agents[agent.name] = agent
+            self.agents[agent.name] = replace(agent, provider=provider)
 
-    def take_entry_point(self, entry_point: EntryPoint) -> None:
+    def take_entry_point(self, point: EntryPoint) -> None:
         """Take the definitions of another package: its value is a path, or a package whose folder holds them."""
-        named = f"{ENTRY_POINTS}: {entry_point.name}"
         try:
-            found = entry_point.load()
-        except (ImportError, AttributeError, SyntaxError, OSError, ValueError) as error:
-            self._refuse(Path(named), f"cannot be imported: {error}", "install or mend the package that names it")
-            return
-        folders = _folders_of(found)
-        if not folders:
-            self._refuse(Path(named), "is neither a path nor a package", "let it name a `pathlib.Path` or a package")
-        self.take_all(folders)
+            found = load_extension(point)
+            self.take_all(found.folders, provider=found.provider)
+        except DefinitionError as error:
+            self.refused.append(error)
 
     def _refuse_link(self, path: Path) -> None:
         # A link could name a file with secrets in it, and the text of a definition is sent to a model.
@@ -180,13 +184,3 @@ class _Gathering:
 
     def _refuse(self, path: Path, problem: str, remedy: str) -> None:
         self.refused.append(DefinitionError(str(path), problem, remedy=remedy))
-
-
-def _folders_of(found: object) -> tuple[Path, ...]:
-    if isinstance(found, (str, Path)):
-        return (Path(found),)
-    if isinstance(found, ModuleType):
-        if paths := getattr(found, "__path__", None):
-            return tuple(Path(path) for path in paths)
-        return (Path(found.__file__).parent,) if found.__file__ else ()
-    return ()

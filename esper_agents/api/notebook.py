@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.certificates.redaction import redacted
+from esper_agents.certificates.redaction import redacted, secrets_of
 from esper_agents.domain.codec import carried
 from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.errors import InputFileError, NotFoundError, UsageError
@@ -115,7 +116,7 @@ class Notebook:
     def _take(self, store: Store, file: Path, agent: str, kind: NoteKind | None) -> Taken:
         which = kind or (NoteKind(file.stem) if file.stem in set(NoteKind) else NoteKind.WORKING)
         reading = read_document(_read(file), agent or file.absolute().parent.name, which)
-        return exchange.take(store, self._workshop.project, redacted(reading).value)
+        return exchange.take(store, self._workshop.project, redacted(reading, known=secrets_of(os.environ)).value)
 
     async def give(self, folder: Path, *, agent: str = "", replace: bool = False) -> tuple[Path, ...]:
         """Write every document of an agent, or of all, as `FOLDER/AGENT/DOCUMENT.md`, and return the files.

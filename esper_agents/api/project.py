@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.holdings import Holdings
 from esper_agents.api.lineage import Lineage, superseding
+from esper_agents.api.modelling import Modelling
 from esper_agents.api.notebook import Notebook
 from esper_agents.api.person import person
 from esper_agents.api.session import Session, cancel_held
@@ -18,6 +20,7 @@ from esper_agents.certificates.question_kind import kind_of, kinds_text
 from esper_agents.certificates.redaction import redacted, struck_out
 from esper_agents.certificates.sealing.keys import take_key_file
 from esper_agents.certificates.statement import parse
+from esper_agents.domain.certificate import CLAUDE, REASONER
 from esper_agents.domain.codec import carried
 from esper_agents.domain.memory import ACTION, NoteState
 from esper_agents.domain.origin import SUBMITTED, Origin, OriginKind
@@ -42,6 +45,7 @@ from esper_agents.storage import lease, ledger, sessions
 from esper_agents.storage.engine import database_url
 from esper_agents.storage.store import AsyncStore, Store
 from esper_agents.tools.git import find_project, revision
+from esper_agents.tools.projects import refuse_unusable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
     from esper_agents.storage.lease import Lease
     from esper_agents.tools.tool import Tool
 
+_FILE = re.compile(r"(?<![\w./~-])\w[\w./-]*\.(?:py|ipynb)(?!\w)")
 # Who checks the work of others.
 _CHECKER = "validation-specialist"
 
@@ -99,6 +104,7 @@ async def open_project(
     playbooks: Mapping[str, Play] | None = None,
     agents: Sequence[Path] = (),
     rules: Sequence[ModuleType] = (),
+    plugins: Sequence[Path] = (),
     publish: bool = True,
 ) -> AsyncIterator[OpenProject]:
     """Yield the project that holds all paths, open until the block ends.
@@ -110,6 +116,7 @@ async def open_project(
         playbooks: Further playbooks, by the name of their agent.
         agents: Further agent files or folders of them.
         rules: Modules with further review rules.
+        plugins: Folders of plugins beside those that the person has added.
         publish: Whether views may be written into the project where it is ours to write.
 
     Raises:
@@ -121,7 +128,7 @@ async def open_project(
     found = find_project([_expanded(path) for path in paths], Path.cwd())
     home = project_home(found.key)
     store = AsyncStore(Store(database_url(home / "esper.db")))
-    additions = Additions(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules))
+    additions = Additions(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules), tuple(plugins))
     workshop = Workshop(found, home, store, publish, additions)
     try:
         yield OpenProject(workshop)
@@ -130,7 +137,7 @@ async def open_project(
         store.close()
 
 
-class OpenProject(Holdings, Lineage):
+class OpenProject(Holdings, Lineage, Modelling):
     """A project whose sessions, certificates and memory can be worked with."""
 
     def __init__(self, workshop: Workshop) -> None:
@@ -160,7 +167,8 @@ class OpenProject(Holdings, Lineage):
 
         Args:
             request: What is asked, in words.
-            paths: What it is about; where empty, the whole project if it is under git.
+            paths: What it is about; where empty, the files that the request names, else the whole project if it is
+                under git.
             agent: Who is to be given it; empty lets the router choose.
             again: The certificate whose question is asked again.
             options: Further options.
@@ -178,6 +186,7 @@ class OpenProject(Holdings, Lineage):
         name = self.workshop.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         _refuse_unreadable(self.root, inside)
+        inside = inside or _named(self.root, request)
         everything = (".",) if self.workshop.project.is_git and not inside else ()
         return Task(
             request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget)
@@ -193,11 +202,13 @@ class OpenProject(Holdings, Lineage):
 
     def _inside(self, path: Path) -> str:
         target = Path.cwd() / path.expanduser()
-        if find_project([target], Path.cwd()).key != self._key and not target.resolve().is_relative_to(self.root):
+        refuse_unusable(target, Path.cwd())
+        real = target.resolve()
+        if not real.is_relative_to(self.root):
             raise UsageError(
                 f"{str(path)!r} is not in the project {str(self.root)!r}", remedy="submit one task for each project"
             )
-        return target.resolve().relative_to(self.root).as_posix()
+        return real.relative_to(self.root).as_posix()
 
     async def again(self, certificate_id: str) -> Task:
         """Return the task of a certificate, to be asked again of the code as it is now, of the same agent.
@@ -241,6 +252,8 @@ class OpenProject(Holdings, Lineage):
         agent = self.workshop.agents.get(route.agent)
         has_playbook = agent.name in self.workshop.playbooks
         reasoner = "playbook" if has_playbook else "no playbook and no model: it would end undecided"
+        if task.options.get(REASONER) == CLAUDE:
+            reasoner = f"claude ({self.workshop.models.resolve(agent.model).name}), after a playbook has had its say"
         tools = tuple(tool.use for tool in self.workshop.tools.named(agent.tools))
         rules = rules_for(self.workshop, task)
         said = ((tool.name, in_general(rules, tool.name, tool.risk)) for tool in tools)
@@ -386,6 +399,13 @@ class OpenProject(Holdings, Lineage):
         agent = action.agent if action.is_vouched_for and action.agent in self.workshop.agents.agents else ""
         task = self.task(action.text, [self.root / path for path in paths], agent=agent)
         return replace(task, options={**task.options, ACTION: action.id})
+
+
+def _named(root: Path, request: str) -> tuple[str, ...]:
+    """Return the files of the project that a request names in its words."""
+    found = dict.fromkeys(_FILE.findall(request))
+    here = root.resolve()
+    return tuple(each for each in found if (at := (root / each).resolve()).is_file() and at.is_relative_to(here))
 
 
 def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, insert, select
 
 from esper_agents.certificates import index
 from esper_agents.certificates.filters import Filter
@@ -15,7 +15,9 @@ from esper_agents.certificates.fulltext import positions_beginning
 from esper_agents.certificates.index import ending_word
 from esper_agents.certificates.places import ABOVE_ALL, in_common, listed
 from esper_agents.certificates.sources import in_common_by_time, sources
+from esper_agents.domain.status import Kind, Status
 from esper_agents.errors import IntegrityError, NotFoundError
+from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.tables import certificate as table
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
 
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.status import Kind, Status
     from esper_agents.storage.store import Store, Transaction
 
 
@@ -114,7 +115,7 @@ def listing(
             start = (last.issued_at, last.position) if last else None
             places = in_common_by_time(columns, others, asked, before=start, limit=limit)
         else:
-            places = in_common((*columns.each(), *others), below=last.position if last else ABOVE_ALL, limit=limit)
+            places = in_common((columns, *others), below=last.position if last else ABOVE_ALL, limit=limit)
         return tuple(_entries(connection, places))
 
 
@@ -139,12 +140,13 @@ def find(store: Store, project_key: str, wanted: str) -> Entry:
     """
     own = select(*_COLUMNS).where(table.c.project_key == project_key)
     with store.reading() as connection:
+        if named := _NAMED.rows(connection, {"wanted": wanted, "project": project_key}):
+            return _entry(named[0])
         newest = own.order_by(table.c.position.desc())
         if wanted == "latest":
             found = connection.execute(newest.limit(1)).all()
         else:
-            found = connection.execute(own.where(table.c.id == wanted)).all()
-            found = found or _ending(connection, own, wanted.removeprefix("crt_"))
+            found = _ending(connection, own, wanted.removeprefix("crt_"))
         if len(found) != 1:
             near = found or connection.execute(newest.limit(_NEAREST_AMONG)).all()
             raise NotFoundError("certificate", wanted, [each.id for each in near], listing="esper certificates list")
@@ -158,14 +160,13 @@ def read(store: Store, certificate_id: str) -> bytes:
         IntegrityError: They are not the bytes that were issued.
     """
     with store.reading() as connection:
-        found = connection.execute(select(table.c.statement, table.c.sha256).where(table.c.id == certificate_id)).one()
+        ((statement, digest),) = _BYTES.rows(connection, {"wanted": certificate_id})
     # Columns of SQLite hold whatever somebody wrote into them, text as well.
-    is_same = isinstance(found.statement, bytes) and sha256(found.statement).hexdigest() == found.sha256
-    if not is_same:
+    if not isinstance(statement, bytes) or sha256(statement).hexdigest() != digest:
         raise IntegrityError(
             f"certificate {certificate_id} in the archive is not what was issued", remedy="restore a backup"
         )
-    return bytes(found.statement)
+    return statement
 
 
 # Fewer than six digits end too many identifiers.
@@ -173,6 +174,10 @@ _END = re.compile(r"[0-9a-f]{6,32}")
 _NEAREST_AMONG = 200
 _AT_ONCE = 500
 _COLUMNS = [column for column in table.c if column.name not in {"statement", "project_key"}]
+_NAMED = Prepared(
+    select(*_COLUMNS).where(table.c.id == bindparam("wanted"), table.c.project_key == bindparam("project"))
+)
+_BYTES = Prepared(select(table.c.statement, table.c.sha256).where(table.c.id == bindparam("wanted")))
 
 
 def _ending(connection: Connection, own: Select[Any], end: str) -> Sequence[Row[Any]]:
@@ -194,20 +199,6 @@ def _entries(connection: Connection, places: Sequence[int]) -> Iterator[Entry]:
         yield from (_entry(by_place[place]) for place in some)
 
 
-def _entry(each: Row[tuple[object, ...]]) -> Entry:
-    return Entry(
-        position=each.position,
-        id=each.id,
-        session=each.session_id,
-        issued_at=each.issued_at,
-        agent=each.agent,
-        kind=each.kind,
-        status=each.status,
-        ceiling=each.ceiling,
-        descriptor=each.descriptor,
-        component=each.component,
-        request=each.request,
-        commit=each.revision,
-        view_name=each.view_name,
-        sha256=each.sha256,
-    )
+def _entry(row: Sequence[Any]) -> Entry:
+    position, identifier, session, issued_at, agent, kind, status, ceiling, *others = row
+    return Entry(position, identifier, session, issued_at, agent, Kind(kind), Status(status), Status(ceiling), *others)

@@ -113,10 +113,11 @@ class OutcomeReached:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceMissing:
-    """A call ended like this and was not made good later by the same call."""
+    """A call ended like this and was not made good later by the same call; no tools in `only_tools` means any."""
 
     outcome: CallOutcome
     except_tools: frozenset[str] = field(default_factory=frozenset)
+    only_tools: frozenset[str] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +255,14 @@ def _evidence_missing(condition: EvidenceMissing, facts: Facts) -> Hit | None:
         call = (each.tool, each.arguments_sha256)
         if each.outcome is CallOutcome.COMPLETED:
             missing.pop(call, None)
-        elif each.outcome is condition.outcome and each.tool not in condition.except_tools:
+        elif each.outcome is condition.outcome and _is_meant(condition, each.tool):
             missing[call] = each
     places = tuple(f"{each.tool} ({each.id})" for each in missing.values())
     return Hit(len(missing), places) if missing else None
+
+
+def _is_meant(condition: EvidenceMissing, tool: str) -> bool:
+    return tool not in condition.except_tools and (not condition.only_tools or tool in condition.only_tools)
 
 
 def _state(assumption: Assumption, facts: Facts) -> AssumptionState:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from sqlalchemy import text
 
-from esper_agents.certificates.places import in_a_run
+from esper_agents.certificates.places import LISTED
 from esper_agents.certificates.words import asked_words
 from esper_agents.errors import UsageError
+from esper_agents.storage.newest_words import FullText
+from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.tables import FULL_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sqlalchemy import Connection
-
-# How many places in a run of hits cost as much as one by itself.
-_RUN = 16
-_NEAR = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +30,23 @@ class Words:
         asked: The words, as the database's full text takes them.
     """
 
+    run: ClassVar[int] = 16
+
     connection: Connection
     asked: str
 
     def newest(self, below: int, count: int, low: int = 0) -> list[int]:
         """Return the newest places below one, none lower than `low`."""
-        given = {"asked": self.asked, "low": low, "below": below, "count": count, "few": max(_NEAR, 4 * count)}
         if self.connection.dialect.name == "sqlite":
-            return list(self.connection.scalars(_NEWEST_SQLITE, given).all())
-        # A word that many say is soon found among the newest; one that few say, by its index.
-        near = list(self.connection.scalars(_NEAR_POSTGRESQL, given).all())
-        return near if len(near) == count else list(self.connection.scalars(_NEWEST_POSTGRESQL, given).all())
+            given = {"asked": self.asked, "low": low, "below": below, "count": count}
+            return _NEWEST_SQLITE.column(self.connection, given)
+        found = _POSTGRESQL.newest(self.connection, self.asked, count, below)
+        return [position for position in found if position >= low]
 
-    def among(self, positions: Sequence[int]) -> set[int]:
+    def one_by_one(self, positions: Sequence[int]) -> set[int]:
         """Return which of some places it holds at."""
-        if self.connection.dialect.name == "postgresql":
-            return self._one_by_one(positions)
-        return in_a_run(self.newest, self._one_by_one, positions, _RUN)
-
-    def _one_by_one(self, positions: Sequence[int]) -> set[int]:
         given = {"asked": self.asked, "positions": json.dumps(list(positions))}
-        return set(self.connection.scalars(_AMONG[self.connection.dialect.name], given).all())
+        return set(_AMONG[self.connection.dialect.name].column(self.connection, given))
 
 
 def positions_beginning(connection: Connection, word: str) -> list[int]:
@@ -61,11 +56,8 @@ def positions_beginning(connection: Connection, word: str) -> list[int]:
         connection: The archive.
         word: Letters and digits of ASCII only.
     """
-    return list(
-        connection.scalars(
-            _BEGINNING[connection.dialect.name], {"asked": _AS_BEGINNING[connection.dialect.name].format(word)}
-        )
-    )
+    asked = _AS_BEGINNING[connection.dialect.name].format(word)
+    return _BEGINNING[connection.dialect.name].column(connection, {"asked": asked})
 
 
 def full_text_of(words: str) -> str:
@@ -76,38 +68,32 @@ def full_text_of(words: str) -> str:
     return " ".join('"' + " ".join(each) + '"' for each in asked)
 
 
-_NEWEST_SQLITE = text(
-    "SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked AND rowid >= :low AND rowid < :below"
-    " ORDER BY rowid DESC LIMIT :count"
+_NEWEST_SQLITE = Prepared(
+    text(
+        "SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked AND rowid >= :low AND rowid < :below"
+        " ORDER BY rowid DESC LIMIT :count"
+    )
 )
-_NEAR_POSTGRESQL = text(
-    "WITH near AS MATERIALIZED"
-    " (SELECT position, words FROM certificate_text WHERE position < :below AND position >= :low"
-    " ORDER BY position DESC LIMIT :few)"
-    " SELECT position FROM near WHERE words @@ websearch_to_tsquery('simple', :asked)"
-    " ORDER BY position DESC LIMIT :count"
-)
-# The sum keeps the planner from walking all places in order in the hope of meeting the words soon.
-_NEWEST_POSTGRESQL = text(
-    "SELECT position FROM certificate_text"
-    " WHERE words @@ websearch_to_tsquery('simple', :asked) AND position < :below AND position >= :low"
-    " ORDER BY position + 0 DESC LIMIT :count"
-)
+_POSTGRESQL = FullText(FULL_TEXT, "position", "position + 0", "websearch_to_tsquery('simple', :asked)")
 _AS_BEGINNING = {"sqlite": '"{}"*', "postgresql": "{}:*"}
 _BEGINNING = {
-    "sqlite": text("SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked LIMIT 50"),
-    "postgresql": text("SELECT position FROM certificate_text WHERE words @@ to_tsquery('simple', :asked) LIMIT 50"),
+    "sqlite": Prepared(text("SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked LIMIT 50")),
+    "postgresql": Prepared(
+        text("SELECT position FROM certificate_text WHERE words @@ to_tsquery('simple', :asked) LIMIT 50")
+    ),
 }
 _AMONG = {
     # Place by place: asked the other way round, it would go through all that say the words.
-    "sqlite": text(
-        "SELECT certificate_text.rowid FROM json_each(:positions) AS wanted CROSS JOIN certificate_text"
-        " WHERE certificate_text.rowid = wanted.value AND certificate_text MATCH :asked"
+    "sqlite": Prepared(
+        text(
+            f"SELECT place FROM ({LISTED['sqlite']}) AS listed CROSS JOIN certificate_text"  # noqa: S608 - a text of ours
+            " WHERE certificate_text.rowid = place AND certificate_text MATCH :asked"
+        )
     ),
-    "postgresql": text(
-        "SELECT certificate_text.position"
-        " FROM json_array_elements_text(CAST(:positions AS json)) AS wanted(place) JOIN certificate_text"
-        " ON certificate_text.position = CAST(wanted.place AS bigint)"
-        " WHERE words @@ websearch_to_tsquery('simple', :asked)"
+    "postgresql": Prepared(
+        text(
+            f"SELECT place FROM ({LISTED['postgresql']}) AS listed WHERE"  # noqa: S608 - a text of ours
+            " (SELECT words @@ websearch_to_tsquery('simple', :asked) FROM certificate_text WHERE position = place)"
+        )
     ),
 }

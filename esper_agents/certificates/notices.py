@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.certificates.canonical import canonical_bytes
 from esper_agents.certificates.log import log
 from esper_agents.certificates.log.log import Record
 from esper_agents.certificates.sealing.dsse import PAYLOAD_TYPE, Envelope
@@ -34,8 +35,6 @@ def notice_statement(notice: Notice) -> bytes:
     Raises:
         IntegrityError: An identifier or a time in it is not one.
     """
-    import rfc8785
-
     _check_forms(notice)
     value = {
         "_type": STATEMENT_TYPE,
@@ -43,7 +42,7 @@ def notice_statement(notice: Notice) -> bytes:
         "predicateType": NOTICE_TYPE,
         "predicate": to_json(notice),
     }
-    return rfc8785.dumps(value)
+    return canonical_bytes(value)
 
 
 def read_notice(data: bytes) -> Notice:

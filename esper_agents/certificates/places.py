@@ -6,33 +6,47 @@ Each condition can name its newest places below one, and which of some places it
 from __future__ import annotations
 
 import json
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from sqlalchemy import JSON, BigInteger, Text, cast, func, literal, select
+from sqlalchemy import JSON, BigInteger, Text, cast, func, literal, select, text
+
+from esper_agents.storage.prepared import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from sqlalchemy import Connection, Select
 
 # Beyond every place there can be, and still an integer of 8 bytes.
 ABOVE_ALL = 2**62
-FIRST_LOOK = 64
-GROWTH = 8
+FIRST_LOOK = 20
+GROWTH = 16
 MOST_AT_ONCE = 4096
-# How many places in a run of an index cost as much as one by itself.
-_RUN = 2
+# A selection of each `place` that stands in the JSON text `:positions`.
+LISTED = {
+    "sqlite": "SELECT value AS place FROM json_each(:positions)",
+    "postgresql": "SELECT CAST(json_array_elements_text(CAST(:positions AS json)) AS bigint) AS place",
+}
 
 
 class Source(Protocol):
-    """A condition."""
+    """A condition.
+
+    Attributes:
+        run: How many places in a run of its index cost as much as one by itself.
+    """
+
+    run: ClassVar[int]
+
+    @property
+    def connection(self) -> Connection:
+        """The archive."""
 
     def newest(self, below: int, count: int, low: int = 0) -> list[int]:
         """Return its newest places below one and not lower than `low`, newest first, at most so many."""
 
-    def among(self, positions: Sequence[int]) -> set[int]:
-        """Return which of some places it holds at."""
+    def one_by_one(self, positions: Sequence[int]) -> set[int]:
+        """Return which of some places it holds at; each is looked up."""
 
 
 def in_common(conditions: Sequence[Source], *, below: int = ABOVE_ALL, limit: int) -> list[int]:
@@ -40,56 +54,54 @@ def in_common(conditions: Sequence[Source], *, below: int = ABOVE_ALL, limit: in
     if len(conditions) == 1:
         return conditions[0].newest(below, limit)
     found: list[int] = []
-    ordered = list(conditions)
-    count = max(limit, FIRST_LOOK)
+    first, others = conditions[0], conditions[1:]
+    few = count = max(limit, FIRST_LOOK)
+    seen = 0
     while len(found) < limit:
+        look: list[int] = []
         # The one that reaches furthest down settles most: above its last place there is no other of its own.
-        if count < MOST_AT_ONCE:
-            ordered = sorted(conditions, key=partial(_reach, below=below))
-        first, *others = ordered
-        look = first.newest(below, count)
+        if count < max(MOST_AT_ONCE, limit):
+            looks = [(each.newest(below, few), each) for each in conditions]
+            look, first = min(looks, key=lambda one: one[0][-1] if len(one[0]) == few else -1)
+            others = [each for each in conditions if each is not first]
+        if count > few:
+            look = first.newest(below, count)
         found += held_by_all(others, look)
         if len(look) < count:
             break
-        below = look[-1]
-        count = min(GROWTH * count, max(MOST_AT_ONCE, limit))
+        below, seen = look[-1], seen + count
+        likely = 2 * seen * (limit - len(found)) // max(len(found), 1)
+        count = min(max(likely, few), GROWTH * count, max(MOST_AT_ONCE, limit))
     return found[:limit]
-
-
-def _reach(condition: Source, below: int) -> int:
-    """Return how far down the first few places of a condition reach."""
-    places = condition.newest(below, FIRST_LOOK)
-    return places[-1] if len(places) == FIRST_LOOK else -1
-
-
-def in_a_run(
-    newest: Callable[[int, int, int], list[int]],
-    one_by_one: Callable[[Sequence[int]], set[int]],
-    positions: Sequence[int],
-    times: int = _RUN,
-) -> set[int]:
-    """Return at which of some places a condition holds.
-
-    Many in a run cost less than each by itself; where there are too many of them, the rest is asked one by one.
-    """
-    low, high, most = min(positions), max(positions), times * len(positions)
-    if len(positions) > FIRST_LOOK:
-        first = newest(high + 1, FIRST_LOOK, low)
-        # As dense as it begins, the run would be too long.
-        if len(first) == FIRST_LOOK and (high - low) * FIRST_LOOK > most * (high - first[-1] + 1):
-            return one_by_one(positions)
-    run = newest(high + 1, most, low)
-    held = set(run).intersection(positions)
-    rest = [each for each in positions if each < run[-1]] if len(run) == most else []
-    return held | one_by_one(rest) if rest else held
 
 
 def held_by_all(conditions: Sequence[Source], positions: list[int]) -> list[int]:
     """Return at which of some places all conditions hold, in their order."""
-    for each in conditions:
-        holds = each.among(positions) if positions else set()
+    # Where one place costs most, there should be few of them left.
+    for each in sorted(conditions, key=lambda each: each.run):
+        holds = _held(each, positions) if positions else set()
         positions = [position for position in positions if position in holds]
     return positions
+
+
+def _held(condition: Source, positions: Sequence[int]) -> set[int]:
+    """Return at which of some places a condition holds.
+
+    Many in a run cost less than each by itself, where the database answers in this process; where there are too many of
+    them, the rest is asked one by one.
+    """
+    if condition.connection.dialect.name == "postgresql":
+        return condition.one_by_one(positions)
+    low, high, most = min(positions), max(positions), condition.run * len(positions)
+    if len(positions) > FIRST_LOOK:
+        first = condition.newest(high + 1, FIRST_LOOK, low)
+        # As dense as it begins, the run would be too long.
+        if len(first) == FIRST_LOOK and (high - low) * FIRST_LOOK > most * (high - first[-1] + 1):
+            return condition.one_by_one(positions)
+    run = condition.newest(high + 1, most, low)
+    held = set(run).intersection(positions)
+    rest = [each for each in positions if each < run[-1]] if len(run) == most else []
+    return held | condition.one_by_one(rest) if rest else held
 
 
 def listed(connection: Connection, positions: Sequence[int]) -> Select[Any]:
@@ -99,3 +111,10 @@ def listed(connection: Connection, positions: Sequence[int]) -> Select[Any]:
         return select(func.json_each(given).table_valued("value").c.value)
     each = func.json_array_elements_text(cast(literal(given, Text), JSON)).column_valued("each")
     return select(cast(each, BigInteger))
+
+
+def place_by_place(dialect: str, table: str, condition: str) -> Prepared:
+    """Return a selection of those of the places in `:positions` at which rows of a table fulfil a condition."""
+    # As a number for each place: as a join, it would be planned from the other end.
+    one = f"(SELECT 1 FROM {table} WHERE position = place AND {condition} LIMIT 1)"  # noqa: S608 - names of ours
+    return Prepared(text(f"SELECT place FROM ({LISTED[dialect]}) AS listed WHERE {one} = 1"))  # noqa: S608 - likewise

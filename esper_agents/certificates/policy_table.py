@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -105,6 +106,7 @@ def load_policy(text: str | None = None) -> Policy:
     return Policy(lines, sha256(source.encode("utf-8", "surrogatepass")).hexdigest())
 
 
+@cache
 def policy_text() -> str:
     """Return the text of the policy that ships, byte for byte."""
     return (data_folder("certificates") / "policy.toml").read_bytes().decode("utf-8")
@@ -163,7 +165,8 @@ class _Reader:
         if outcome is CallOutcome.COMPLETED:
             raise self._wrong("outcome = 'completed' is what evidence should be")
         excepted = self._texts("except_tools") if "except_tools" in self.row else ()
-        return EvidenceMissing(outcome, frozenset(excepted))
+        only = self._texts("only_tools") if "only_tools" in self.row else ()
+        return EvidenceMissing(outcome, frozenset(excepted), frozenset(only))
 
     def critical_assumption(self) -> CriticalAssumption:
         state = self._member("state", AssumptionState)
@@ -227,7 +230,7 @@ _CONDITIONS: dict[str, tuple[tuple[str, ...], Callable[[_Reader], Condition]]] =
     "speed-up-asked": (("agents",), _Reader.speed_up_asked),
     "no-outcome": (("agents", "tools", "outcomes"), _Reader.outcome_missing),
     "outcome": (("tools", "outcomes"), _Reader.outcome_reached),
-    "evidence": (("outcome", "except_tools"), _Reader.evidence_missing),
+    "evidence": (("outcome", "except_tools", "only_tools"), _Reader.evidence_missing),
     "assumption": (("state",), _Reader.critical_assumption),
     "blocking-gap": ((), lambda _: BlockingGap()),
     "implementation-risk": (("at_least",), lambda reader: ImplementationRisk(reader.risk_level())),

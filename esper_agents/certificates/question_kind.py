@@ -55,6 +55,7 @@ class _Triggers:
     speed_figures: tuple[re.Pattern[str], ...]
 
 
+@cache
 def kinds_text() -> str:
     """Return the text of the table of words that ships, byte for byte."""
     return (data_folder("certificates") / "question_kinds.toml").read_bytes().decode("utf-8")

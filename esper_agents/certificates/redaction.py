@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache, lru_cache
+from operator import is_
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from esper_agents.paths import data_folder
@@ -72,16 +73,19 @@ class _Strike:
         self.count = 0
 
     def out_of(self, value: Any) -> Any:
-        if isinstance(value, str) and not isinstance(value, Enum):
-            return self._text(value)
-        if isinstance(value, Mapping):
-            return {self._text(str(key)): self.out_of(each) for key, each in value.items()}
+        """Return a value without secrets; itself where it has none."""
+        if isinstance(value, str):
+            return value if isinstance(value, Enum) else self._text(value)
         if isinstance(value, list | tuple):
-            return type(value)(self.out_of(each) for each in value)
-        if is_dataclass(value) and not isinstance(value, type):
-            found = {each.name: getattr(value, each.name) for each in fields(value)}
-            struck = {name: self.out_of(each) for name, each in found.items()}
-            return replace(value, **struck) if struck != found else value
+            found = [self.out_of(each) for each in value]
+            return value if all(map(is_, found, value)) else type(value)(found)
+        if names := _members(value.__class__):
+            struck = {name: each for name in names if (each := self.out_of(old := getattr(value, name))) is not old}
+            return replace(value, **struck) if struck else value
+        if isinstance(value, Mapping):
+            members = [(self._text(str(key)), self.out_of(each)) for key, each in value.items()]
+            is_same = all(a is b and c is d for (a, c), (b, d) in zip(members, value.items(), strict=True))
+            return value if is_same else dict(members)
         return value
 
     def _text(self, text: str) -> str:
@@ -100,6 +104,12 @@ class _Strike:
                 text, count = shape.pattern.subn(shape.mark, text)
                 self.count += count
         return text
+
+
+@cache
+def _members(shape: Any) -> tuple[str, ...]:
+    """Return the names of a data class's fields; none of anything else."""
+    return tuple(each.name for each in fields(shape)) if is_dataclass(shape) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def to_json(thing: object, depth: int = 0) -> Any:  # noqa: PLR0911 - one for ea
     if isinstance(thing, list | tuple):
         return [to_json(each, depth + 1) for each in thing]
     if is_dataclass(thing):
-        return {field.name: to_json(getattr(thing, field.name), depth + 1) for field in fields(thing)}
+        return {name: to_json(getattr(thing, name), depth + 1) for name in _names(thing.__class__)}
     raise TypeError(f"a certificate cannot hold {type(thing).__name__}")
 
 
@@ -183,6 +183,11 @@ def _read_any(value: Any, where: str) -> Any:
 def _want(holds: bool, where: str, what: str) -> None:  # noqa: FBT001 - a claim
     if not holds:
         refuse(f"{where[:200]!a} wants {what}")
+
+
+@cache
+def _names(shape: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(shape))
 
 
 @cache

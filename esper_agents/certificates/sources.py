@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from heapq import merge
+from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from sqlalchemy import Text, func, literal_column, select, type_coerce
+from sqlalchemy import Text, func, literal_column, select, text, type_coerce
 
+from esper_agents.certificates.columns import REVISION, Columns
 from esper_agents.certificates.fulltext import Words, full_text_of
 from esper_agents.certificates.index import path_key, rule_key
 from esper_agents.certificates.places import (
@@ -17,11 +19,11 @@ from esper_agents.certificates.places import (
     GROWTH,
     MOST_AT_ONCE,
     held_by_all,
-    in_a_run,
     listed,
+    place_by_place,
 )
+from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.tables import certificate as table
-from esper_agents.storage.tables import certificate_file, certificate_metric, certificate_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,112 +39,45 @@ _MOST_COMMITS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Places of a project's certificates whose columns have certain values.
-
-    Attributes:
-        connection: The archive.
-        project_key: The project.
-        asked: Columns, each with an index in which its places are in order, and what each may be.
-    """
-
-    connection: Connection
-    project_key: str
-    asked: tuple[tuple[Column[Any], tuple[str, ...]], ...]
-
-    def each(self) -> tuple[Source, ...]:
-        """Return a condition for each of the columns; one that keeps to the project where there is none."""
-        parts = self.asked or ((None, ("",)),)
-        return tuple(OneColumn(self.connection, self.project_key, column, values) for column, values in parts)
-
-    def few(self, most: int) -> list[int] | None:
-        """Return the places at which one of the columns holds that holds at no more than so many; None if none does."""
-        for condition in self.each() if self.asked else ():
-            places = condition.newest(ABOVE_ALL, most + 1)
-            if len(places) <= most:
-                return places
-        return None
-
-    def dated(self, wanted: Filter) -> Select[Any]:
-        """Return a selection of times and places within a filter's dates, which goes by time."""
-        dated = select(table.c.issued_at, table.c.position)
-        # In a form that no other index serves, so that the one by time is walked.
-        asked = [_unindexed(column).in_([str(each) for each in values]) for column, values in self.asked]
-        dated = dated.where(table.c.project_key == self.project_key, *asked)
-        if wanted.since:
-            dated = dated.where(table.c.issued_at >= wanted.since)
-        return dated.where(table.c.issued_at < wanted.until) if wanted.until else dated
-
-
-@dataclass(frozen=True, slots=True)
-class OneColumn:
-    """Places of a project's certificates one of whose columns has one of some values.
-
-    Attributes:
-        connection: The archive.
-        project_key: The project.
-        column: The column; None where every certificate of the project will do.
-        values: What it may be.
-    """
-
-    connection: Connection
-    project_key: str
-    column: Column[Any] | None
-    values: tuple[str, ...]
-
-    def newest(self, below: int, count: int, low: int = 0) -> list[int]:
-        """Return the newest places below one, none lower than `low`."""
-        place = table.c.position
-        own = select(place).where(table.c.project_key == self.project_key, place < below, place >= low)
-        own = own.order_by(place.desc()).limit(count)
-        if self.column is None:
-            return list(self.connection.scalars(own).all())
-        # One value at a time: of several at once the database would sort all there are.
-        each = [list(self.connection.scalars(own.where(self.column == value)).all()) for value in self.values]
-        return list(islice(merge(*each, reverse=True), count))
-
-    def among(self, positions: Sequence[int]) -> set[int]:
-        """Return which of some places it holds at."""
-        return in_a_run(self.newest, self._one_by_one, positions)
-
-    def _one_by_one(self, positions: Sequence[int]) -> set[int]:
-        places = table.c.position.in_(listed(self.connection, positions))
-        wanted = select(table.c.position).where(places, table.c.project_key == self.project_key)
-        return set(
-            self.connection.scalars(wanted if self.column is None else wanted.where(self.column.in_(self.values)))
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Rows:
     """Places that rows beside the archive name, where their column has a value; of one value they are in order.
 
     Attributes:
         connection: The archive.
-        position: The column that names places.
+        table: The rows.
         column: The column that is asked.
         value: What it is to be.
     """
 
+    run: ClassVar[int] = 2
+
     connection: Connection
-    position: Column[Any]
-    column: Column[Any]
+    table: str
+    column: str
     value: str
 
     def newest(self, below: int, count: int, low: int = 0) -> list[int]:
         """Return the newest places below one, none lower than `low`."""
-        # A certificate may have a number several times.
-        wanted = select(self.position).distinct().where(self.column == self.value)
-        wanted = wanted.where(self.position < below, self.position >= low)
-        return list(self.connection.scalars(wanted.order_by(self.position.desc()).limit(count)).all())
+        given = {"value": self.value, "below": below, "low": low, "count": count}
+        return _newest_rows(self.table, self.column).column(self.connection, given)
 
-    def among(self, positions: Sequence[int]) -> set[int]:
+    def one_by_one(self, positions: Sequence[int]) -> set[int]:
         """Return which of some places it holds at."""
-        return in_a_run(self.newest, self._one_by_one, positions)
+        wanted = _rows_among(self.table, self.column, self.connection.dialect.name)
+        given = {"value": self.value, "positions": json.dumps(list(positions))}
+        return set(wanted.column(self.connection, given))
 
-    def _one_by_one(self, positions: Sequence[int]) -> set[int]:
-        places = self.position.in_(listed(self.connection, positions))
-        return set(self.connection.scalars(select(self.position).where(self.column == self.value, places)).all())
+
+@cache
+def _newest_rows(table: str, column: str) -> Prepared:
+    # A certificate may have a number several times.
+    newest = f"SELECT DISTINCT position FROM {table} WHERE {column} = :value AND position < :below AND position >= :low"  # noqa: S608 - names of ours
+    return Prepared(text(f"{newest} ORDER BY position DESC LIMIT :count"))
+
+
+@cache
+def _rows_among(table: str, column: str, dialect: str) -> Prepared:
+    return place_by_place(dialect, table, f"{column} = :value")
 
 
 def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[Columns, tuple[Source, ...]]:
@@ -151,24 +86,21 @@ def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[C
     Raises:
         UsageError: The words hold no letter and no digit.
     """
-    columns: list[tuple[Column[Any], tuple[str, ...]]] = [
-        (table.c.status, wanted.statuses),
-        (table.c.agent, (wanted.agent,)),
-        (table.c.component, (wanted.component,)),
-    ]
-    asked = [(column, values) for column, values in columns if any(values)]
+    asked: dict[str, tuple[str, ...]] = {"status": tuple(map(str, wanted.statuses))} if wanted.statuses else {}
+    asked |= {"agent": (wanted.agent,)} if wanted.agent else {}
+    asked |= {"component": (wanted.component,)} if wanted.component else {}
     if wanted.commit:
         commits = tuple(islice(_commits(connection, project_key, wanted.commit), _MOST_COMMITS))
-        asked.append((table.c.revision, commits))
-    rows: list[tuple[Column[Any], Column[Any], str]] = [
-        (certificate_file.c.position, certificate_file.c.path, path_key(wanted.path)),
-        (certificate_rule.c.position, certificate_rule.c.rule, rule_key(wanted.rule)),
-        (certificate_metric.c.position, certificate_metric.c.name, wanted.metric),
-    ]
+        asked[REVISION] = commits or (wanted.commit,)
+    rows = (
+        ("certificate_file", "path", path_key(wanted.path)),
+        ("certificate_rule", "rule", rule_key(wanted.rule)),
+        ("certificate_metric", "name", wanted.metric),
+    )
     found: list[Source] = [Rows(connection, *each) for each in rows if each[-1]]
     if wanted.words:
         found.append(Words(connection, full_text_of(wanted.words)))
-    return Columns(connection, project_key, tuple(asked)), tuple(found)
+    return Columns(connection, project_key, asked), tuple(found)
 
 
 def in_common_by_time(
@@ -185,7 +117,7 @@ def in_common_by_time(
         before: Time and place of the certificate that those returned stand after in this order; None for the first.
         limit: At most so many.
     """
-    connection, dated = columns.connection, columns.dated(wanted)
+    connection, dated = columns.connection, _dated(columns, wanted)
     few = _positions_of_few(columns, others)
     if few is not None:
         # Asked by place and put in order afterwards: by time it would go through all within the dates.
@@ -212,6 +144,16 @@ def _positions_of_few(columns: Columns, others: Sequence[Source]) -> list[int] |
         if len(places) <= _FEW:
             return places
     return columns.few(_FEW)
+
+
+def _dated(columns: Columns, wanted: Filter) -> Select[Any]:
+    """Return a selection of times and places within a filter's dates, which goes by time."""
+    dated = select(table.c.issued_at, table.c.position).where(table.c.project_key == columns.project_key)
+    # In a form that no other index serves, so that the one by time is walked.
+    dated = dated.where(*(_unindexed(table.c[name]).in_(values) for name, values in columns.asked.items()))
+    if wanted.since:
+        dated = dated.where(table.c.issued_at >= wanted.since)
+    return dated.where(table.c.issued_at < wanted.until) if wanted.until else dated
 
 
 def _unindexed(column: Column[Any]) -> ColumnElement[str]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.certificates.canonical import canonical_bytes
 from esper_agents.certificates.shape import from_json, to_json
 from esper_agents.certificates.strict_json import MOST_BYTES, loads, refuse
 from esper_agents.domain.certificate import Certificate
@@ -42,11 +43,9 @@ def statement(certificate: Certificate) -> bytes:
         IntegrityError: An identifier, a time or a digest is not one.
         EvidenceError: It would be larger than what is read again.
     """
-    import rfc8785
-
     _check_forms(certificate)
     predicate = to_json(certificate)
-    data = rfc8785.dumps(
+    data = canonical_bytes(
         {
             "_type": STATEMENT_TYPE,
             "subject": _subjects(certificate, predicate["task"]),
@@ -125,9 +124,7 @@ def digest_of_value(value: JsonObject) -> str:
 
     So a stranger can compute it again from the certificate alone.
     """
-    import rfc8785
-
-    return sha256(rfc8785.dumps(to_json(value))).hexdigest()
+    return sha256(canonical_bytes(to_json(value))).hexdigest()
 
 
 def digest_of_packet(packet: Handoff) -> str:
@@ -140,10 +137,8 @@ def digest_of_packet(packet: Handoff) -> str:
 
 def _subjects(certificate: Certificate, asked: Any, *, tree: bool = True) -> list[dict[str, Any]]:
     """Return what a certificate is about; before there was a log, the commit stood without its tree."""
-    import rfc8785
-
     if not certificate.examined:
-        task = sha256(rfc8785.dumps(asked)).hexdigest()
+        task = sha256(canonical_bytes(asked)).hexdigest()
         return [{"name": f"session:{certificate.session}", "digest": {"sha256": task}}]
     subjects = [
         {

@@ -62,6 +62,14 @@ class AssumptionCount:
     refuted: int
     open: int
 
+    @property
+    def accuracy(self) -> str:
+        """How many of those that were settled held, in words."""
+        settled = self.confirmed + self.refuted
+        if not settled:
+            return "none settled"
+        return f"{self.confirmed} of {settled} settled ones held ({100 * self.confirmed // settled} %)"
+
 
 @dataclass(frozen=True, slots=True)
 class View:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from esper_agents.errors import ExitCode, InputFileError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from esper_agents.agents.installed import Installed
     from esper_agents.agents.registry import Registry
     from esper_agents.domain.agent import Agent, Oddity
 
@@ -23,6 +24,9 @@ agents_app = typer.Typer(
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _ProjectPath = Annotated[Path, typer.Option("--project", help="A path in the project whose own agents count.")]
+_PluginDirs = Annotated[
+    list[Path] | None, typer.Option("--plugin-dir", help="A plugin that counts where it lies; repeatable.")
+]
 _HERE = Path()
 
 
@@ -32,9 +36,9 @@ def register(app: typer.Typer) -> None:
 
 
 @agents_app.command("list", epilog="Example: esper agents list")
-def list_agents(*, project: _ProjectPath = _HERE, as_json: _Json = False) -> None:
+def list_agents(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None, as_json: _Json = False) -> None:
     """List all agents, and the files that cannot be used."""
-    registry = _registry(project)
+    registry = _registry(project, _plugins(plugin_dir))
     if as_json:
         echo_json({"agents": [_summary(agent) for agent in registry.agents.values()], "refused": _refused(registry)})
         return
@@ -50,22 +54,33 @@ def show(
     name: Annotated[str, typer.Argument(help="The agent's name.")],
     *,
     project: _ProjectPath = _HERE,
+    plugin_dir: _PluginDirs = None,
     as_json: _Json = False,
 ) -> None:
     """Show one agent: what it takes, what it declines, whom it hands off to, what it may use."""
-    agent = _registry(project).get(name)
+    from esper_agents.agents.packs import packs_of
+    from esper_agents.tools.registry import load_tools
+
+    plugins = _plugins(plugin_dir)
+    agent = _registry(project, plugins).get(name)
+    packs = packs_of(agent, plugins.plugins)
+    offered = load_tools().offered(agent.tools)
     if as_json:
-        echo_json(asdict(agent))
+        echo_json(asdict(agent) | {"packs": asdict(packs), "offered": asdict(offered)})
         return
-    tools = "every tool it is permitted" if agent.tools is None else ", ".join(agent.tools) or "none"
+    tools = "every tool it is permitted" if agent.tools is None else ", ".join(offered.tools) or "none"
     echo(f"{one_line(agent.name)} ({one_line(agent.domain)})\n\n{agent.description}\n")
     echo(f"model: {one_line(agent.model)}\ntools: {one_line(tools)}")
     echo(f"file: {one_line(agent.path)}\nsha256: {agent.sha256}")
+    echo(f"from: {one_line(agent.provider) or 'the project'}")
     for title, items in (
         ("handles", agent.handles),
         ("declines", agent.declines),
         ("hands off to", agent.hands_off_to),
         ("skills", agent.skills),
+        ("further packs", packs.lines),
+        ("done without a tool", [f"{each}: by {move}" for each, move in offered.moves]),
+        ("not offered", [f"{each}: {why}" for each, why in offered.missing]),
         ("examples for it", [each.text for each in agent.examples if each.is_for]),
         ("examples for others", [_against(each.text, each.instead) for each in agent.examples if not each.is_for]),
         ("odd", [f"{odd.path}:{odd.line}: {odd.problem}" for odd in agent.oddities]),
@@ -92,8 +107,12 @@ def lint(
 
     known = _registry(project)
     checked = load_definitions(_existing(paths)) if paths else known
-    names, tools = {*known.agents, *checked.agents}, load_tools().tools
-    warnings = [odd for agent in checked.agents.values() for odd in lint_agent(agent, agents=names, tools=tools)]
+    names, tools = {*known.agents, *checked.agents}, load_tools()
+    warnings = [
+        odd
+        for each in checked.agents.values()
+        for odd in lint_agent(each, agents=names, tools=tools.tools, missing=tools.offered(each.tools).missing)
+    ]
     if as_json:
         echo_json({"warnings": [asdict(odd) for odd in warnings], "refused": _refused(checked)})
     else:
@@ -130,11 +149,19 @@ def export(
     echo(f"wrote {len(registry.agents)} agents to {output}")
 
 
-def _registry(path: Path) -> Registry:
+def _registry(path: Path, plugins: Installed | None = None) -> Registry:
     from esper_agents.agents.registry import load_registry
     from esper_agents.tools.git import find_project
 
-    return load_registry(Path(find_project([path], Path.cwd()).root))
+    known = plugins or _plugins(None)
+    registry = load_registry(Path(find_project([path], Path.cwd()).root), plugins=known.plugins)
+    return replace(registry, refused=(*registry.refused, *known.refused))
+
+
+def _plugins(folders: list[Path] | None) -> Installed:
+    from esper_agents.agents.installed import plugins_with
+
+    return plugins_with(folders or [])
 
 
 def _existing(paths: Iterable[Path]) -> list[Path]:

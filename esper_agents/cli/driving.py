@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.cli.answering import choice, commands
 from esper_agents.cli.live import Narrator, narrator, say
+from esper_agents.cli.spending import Part, as_row, by, total
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report
 from esper_agents.domain.finding import counted
 from esper_agents.domain.session import SessionState
@@ -30,7 +31,7 @@ async def drive(project: OpenProject, session: Session, *, as_json: bool) -> int
     while True:
         outcome = await _run(session, is_told=not as_json)
         if as_json:
-            echo_json(as_data(outcome))
+            echo_json(as_data(outcome) | {"cost": [as_row(each) for each in await project.expenses([session.id])]})
         else:
             await _end_screen(project, outcome)
         if outcome.state is not SessionState.WAITING or as_json or not is_interactive():
@@ -60,7 +61,7 @@ async def _run(session: Session, *, is_told: bool) -> Outcome:
         with narrator() as teller:
             telling = asyncio.create_task(_tell(session, teller))
             try:
-                return await session.run(is_attended=is_attended)
+                return await session.run(teller.hear, is_attended=is_attended)
             finally:
                 await telling
     finally:
@@ -93,6 +94,7 @@ async def _ask(project: OpenProject, question: Question) -> Session | None:
 
 async def _end_screen(project: OpenProject, outcome: Outcome) -> None:
     echo()
+    await _cost_screen(project, outcome.session)
     match outcome.state:
         case SessionState.DONE if outcome.certificate:
             await _verdict_screen(project, outcome, await project.read(outcome.certificate.id))
@@ -108,6 +110,16 @@ async def _end_screen(project: OpenProject, outcome: Outcome) -> None:
             say("next", f"esper resume {outcome.session}")
 
 
+async def _cost_screen(project: OpenProject, session: str) -> None:
+    """Say what models cost, where one took part; of each agent where there were several."""
+    spent = await project.expenses([session])
+    if spent:
+        say("cost", f"{total(spent)}")
+    agents = by(spent, Part.AGENT)
+    for name, each in agents.items() if len(agents) > 1 else ():
+        say("", f"{name}: {each}")
+
+
 def _question_screen(question: Question) -> None:
     say("question", question.text + choice(question))
     for label, command in zip(("next", "or"), commands(question), strict=False):
@@ -116,6 +128,8 @@ def _question_screen(question: Question) -> None:
 
 async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certificate) -> None:
     verdict = issued.verdict
+    if outcome.stopped_by:
+        say("stopped", f"by the budget of {outcome.stopped_by}; what was still to be done is in the certificate")
     say("verdict", f"{verdict.status} for {issued.component}, by {issued.agent}")
     for line in verdict.ceiling.lines[:1] or ():
         say("because", line.because)

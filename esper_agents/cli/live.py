@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.cli.terminal import NARROW, clean, echo, is_interactive, one_line, width
+from esper_agents.domain.certificate import FLOOR_QUESTION as QUESTION
+from esper_agents.domain.expense import expense_of
+from esper_agents.review.report import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,10 +77,16 @@ def _more(findings: list[Any]) -> list[tuple[str, str]]:
 
 def _opened(body: JsonObject) -> list[tuple[str, str]]:
     remembered = len(body["notes"])
-    memory = f", remembers {remembered} things of this project" if remembered else ""
+    memory = f", remembers {number_of(remembered, 'thing')} of this project" if remembered else ""
     by = body["definition"]["reasoner"]
     how = "has no playbook and no model" if by == "unattended" else f"by {by}"
-    return [("agent", f"{body['agent']['name']} {how}{memory}")]
+    first = ", before its model is asked" if body["question"] == QUESTION else ""
+    return [("agent", f"{body['agent']['name']} {how}{first}{memory}")]
+
+
+def _moved(body: JsonObject) -> list[tuple[str, str]]:
+    used = expense_of(body["record"])
+    return [("model", f"{body['record'].get('model', '')}: {used}")] if used.turns else []
 
 
 def _handed_off(body: JsonObject) -> list[tuple[str, str]]:
@@ -103,6 +112,7 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
     "routed": _routed,
     "refused": _routed,
     "opened": _opened,
+    "moved": _moved,
     "handed-off": _handed_off,
     "asked": lambda body: [("question", body["text"])],
     "answered": lambda body: [("answer", f"{body['text']} by {body['by']}")],
@@ -121,6 +131,8 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
 _WHOLE = frozenset(("next", "or", "project", "view"))
 _COMMAND = re.compile(r"`[^`]+`|\besper [a-z]+ [^;]*$")
 _GLUE = "\0"
+# Of a line that a model is at.
+_SEEN = 70
 
 
 def say(label: str, text: str) -> None:
@@ -149,13 +161,24 @@ class Narrator:
         """Tell through `say`, and tell `update` what goes on now."""
         self._update = update
         self._told = set[str]()
+        self._heard = ""
 
     def lines_of(self, event: Event) -> list[tuple[str, str]]:
         """Return what there is to tell of one row after those before it; see `lines_of`."""
         return lines_of(event, self._told)
 
+    def hear(self, words: str) -> None:
+        """Tell what a model writes, as it comes: whole lines, and the line it is at where there is a moving one."""
+        *lines, self._heard = f"{self._heard}{words}".split("\n")
+        for line in filter(str.strip, lines):
+            say("says", line)
+        self._update(one_line(self._heard)[-_SEEN:])
+
     def tell(self, event: Event) -> None:
         """Tell one row."""
+        if self._heard.strip():
+            say("says", self._heard)
+        self._heard = ""
         for label, text in self.lines_of(event):
             say(label, text)
         # Into a pipe as well: a log that is written along with the run shows how far it is.

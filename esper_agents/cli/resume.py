@@ -11,15 +11,19 @@ import typer
 
 from esper_agents.cli.live import say
 from esper_agents.cli.terminal import echo
+from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.api import OpenProject
+
 _Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")]
 _Question = Annotated[str, typer.Argument(help="The question, or a session that asks just one; `latest` works.")]
 _HERE = Path()
+_LOOKED_THROUGH = 200
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +33,9 @@ def register(app: typer.Typer) -> None:
 
 
 def resume(
-    session: Annotated[str, typer.Argument(help="The session, or an unmistakable part of its name.")] = "latest",
+    session: Annotated[
+        str, typer.Argument(help="The session, or an unmistakable part of its name; else the newest that is not over.")
+    ] = "",
     accept: Annotated[
         bool, typer.Option("--accept", help="Go on by agents, playbooks, skills and policy as they are now; on record.")
     ] = False,
@@ -92,8 +98,15 @@ async def _resume(session: str, where: Path, *, accept: bool, pinned: bool, as_j
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
-            held = await project.resume(session, accept=accept, pinned=pinned)
+            wanted = session or await _unfinished(project)
+            held = await project.resume(wanted, accept=accept, pinned=pinned)
         return await drive(project, held, as_json=as_json)
+
+
+async def _unfinished(project: OpenProject) -> str:
+    """Return the newest session that was left in the middle; where there is none, the newest."""
+    known = await project.sessions(limit=_LOOKED_THROUGH)
+    return next((each.id for each in known if each.state is SessionState.OPEN), "latest")
 
 
 def refuse_both(*, accept: bool, pinned: bool) -> None:

@@ -33,13 +33,15 @@ def route(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show which agent a request would be given to, and why; exits with 2 where it would be refused."""
+    from esper_agents.agents.installed import installed_plugins
     from esper_agents.agents.registry import load_registry
     from esper_agents.agents.router import Router
     from esper_agents.tools.git import find_project
 
     files = file or []
     code = "\n".join(_read(path) for path in files)
-    registry = load_registry(Path(find_project([project], Path.cwd()).root))
+    root = Path(find_project([project], Path.cwd()).root)
+    registry = load_registry(root, plugins=installed_plugins().plugins)
     router = Router(tuple(registry.agents.values()))
     found = router.route(text, code=code, paths=[path.as_posix() for path in files])
     if as_json:

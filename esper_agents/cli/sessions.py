@@ -12,12 +12,20 @@ import typer
 from esper_agents.cli.answering import is_decision
 from esper_agents.cli.live import say
 from esper_agents.cli.outline import outline
+from esper_agents.cli.spending import Part, as_data, by
 from esper_agents.cli.terminal import echo, echo_json, short
 from esper_agents.cli.timeline import timeline
+from esper_agents.domain.expense import dollars
 from esper_agents.domain.session import SessionState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from esper_agents.api import OpenProject
+    from esper_agents.domain.expense import Expense
     from esper_agents.domain.session import Event, SessionSummary
+
+    _Found = tuple[tuple[SessionSummary, ...], Mapping[str, Expense]]
 
 _Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -56,7 +64,7 @@ def list_sessions(
     """
     found = asyncio.run(_list(project, tuple(state or ()), agent, since, limit))
     none = "no such session" if state or agent or since else _NONE
-    _listed(found, none, as_json=as_json)
+    _listed(*found, none, as_json=as_json)
 
 
 @sessions_app.command()
@@ -71,22 +79,27 @@ def search(
     Examples:
       esper sessions search gradient accumulation
     """
-    _listed(asyncio.run(_search(" ".join(words), project, limit)), "no session says that", as_json=as_json)
+    _listed(*asyncio.run(_search(" ".join(words), project, limit)), "no session says that", as_json=as_json)
 
 
-def _listed(found: tuple[SessionSummary, ...], none: str, *, as_json: bool) -> None:
+def _listed(found: tuple[SessionSummary, ...], spent: Mapping[str, Expense], none: str, *, as_json: bool) -> None:
     if as_json:
-        echo_json([asdict(each) for each in found])
+        echo_json([{**asdict(each), "cost": as_data(spent.get(each.id))} for each in found])
         return
     if not found:
         echo(none)
     for each in found:
-        outline(f"{short(each.id)} {each.changed_at[:16].replace('T', ' ')} {state_of(each)}{_origin(each)}")
+        when = each.changed_at[:16].replace("T", " ")
+        outline(f"{short(each.id)} {when} {state_of(each)}{_origin(each)}{_cost(spent, each)}")
         outline(f"{each.agent or 'nobody'}: {each.request}", 1)
 
 
 def _origin(each: SessionSummary) -> str:
     return f", {each.origin.kind} from {short(each.origin.session)}" if each.origin.session else ""
+
+
+def _cost(spent: Mapping[str, Expense], each: SessionSummary) -> str:
+    return f", {dollars(spent[each.id].money)}" if each.id in spent else ""
 
 
 @sessions_app.command()
@@ -141,23 +154,25 @@ def state_of(each: SessionSummary) -> str:
             return str(each.state)
 
 
-async def _list(
-    where: Path, states: tuple[SessionState, ...], agent: str, since: str, limit: int
-) -> tuple[SessionSummary, ...]:
+async def _list(where: Path, states: tuple[SessionState, ...], agent: str, since: str, limit: int) -> _Found:
     from esper_agents.api import open_project
     from esper_agents.certificates.filters import since_of
     from esper_agents.storage.sessions import Wanted
 
     wanted = Wanted(states, agent, since_of(since) if since else "")
     async with open_project(where) as project:
-        return await project.sessions(wanted=wanted, limit=limit)
+        return await _with_costs(project, await project.sessions(wanted=wanted, limit=limit))
 
 
-async def _search(words: str, where: Path, limit: int) -> tuple[SessionSummary, ...]:
+async def _search(words: str, where: Path, limit: int) -> _Found:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.search_sessions(words, limit=limit)
+        return await _with_costs(project, await project.search_sessions(words, limit=limit))
+
+
+async def _with_costs(project: OpenProject, found: tuple[SessionSummary, ...]) -> _Found:
+    return found, by(await project.expenses([each.id for each in found]), Part.SESSION)
 
 
 async def _show(session: str, where: Path) -> tuple[SessionSummary, tuple[Event, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,14 @@ from esper_agents.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from esper_agents.api import OpenProject, Plan
     from esper_agents.domain.task import Task
+
+
+class ReasonerName(StrEnum):
+    """What decides agents' moves."""
+
+    PLAYBOOK = "playbook"
+    CLAUDE = "claude"
+    AUTO = "auto"
 
 
 class Publish(StrEnum):
@@ -51,6 +59,12 @@ def submit(
     deny: Annotated[
         list[str] | None, typer.Option("--deny", metavar="TOOL", help="No agent calls this tool; repeatable.")
     ] = None,
+    plugin_dir: Annotated[
+        list[Path] | None, typer.Option("--plugin-dir", help="Use a plugin from where it lies, this once; repeatable.")
+    ] = None,
+    reasoner: Annotated[
+        ReasonerName, typer.Option(help="What decides: playbooks, a model, or a model where it may.")
+    ] = ReasonerName.AUTO,
     plan: Annotated[bool, typer.Option("--plan", help="Show what would happen; run nothing.")] = False,
     queue: Annotated[bool, typer.Option("--queue", help="Leave the work to `esper worker`.")] = False,
     publish: Annotated[
@@ -69,53 +83,71 @@ def submit(
       esper submit --again latest
       esper submit --from-action 1
       esper submit --queue "review this training code" train.py
+      esper submit --reasoner claude "is this loop right?" train.py
       esper submit --deny run-tests "review this training code" train.py
       esper submit --budget seconds=60,tool-calls=20,hops=3 "review this training code" train.py
     """
-    kept = {"ask": ask or [], "deny": deny or []}
-    raise typer.Exit(
-        asyncio.run(_submit(task, paths or [], agent, again, from_action, budget, kept, plan, queue, publish, as_json))
+    given = _Given(
+        task, paths or [], agent, again, from_action, budget, {"ask": ask or [], "deny": deny or []}, reasoner
     )
+    given = replace(given, plugins=tuple(plugin_dir or ()), is_plan=plan, is_queued=queue, publish=publish)
+    raise typer.Exit(asyncio.run(_submit(given, as_json=as_json)))
 
 
-async def _submit(
-    request: str,
-    paths: list[Path],
-    agent: str,
-    again: str,
-    from_action: str,
-    budget: str,
-    kept: dict[str, list[str]],
-    is_plan: bool,
-    is_queued: bool,
-    publish: Publish,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    request: str
+    paths: list[Path]
+    agent: str
+    again: str
+    from_action: str
+    budget: str
+    kept: dict[str, list[str]]
+    reasoner: ReasonerName
+    plugins: tuple[Path, ...] = ()
+    is_plan: bool = False
+    is_queued: bool = False
+    publish: Publish = Publish.PROJECT
+
+    def check(self) -> None:
+        if self.again and (self.request or self.agent):
+            raise UsageError("--again asks the certificate's own question", remedy="leave the task and --agent out")
+        if self.is_queued and self.publish is Publish.DATA:
+            raise UsageError("a queued task is published by its worker", remedy="esper worker --publish data")
+        if self.is_queued and self.plugins:
+            raise UsageError("a worker has the plugins that were added, no others", remedy="esper plugins add PATH")
+        if self.from_action and (self.request or self.agent or self.again or self.paths):
+            remedy = "leave the task, the paths, --agent and --again out"
+            raise UsageError("--from-action takes the task from what an agent left to do", remedy=remedy)
+
+
+async def _submit(given: _Given, *, as_json: bool) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.driving import drive
+    from esper_agents.cli.sending import reasoned
     from esper_agents.domain.budget import read_budget
 
-    if again and (request or agent):
-        raise UsageError("--again asks the certificate's own question", remedy="leave the task and --agent out")
-    if is_queued and publish is Publish.DATA:
-        raise UsageError("a queued task is published by its worker", remedy="esper worker --publish data")
-    if from_action and (request or agent or again or paths):
-        remedy = "leave the task, the paths, --agent and --again out"
-        raise UsageError("--from-action takes the task from what an agent left to do", remedy=remedy)
-    amounts = read_budget(budget) if budget else ()
-    async with open_project(*paths, publish=publish is Publish.PROJECT) as project:
-        if from_action:
-            task = await project.from_action(from_action)
-        else:
-            task = await project.again(again) if again else project.task(request, paths, agent=agent)
-        task = replace(task, budget=amounts)
-        if any(kept.values()):
-            task = project.restricted(task, **kept)
-        if is_plan:
-            return await _plan(project, task, as_json=as_json)
-        if is_queued:
+    given.check()
+    amounts = read_budget(given.budget) if given.budget else ()
+    is_published = given.publish is Publish.PROJECT
+    async with open_project(*given.paths, plugins=given.plugins, publish=is_published) as project:
+        task = replace(await _task(project, given), budget=amounts)
+        if any(given.kept.values()):
+            task = project.restricted(task, **given.kept)
+        task = reasoned(project, task, given.reasoner, is_plan=given.is_plan, is_told=not as_json)
+        if given.is_plan:
+            return await show_plan(project, task, as_json=as_json)
+        if given.is_queued:
             return _queued(await project.enqueue(task), as_json=as_json)
         return await drive(project, await project.submit(task), as_json=as_json)
+
+
+async def _task(project: OpenProject, given: _Given) -> Task:
+    if given.from_action:
+        return await project.from_action(given.from_action)
+    if given.again:
+        return await project.again(given.again)
+    return project.task(given.request, given.paths, agent=given.agent)
 
 
 def _queued(session_id: str, *, as_json: bool) -> int:
@@ -127,7 +159,8 @@ def _queued(session_id: str, *, as_json: bool) -> int:
     return ExitCode.DONE
 
 
-async def _plan(project: OpenProject, task: Task, *, as_json: bool) -> int:
+async def show_plan(project: OpenProject, task: Task, *, as_json: bool) -> int:
+    """Show what a task would do, and return the exit code."""
     plan = await project.plan(task)
     if as_json:
         echo_json(asdict(plan))
@@ -137,6 +170,8 @@ async def _plan(project: OpenProject, task: Task, *, as_json: bool) -> int:
 
 
 def _show(project: OpenProject, plan: Plan) -> None:
+    from esper_agents.cli.sending import cost
+
     say("project", str(project.root))
     say("question", f"{plan.task.kind} (because of: {plan.task.kind_because})")
     say("about", ", ".join(plan.task.paths) or "no code")
@@ -153,7 +188,7 @@ def _show(project: OpenProject, plan: Plan) -> None:
         for rule in plan.ignored:
             say("ignored", f"{rule.source}: {rule}; only your own settings can allow")
         say("handoffs", ", ".join(plan.neighbours) or "to nobody")
-    say("cost", "no model is called: nothing leaves this machine, and nothing is to be paid")
+    say("cost", cost(project, plan.task))
     if plan.task.budget:
         say("budget", ", ".join(each.option for each in plan.task.budget))
     say("plan", "nothing was run")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.cli.live import lines_of
 from esper_agents.cli.terminal import one_line, short
+from esper_agents.domain.expense import Expense, expense_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ def _head(found: SessionSummary, events: Sequence[Event]) -> Iterator[Line]:
 
 
 def _end(events: Sequence[Event]) -> Iterator[Line]:
-    """Yield how long it took: altogether, in tools, and waiting for people."""
+    """Yield how long it took, altogether, in tools and waiting for people, and what models cost."""
     if not events:
         return
     times = [_moment(each.at) for each in events]
@@ -55,6 +56,9 @@ def _end(events: Sequence[Event]) -> Iterator[Line]:
     whole = span((max(times) - min(times)).total_seconds())
     waited = f", {span(waited_s)} waiting for people" if waited_s else ""
     yield "lasted", f"{whole}, {span(tools_s)} of it in tools{waited}"
+    used = sum((expense_of(each.body["record"]) for each in events if each.kind == "moved"), Expense())
+    if used.turns:
+        yield "cost", f"{used} in {used.turns} turns"
 
 
 class _Story:

@@ -56,6 +56,7 @@ class Agent:
         path: Where the definition was read from.
         sha256: Digest of the definition's bytes.
         oddities: What was odd about the file.
+        provider: Distribution and version, or plugin and digest, that it comes from; empty for a project's own.
     """
 
     name: str
@@ -72,3 +73,4 @@ class Agent:
     path: str
     sha256: str
     oddities: tuple[Oddity, ...]
+    provider: str = ""

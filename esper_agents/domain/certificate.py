@@ -16,6 +16,14 @@ from esper_agents.domain.route import Route
 from esper_agents.domain.task import Task
 from esper_agents.domain.verdict import Verdict
 
+# What a task's options and a definition call what decides an agent's moves.
+REASONER, PLAYBOOK, UNATTENDED, CLAUDE = "reasoner", "playbook", "unattended", "claude"
+# Another model, which argues the other side.
+SECOND_OPINION = "second-opinion"
+# What a playbook is asked before a model is.
+FLOOR_QUESTION = "What do rules and measurements say, before a model is asked?"
+DETERMINISTIC = frozenset((PLAYBOOK, UNATTENDED))
+
 
 @dataclass(frozen=True, slots=True)
 class SkillUse:
@@ -24,10 +32,12 @@ class SkillUse:
     Attributes:
         name: Its name.
         sha256: Digest of its bytes.
+        provider: Distribution and version, or plugin and digest, that it came from; empty for a project's own.
     """
 
     name: str
     sha256: str
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +46,8 @@ class Exchange:
 
     Attributes:
         model: The model's full name, as the server said it.
-        prompt_sha256: Digest of the request's bytes.
-        response_sha256: Digest of the answer's bytes.
+        prompt_sha256: Digest of what was asked: tools and system prompt, then each message, as canonical JSON.
+        response_sha256: Digest of the blocks of the answer as canonical JSON.
     """
 
     model: str
@@ -57,6 +67,8 @@ class Definition:
         provider: Distribution and version that the reasoner came from.
         skills: The skills it had at hand.
         exchanges: The turns of a language model, in order; none where a playbook decided.
+        definition_provider: Distribution and version, or plugin and digest, that the definition came from; empty for a
+            project's own.
     """
 
     agent: str
@@ -66,6 +78,12 @@ class Definition:
     provider: str
     skills: tuple[SkillUse, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    definition_provider: str = ""
+
+    @property
+    def is_model(self) -> bool:
+        """Whether a language model decided, or anything else that the same input may lead elsewhere."""
+        return self.reasoner not in DETERMINISTIC
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """A text of the project that every agent is shown, as data: it permits nothing.
+
+    Attributes:
+        path: Relative to the project.
+        sha256: Digest of its bytes.
+        text: What stands in it, cut where it is long.
+    """
+
+    path: str
+    sha256: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Brief:
     """What an agent begins a frame with.
 
@@ -40,6 +55,10 @@ class Brief:
         agents: The names of all agents that a task can go to.
         budget_left: What the session could still use when the frame began; without a limit where it is not named.
         before: What the session came to that this one continues, or None; nothing of it is evidence here.
+        catalogue: Every tool there is, whoever may call it; the same for all agents of a session.
+        documents: What the project says of itself to agents.
+        skills: What the agent can load, by name, with what each is for.
+        packs: What plugins offer beside, and which the agent's definition names that are not there; a line each.
     """
 
     agent: Agent
@@ -56,6 +75,10 @@ class Brief:
     agents: tuple[str, ...]
     budget_left: tuple[Amount, ...] = ()
     before: Before | None = None
+    catalogue: tuple[ToolUse, ...] = ()
+    documents: tuple[Document, ...] = ()
+    skills: tuple[tuple[str, str], ...] = ()
+    packs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,17 @@ class UseTools:
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """Ask another agent one question and stay in charge; the answer is a `ConsultAnswer`."""
+    """Ask another agent one question and stay in charge; the answer is a `ConsultAnswer`.
+
+    Attributes:
+        agent: Who is asked.
+        question: What is asked.
+        reasoner: What decides for whom is asked; empty for what the session's task says.
+    """
 
     agent: str
     question: str
+    reasoner: str = ""
     move: Literal["consult"] = "consult"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.memory import NoteState
@@ -82,6 +82,7 @@ def _code(text: str) -> _Code:
     return _Code(f"{fence} {line} {fence}" if len(fence) > 1 else f"{fence}{line}{fence}")
 
 
+@lru_cache(maxsize=4096)
 def _line(note: Note) -> _Code:
     """Return all of a note that documents carry; its session is of this database alone."""
     kept = {

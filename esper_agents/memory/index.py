@@ -6,22 +6,27 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from sqlalchemy import delete, insert, text
+from sqlalchemy import bindparam, delete, insert, text
 
 from esper_agents.domain.memory import NoteState
 from esper_agents.memory.rows import newest_ids
 from esper_agents.memory.words import current_mark, id_mark, index_words, path_key
-from esper_agents.storage.tables import note_file
+from esper_agents.storage.newest_words import FullText
+from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.tables import NOTE_TEXT, note_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from sqlalchemy import Connection, TextClause
+    from sqlalchemy import Connection
 
     from esper_agents.domain.memory import Note
 
 # Where a note stands in the full text: SQLite numbers its rows, PostgreSQL goes by the identifier.
 Place: TypeAlias = "int | str"
+_ENOUGH = 5
+# Above every identifier, however text is put in order.
+_ABOVE_ALL = "n"
 
 
 def add(connection: Connection, project_key: str, notes: Iterable[Note]) -> None:
@@ -30,10 +35,8 @@ def add(connection: Connection, project_key: str, notes: Iterable[Note]) -> None
     for each in notes:
         said.append({"id": each.id, "words": _given(connection, index_words(project_key, each))})
         files += _files(each)
-    if said:
-        connection.execute(_ADD[connection.dialect.name], said)
-    if files:
-        connection.execute(insert(note_file), files)
+    _every(connection, _ADD[connection.dialect.name], said)
+    _every(connection, _ADD_FILE, files)
 
 
 def renew(connection: Connection, project_key: str, note: Note) -> None:
@@ -42,25 +45,20 @@ def renew(connection: Connection, project_key: str, note: Note) -> None:
     The files of what is no more current find nothing: it would stand before what is.
     """
     words = _given(connection, index_words(project_key, note))
-    connection.execute(
-        _RENEW[connection.dialect.name], {"id": note.id, "mark": f'"{id_mark(note.id)}"', "words": words}
-    )
-    connection.execute(delete(note_file).where(note_file.c.note_id == note.id))
-    if files := _files(note):
-        connection.execute(insert(note_file), files)
+    _RENEW[connection.dialect.name].rows(connection, {"id": note.id, "mark": f'"{id_mark(note.id)}"', "words": words})
+    _REMOVE_FILES.rows(connection, {"id": note.id})
+    _every(connection, _ADD_FILE, _files(note))
 
 
 def remove(connection: Connection, identifier: str) -> None:
     """Let nothing find a note any more."""
-    connection.execute(_REMOVE[connection.dialect.name], {"id": identifier, "mark": f'"{id_mark(identifier)}"'})
-    connection.execute(delete(note_file).where(note_file.c.note_id == identifier))
+    _REMOVE[connection.dialect.name].rows(connection, {"id": identifier, "mark": f'"{id_mark(identifier)}"'})
+    _REMOVE_FILES.rows(connection, {"id": identifier})
 
 
 def is_missing(connection: Connection) -> bool:
     """Return whether there are notes and nothing to find them by: they are from before they could be found."""
-    return bool(connection.scalar(text("SELECT 1 FROM note LIMIT 1"))) and not connection.scalar(
-        text("SELECT 1 FROM note_text LIMIT 1")
-    )
+    return bool(_ANY_NOTE.rows(connection, {})) and not _ANY_WORDS.rows(connection, {})
 
 
 def newest(connection: Connection, words: Sequence[str], limit: int, *, before: str = "") -> list[str]:
@@ -72,18 +70,18 @@ def newest(connection: Connection, words: Sequence[str], limit: int, *, before: 
         limit: At most so many.
         before: Only what is older than this one.
     """
-    given = {"asked": _all_of(connection, words), "limit": limit, "before": before or "n", "few": max(1000, 4 * limit)}
+    asked = _all_of(connection, words)
     if connection.dialect.name == "sqlite":
-        return list(connection.scalars(_NEWEST_SQLITE_BEFORE if before else _NEWEST_SQLITE, given).all())
-    near = list(connection.scalars(_NEAR_POSTGRESQL, given).all())
-    return near if len(near) == limit else list(connection.scalars(_NEWEST_POSTGRESQL, given).all())
+        given = {"asked": asked, "limit": limit, "before": before}
+        return (_NEWEST_SQLITE_BEFORE if before else _NEWEST_SQLITE).column(connection, given)
+    return _POSTGRESQL.newest(connection, asked, limit, before or _ABOVE_ALL)
 
 
 def near(connection: Connection, project_key: str, agent: str, limit: int) -> list[Place]:
     """Return where the newest current notes of an agent stand, newest first."""
     if connection.dialect.name == "sqlite":
         mark = _all_of(connection, [current_mark(project_key, agent)])
-        return list(connection.scalars(_PLACES, {"asked": mark, "limit": limit}).all())
+        return _PLACES.column(connection, {"asked": mark, "limit": limit})
     return [*newest_ids(connection, project_key, agent=agent, states=(NoteState.CURRENT,), limit=limit)]
 
 
@@ -103,19 +101,19 @@ def said(
     asked = [_one_of(connection, each, mark) for each in groups]
     if connection.dialect.name == "sqlite":
         given = {f"asked{number}": each for number, each in enumerate(asked)}
-        rows = connection.execute(_of_each(len(asked)), {**given, "limit": limit}) if asked else ()
+        rows = _of_each(len(asked)).rows(connection, {**given, "limit": limit}) if asked else []
         for number, place in rows:
             found[number].append(place)
         return found
-    for number, place in connection.execute(_NEAR_WORDS, {"near": list(near), "asked": asked}):
+    for number, place in _NEAR_SAYING.rows(connection, {"near": list(near), "asked": asked}):
         found[number - 1].append(place)
-    # What a few of the newest say is soon found by its index; what more of them say is no distinction.
-    rare = [number for number, places in enumerate(found) if len(places) * 50 <= len(near)]
-    if rare:
-        given = {f"asked{place}": asked[number] for place, number in enumerate(rare)}
-        for place, identifier in connection.execute(_some_of_each(len(rare)), {**given, "limit": limit}):
-            if identifier not in found[rare[place]]:
-                found[rare[place]].append(identifier)
+    # What some of the newest say is no distinction; what fewer say is soon found by its index.
+    rare = [number for number, places in enumerate(found) if len(places) < _ENOUGH]
+    anything = _one_of(connection, [word for number in rare for word in groups[number]], mark)
+    wanted = {"any": anything, "asked": [asked[number] for number in rare]}
+    for number, place in _SAYING.rows(connection, wanted) if rare else ():
+        if place not in found[rare[number - 1]]:
+            found[rare[number - 1]].append(place)
     return [places[:limit] for places in found]
 
 
@@ -123,7 +121,7 @@ def named(connection: Connection, places: Sequence[Place]) -> list[str]:
     """Return the identifiers of the notes at some places, in their order."""
     if connection.dialect.name == "postgresql":
         return [str(each) for each in places]
-    rows = connection.execute(_NAMED, {"places": json.dumps(list(places))})
+    rows = _NAMED.rows(connection, {"places": json.dumps(list(places))})
     found = {place: str(name) for place, name in rows}
     return [found[each] for each in places if each in found]
 
@@ -133,7 +131,7 @@ def any_of(connection: Connection, words: Sequence[str], mark: str, limit: int) 
     if not words:
         return []
     wanted = _NEWEST_SQLITE if connection.dialect.name == "sqlite" else _SOME_POSTGRESQL
-    return list(connection.scalars(wanted, {"asked": _one_of(connection, words, mark), "limit": limit}).all())
+    return wanted.column(connection, {"asked": _one_of(connection, words, mark), "limit": limit})
 
 
 def ending_with(connection: Connection, ending: str) -> list[str]:
@@ -145,16 +143,7 @@ def ending_with(connection: Connection, ending: str) -> list[str]:
     """
     mark = id_mark(ending)
     asked = f'"{mark}"*' if connection.dialect.name == "sqlite" else f"'{mark}':*"
-    return list(connection.scalars(_ENDING[connection.dialect.name], {"asked": asked}).all())
-
-
-@cache
-def _some_of_each(count: int) -> TextClause:
-    one = (
-        "(SELECT {0} AS place, id FROM (SELECT id FROM note_text WHERE words @@ CAST(:asked{0} AS tsquery) LIMIT 2000)"
-        " AS said ORDER BY id DESC LIMIT :limit)"
-    )
-    return text(" UNION ALL ".join(one.format(number) for number in range(count)))
+    return _ENDING[connection.dialect.name].column(connection, {"asked": asked})
 
 
 def _one_of(connection: Connection, words: Sequence[str], mark: str) -> str:
@@ -167,14 +156,19 @@ _IN_QUOTES, _IN_APOSTROPHES = '"{}"'.format, "'{}'".format
 
 
 @cache
-def _of_each(count: int) -> TextClause:
+def _of_each(count: int) -> Prepared:
     """Return one statement for so many words: each by itself costs as much to send as to answer."""
     # The name of a note stands beside its words; its place is known without them.
     one = (
         "SELECT * FROM"
         " (SELECT {0}, rowid FROM note_text WHERE note_text MATCH :asked{0} ORDER BY rowid DESC LIMIT :limit)"
     )
-    return text(" UNION ALL ".join(one.format(number) for number in range(count)))
+    return Prepared(text(" UNION ALL ".join(one.format(number) for number in range(count))))
+
+
+def _every(connection: Connection, statement: Prepared, rows: Iterable[Mapping[str, object]]) -> None:
+    for each in rows:
+        statement.rows(connection, each)
 
 
 def _files(note: Note) -> list[dict[str, str]]:
@@ -196,48 +190,61 @@ def _all_of(connection: Connection, words: Sequence[str]) -> str:
 
 
 _ADD = {
-    "sqlite": text("INSERT INTO note_text (id, words) VALUES (:id, :words)"),
-    "postgresql": text("INSERT INTO note_text (id, words) VALUES (:id, array_to_tsvector(CAST(:words AS text[])))"),
+    "sqlite": Prepared(text("INSERT INTO note_text (id, words) VALUES (:id, :words)")),
+    "postgresql": Prepared(
+        text("INSERT INTO note_text (id, words) VALUES (:id, array_to_tsvector(CAST(:words AS text[])))")
+    ),
 }
 _RENEW = {
-    "sqlite": text(
-        "UPDATE note_text SET words = :words WHERE rowid IN (SELECT rowid FROM note_text WHERE note_text MATCH :mark)"
+    "sqlite": Prepared(
+        text(
+            "UPDATE note_text SET words = :words"
+            " WHERE rowid IN (SELECT rowid FROM note_text WHERE note_text MATCH :mark)"
+        )
     ),
-    "postgresql": text("UPDATE note_text SET words = array_to_tsvector(CAST(:words AS text[])) WHERE id = :id"),
+    "postgresql": Prepared(
+        text("UPDATE note_text SET words = array_to_tsvector(CAST(:words AS text[])) WHERE id = :id")
+    ),
 }
 _REMOVE = {
-    "sqlite": text("DELETE FROM note_text WHERE rowid IN (SELECT rowid FROM note_text WHERE note_text MATCH :mark)"),
-    "postgresql": text("DELETE FROM note_text WHERE id = :id"),
+    "sqlite": Prepared(
+        text("DELETE FROM note_text WHERE rowid IN (SELECT rowid FROM note_text WHERE note_text MATCH :mark)")
+    ),
+    "postgresql": Prepared(text("DELETE FROM note_text WHERE id = :id")),
 }
-_NEWEST_SQLITE = text("SELECT id FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit")
-_NEWEST_SQLITE_BEFORE = text(
-    "SELECT id FROM note_text WHERE note_text MATCH :asked AND id < :before ORDER BY rowid DESC LIMIT :limit"
+_ANY_NOTE = Prepared(text("SELECT 1 FROM note LIMIT 1"))
+_ANY_WORDS = Prepared(text("SELECT 1 FROM note_text LIMIT 1"))
+_ADD_FILE = Prepared(insert(note_file).values({each.name: bindparam(each.name) for each in note_file.c}))
+_REMOVE_FILES = Prepared(delete(note_file).where(note_file.c.note_id == bindparam("id")))
+_NEWEST_SQLITE = Prepared(
+    text("SELECT id FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit")
 )
-_PLACES = text("SELECT rowid FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit")
-_NAMED = text(
-    "SELECT wanted.value, note_text.id FROM json_each(:places) AS wanted CROSS JOIN note_text"
-    " WHERE note_text.rowid = wanted.value"
+_NEWEST_SQLITE_BEFORE = Prepared(
+    text("SELECT id FROM note_text WHERE note_text MATCH :asked AND id < :before ORDER BY rowid DESC LIMIT :limit")
 )
-_NEAR_POSTGRESQL = text(
-    "WITH near AS MATERIALIZED"
-    " (SELECT id, words FROM note_text WHERE id < :before ORDER BY id DESC LIMIT :few)"
-    " SELECT id FROM near WHERE words @@ CAST(:asked AS tsquery) ORDER BY id DESC LIMIT :limit"
+_PLACES = Prepared(text("SELECT rowid FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit"))
+_NAMED = Prepared(
+    text(
+        "SELECT wanted.value, note_text.id FROM json_each(:places) AS wanted CROSS JOIN note_text"
+        " WHERE note_text.rowid = wanted.value"
+    )
 )
-# The join keeps the planner from walking all notes in order in the hope of meeting the words soon.
-_NEWEST_POSTGRESQL = text(
-    "WITH said AS MATERIALIZED (SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) AND id < :before)"
-    " SELECT id FROM said ORDER BY id DESC LIMIT :limit"
+_SOME_POSTGRESQL = Prepared(
+    text(
+        "WITH said AS MATERIALIZED (SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 2000)"
+        " SELECT id FROM said ORDER BY id DESC LIMIT :limit"
+    )
 )
-_SOME_POSTGRESQL = text(
-    "WITH said AS MATERIALIZED (SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 2000)"
-    " SELECT id FROM said ORDER BY id DESC LIMIT :limit"
+_POSTGRESQL = FullText(NOTE_TEXT, "id", "id || ''", "CAST(:asked AS tsquery)")
+_NEAR = "SELECT id, words FROM note_text WHERE id = ANY(CAST(:near AS varchar[]))"
+_ANY = "SELECT id, words FROM note_text WHERE words @@ CAST(:any AS tsquery) LIMIT 1000"
+_WHICH = (
+    "SELECT place, said.id"
+    " FROM unnest(CAST(CAST(:asked AS text[]) AS tsquery[])) WITH ORDINALITY AS wanted(query, place)"
+    " JOIN said ON said.words @@ query ORDER BY said.id DESC"
 )
-_NEAR_WORDS = text(
-    "WITH near AS MATERIALIZED (SELECT id, words FROM note_text WHERE id = ANY(CAST(:near AS varchar[])))"
-    " SELECT place, near.id FROM unnest(CAST(:asked AS text[])) WITH ORDINALITY AS wanted(asked, place)"
-    " JOIN near ON near.words @@ CAST(wanted.asked AS tsquery) ORDER BY near.id DESC"
-)
+_NEAR_SAYING, _SAYING = (Prepared(text(f"WITH said AS MATERIALIZED ({rows}) {_WHICH}")) for rows in (_NEAR, _ANY))
 _ENDING = {
-    "sqlite": text("SELECT id FROM note_text WHERE note_text MATCH :asked LIMIT 50"),
-    "postgresql": text("SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 50"),
+    "sqlite": Prepared(text("SELECT id FROM note_text WHERE note_text MATCH :asked LIMIT 50")),
+    "postgresql": Prepared(text("SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 50")),
 }

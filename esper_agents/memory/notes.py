@@ -129,6 +129,17 @@ def listing(
         return fetched(connection, project_key, found)
 
 
+def of_agent(store: Store, project_key: str, agent: str, *, limit: int = 500) -> dict[NoteKind, tuple[Note, ...]]:
+    """Return the notes of an agent by their kind, newest first, at most so many of each."""
+    with store.reading() as connection:
+        return {
+            kind: fetched(
+                connection, project_key, newest_ids(connection, project_key, agent=agent, kinds=(kind,), limit=limit)
+            )
+            for kind in NoteKind
+        }
+
+
 def agents(store: Store, project_key: str) -> tuple[str, ...]:
     """Return who keeps something of a project."""
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""What agents remember, quoted for a language model: data with its author, and never an instruction."""
+"""Text of others quoted for a language model, above all what agents remember: data, and never an instruction."""
 
 from __future__ import annotations
 
@@ -55,7 +55,12 @@ def _line(note: Note) -> str:
         told["changed_since"] = list(note.changed[:20])
     if note.contradicted_by:
         told["contradicted_by"] = list(note.contradicted_by)
-    text = json.dumps(told, ensure_ascii=False)
+    return inert(told)
+
+
+def inert(value: object) -> str:
+    """Return a JSON value as one line in which nothing looks like markup, hides, or reorders what is read."""
+    text = json.dumps(value, ensure_ascii=False)
     return _MARKUP.sub(_escaped, text).encode("utf-8", "backslashreplace").decode()
 
 

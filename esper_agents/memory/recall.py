@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RECALLED = 40
 # Some of them will be stale.
 _LOOKED_AT = 60
-_NEAR = 200
+_NEAR = 800
 _MOST_FILES = 20
 # One rare word of the task is worth as much as the file itself; being new only decides between equals.
 _FILE, _NEW = 1.0, 0.01

@@ -55,7 +55,9 @@ def search(
     asked += [agent_mark(project_key, agent)] if agent else [project_mark(project_key)]
     asked += [CURRENT_MARK] if set(states) == {NoteState.CURRENT} else []
     found: list[Note] = []
-    before, step = "", max(2 * limit, 50)
+    # Some of them will be left out, unless what is asked knows all that is wanted.
+    is_whole = kind is None and set(states) in ({NoteState.CURRENT}, set(NoteState))
+    before, step = "", limit if is_whole else max(2 * limit, 50)
     with store.reading() as connection:
         while step <= _MOST_LOOKED_AT and len(found) < limit:
             some = index.newest(connection, asked, step, before=before)

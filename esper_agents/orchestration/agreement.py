@@ -14,7 +14,6 @@ from esper_agents.domain.codec import encode
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Question
 from esper_agents.domain.move import Conclude
-from esper_agents.domain.status import Kind
 from esper_agents.orchestration.permissions import APPROVE, DENY
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def supposed(move: Conclude) -> tuple[Agreement, ...]:
 
 
 def agreement_question(frame: Frame, move: Conclude, without: Verdict, agreed: Verdict) -> Question | None:
-    """Return what a person is to be asked before a frame concludes, or None where nothing hangs on it.
+    """Return what a person is to be asked before a frame concludes with advice, or None where nothing hangs on it.
 
     Args:
         frame: Who concludes.
@@ -54,7 +53,7 @@ def agreement_question(frame: Frame, move: Conclude, without: Verdict, agreed: V
     """
     is_asked = bool(frame.turns and frame.turns[-1].calls)
     is_same = (without.stance, without.conditions) == (agreed.stance, agreed.conditions)
-    if without.kind is not Kind.ADVICE or is_asked or is_same:
+    if is_asked or is_same:
         return None
     risks, summary = move.risks, " ".join(move.summary.split())
     shown = summary if len(summary) <= _LONGEST_QUOTE else f"{summary[:_LONGEST_QUOTE]}..."

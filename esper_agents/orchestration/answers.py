@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.ledger import Question
     from esper_agents.domain.session import SessionSummary
-    from esper_agents.orchestration.history import Call, OpenTurn
+    from esper_agents.orchestration.open_turn import Call, OpenTurn
     from esper_agents.orchestration.run import Run
     from esper_agents.storage.store import Store
 

@@ -12,9 +12,10 @@ from esper_agents.domain.status import Stance
 from esper_agents.orchestration.hops import hop_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from esper_agents.orchestration.history import Frame, History, OpenTurn
+    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.open_turn import OpenTurn
 
 # Where a reasoner says what its turn has cost: see `reasoner.Decision`.
 SPENT = "spent"
@@ -27,7 +28,6 @@ _WORDS = {
     Resource.HOPS: "{} hops",
     Resource.TOOL_CALLS: "{} tool calls",
 }
-_FREE = frozenset(("playbook", "unattended"))
 _NS_IN_MS = 1_000_000
 
 
@@ -91,6 +91,17 @@ def ends_decision(history: History, frame: Frame) -> Resource | None:
     return stopped_by(history) or _used_up(history, frame, _ALWAYS)
 
 
+def too_little(history: History, least: Sequence[Amount]) -> Amount | None:
+    """Return what a decision takes at least of a budget that has less left, or None.
+
+    Args:
+        history: The session's ledger.
+        least: What the decision takes at least; see `reasoner.Priced`.
+    """
+    rest = {each.resource: each.amount for each in left(history)}
+    return next((each for each in least if each.amount > rest.get(each.resource, each.amount)), None)
+
+
 def ends_move(history: History, frame: Frame, move: Move) -> Resource | None:
     """Return the budget that does not allow the next step of a move, or None.
 
@@ -112,7 +123,7 @@ def _used_up(history: History, frame: Frame, resources: tuple[Resource, ...]) ->
     if not limits:
         return None
     used = spent(history)
-    is_free = frame.opened.definition.reasoner in _FREE
+    is_free = not frame.opened.definition.is_model
     for resource, limit in limits.items():
         # A budget of no money does not stop who takes none.
         costs_nothing = is_free and resource in {Resource.TOKENS, Resource.MONEY} and not used[resource]
@@ -122,18 +133,28 @@ def _used_up(history: History, frame: Frame, resources: tuple[Resource, ...]) ->
 
 
 def reason(history: History, resource: Resource) -> str:
-    """Return in a sentence that a budget is used up."""
+    """Return in a sentence that a budget is used up, or that what is left of it is not enough to go on."""
     limit = _limit(history, resource)
     used = Amount(resource, spent(history)[resource])
+    if used.amount < limit.amount:
+        words = _WORDS[resource]
+        return f"the budget of {words.format(limit)} is too small to ask once more ({words.format(used)} are used)"
     over = f" ({_WORDS[resource].format(used)})" if used.amount > limit.amount else ""
     return f"the budget of {_WORDS[resource].format(limit)} is used up{over}"
 
 
-def stopping(history: History, frame: Frame, resource: Resource) -> Conclude:
-    """Return the conclusion of a frame that a budget ends: what is known stands, and what is missing is said."""
+def stopping(history: History, frame: Frame, resource: Resource, least: int = 0) -> Conclude:
+    """Return the conclusion of a frame that a budget ends: what is known stands, and what is missing is said.
+
+    Args:
+        history: The session's ledger.
+        frame: The frame.
+        resource: What the budget is of.
+        least: How much more of it the next decision would have taken at least.
+    """
     name, why, task = frame.opened.agent.name, reason(history, resource), history.begun.task
     limit = _limit(history, resource)
-    more = Amount(resource, max(2 * limit.amount, 2 * spent(history)[resource], 1))
+    more = Amount(resource, max(2 * limit.amount, 2 * (spent(history)[resource] + least), 1))
     budget = ",".join((more if each is limit else each).option for each in task.budget)
     command = shlex.join(("esper", "submit", "--budget", budget, task.request, *task.paths))
     what = f"the answer of {name} to: {frame.opened.question}" if frame.opened.parent else "what was still to be done"

@@ -18,13 +18,15 @@ from esper_agents.domain.move import ToolReport
 from esper_agents.domain.rule import Action
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EsperError
+from esper_agents.memory.own_files import OwnFiles
 from esper_agents.orchestration.permissions import approval_question, is_approved, permission_of
 from esper_agents.storage.store import timestamp
 from esper_agents.tools.tool import ToolResult
 
 if TYPE_CHECKING:
     from esper_agents.domain.move import ToolCall
-    from esper_agents.orchestration.history import Call, Frame, OpenTurn
+    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_turn import Call, OpenTurn
     from esper_agents.orchestration.rules import Permission
     from esper_agents.orchestration.run import Run
     from esper_agents.tools.tool import Tool
@@ -49,8 +51,11 @@ async def make_call(run: Run, frame: Frame, turn: OpenTurn, number: int, call: T
             evidence = state.calling.evidence if state.calling else new_id(Prefix.EVIDENCE)
             report = _not_run(tool, call, evidence, CallOutcome.DENIED, why)
         else:
-            report = await _carried_out(run, frame, turn, number, call)
-    await run.record((RowKey(frame.number, turn.step, number, RowKind.CALLED), report))
+            begun = await _begun(run, frame, turn, number, call)
+            if begun is None:
+                return
+            report = await _run_tool(run, frame, tool, call, begun.evidence)
+    run.note((RowKey(frame.number, turn.step, number, RowKind.CALLED), report))
 
 
 def interrupted(tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
@@ -70,30 +75,29 @@ def _why_not(state: Call, call: ToolCall, allowed: Permission) -> str:
     return "" if is_unasked or is_approved(state, call) else "a person denied this call"
 
 
-async def _carried_out(run: Run, frame: Frame, turn: OpenTurn, number: int, call: ToolCall) -> ToolReport:
+async def _begun(run: Run, frame: Frame, turn: OpenTurn, number: int, call: ToolCall) -> Calling | None:
+    """Return what is on record of a call that may run now; None where the session is to be cancelled instead."""
     state = turn.call(number)
-    tool = run.workshop.tools.get(call.tool)
-    if state.calling is not None:
-        return await _run_tool(run, frame, tool, call, state.calling.evidence)
-    begun = Calling(new_id(Prefix.EVIDENCE), call.tool, digest_of_value(call.arguments))
-    await run.record((RowKey(frame.number, turn.step, number, RowKind.CALLING), begun))
-    return await _run_tool(run, frame, tool, call, begun.evidence)
+    if state.calling is None:
+        begun = Calling(new_id(Prefix.EVIDENCE), call.tool, digest_of_value(call.arguments))
+        await run.begin((RowKey(frame.number, turn.step, number, RowKind.CALLING), begun))
+    return state.calling
 
 
 async def _run_tool(run: Run, frame: Frame, tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
     began_at, began = timestamp(time.time_ns() // 1_000_000), time.perf_counter_ns()
     outcome = CallOutcome.COMPLETED
     try:
-        result = checked(ToolResult, await tool.run(run.workshop.context, call.arguments))
+        own = OwnFiles(run.workshop.store, run.workshop.project.key, frame.opened.agent.name, run.session)
+        result = checked(ToolResult, await tool.run(replace(run.workshop.context, memory=own), call.arguments))
     except EsperError as error:
         outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed
         outcome, result = CallOutcome.FAILED, _failure(f"{type(error).__name__}: {error}", "report this to its author")
-    known = secrets_of(os.environ)
-    clean = redacted(result, known=known)
+    clean = redacted(result, known=run.secrets)
     result = clean.value
     ended = _Ended(evidence_id, outcome, result, began_at, time.perf_counter_ns() - began)
-    evidence = _evidence(tool, call, ended, known)
+    evidence = _evidence(tool, call, ended, run.secrets)
     evidence = replace(evidence, redactions=evidence.redactions + clean.count)
     agent = frame.opened.agent.name
     found = tuple(Finding(new_id(Prefix.FINDING), claim, agent, (evidence_id,)) for claim in result.claims)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates import archive, rulebook
 from esper_agents.certificates.entering import enter, enter_unlogged
 from esper_agents.certificates.naming import view_name
-from esper_agents.certificates.statement import normal, statement
+from esper_agents.certificates.statement import parse, statement
 from esper_agents.domain.ledger import Certified, RowKind
 from esper_agents.domain.memory import ACTION
 from esper_agents.domain.session import SessionState
@@ -33,8 +33,8 @@ async def certify(run: Run) -> None:
     frame = run.history.conclusion
     if frame is None or run.history.is_cancelled:
         return
-    issued = normal(certificate(run.history, frame))
-    data = statement(issued)
+    data = statement(certificate(run.history, frame))
+    issued = parse(data)
     if run.history.certified is None:
         rulebook.keep(run.workshop.home / "artifacts")
         await run.transact(lambda store: _issue(store, run, issued, data))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.certificate import SECOND_OPINION
 from esper_agents.domain.finding import Confidence
 from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Move, Panel, UseTools
 from esper_agents.errors import UsageError
 from esper_agents.orchestration.hops import refused_hop
+from esper_agents.orchestration.vouching import doubts, has_gone_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 MOST_DEPTH = 3
 # By one panel.
 MOST_ASKED = 8
+# In which another model argues the other side.
+MOST_ROUNDS = 2
 # Claims of measurements; what a rule read in the code is as sure as the rule says.
 _MEASURED = "LAB"
 _INDEPENDENT = 2
@@ -50,6 +54,8 @@ def _faults(run: Run, frame: Frame, move: Move) -> Iterator[str]:
             yield from _bad_calls(run, frame, move.calls)
         case HandOff() | Conclude():
             yield from _unsupported(run.history, move.claims, move.assumptions)
+            if not has_gone_back(frame, move):
+                yield from (each.why for each in doubts(run.history, frame, move))
         case Consult():
             yield from _bad_consults(run, frame, (move,))
         case Panel():
@@ -62,7 +68,7 @@ def _faults(run: Run, frame: Frame, move: Move) -> Iterator[str]:
 def _bad_calls(run: Run, frame: Frame, calls: Sequence[ToolCall]) -> Iterator[str]:
     offered = {tool.name for tool in run.workshop.tools.named(frame.opened.agent.tools)}
     if not calls:
-        yield "no tool is called"
+        yield "no tool is called: call one, or make another move"
     for call in calls:
         if call.tool not in offered:
             yield f"{frame.opened.agent.name} has no tool {call.tool!r}; it has {', '.join(sorted(offered)) or 'none'}"
@@ -78,11 +84,15 @@ def _bad_consults(run: Run, frame: Frame, consults: Sequence[Consult]) -> Iterat
     if not 1 <= len(consults) <= MOST_ASKED:
         yield f"a panel asks 1 to {MOST_ASKED} questions"
     others = sorted(set(known) - {frame.opened.agent.name})
-    for wanted in (each.agent for each in consults):
+    for wanted in (each.agent for each in consults if not each.reasoner):
         if wanted not in others:
             close = get_close_matches(wanted, others, n=2)
             hint = "; did you mean " + " or ".join(close) + "?" if close else ""
             yield f"there is no other agent named {wanted!r}{hint}"
+    second = [each for each in run.history.frames if each.opened.definition.reasoner == SECOND_OPINION]
+    asked = sum(each.opened.parent == frame.number for each in second)
+    if asked >= MOST_ROUNDS and any(each.reasoner == SECOND_OPINION for each in consults):
+        yield f"a second opinion was asked for {MOST_ROUNDS} times, which is the most: conclude"
     if len(run.history.frames) + len(consults) > MOST_FRAMES:
         yield f"the session has opened {MOST_FRAMES} frames, which is the most"
     depth, each = 1, frame

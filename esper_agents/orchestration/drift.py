@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.agents.definition import read_definition
 from esper_agents.certificates.policy_table import load_policy, policy_text
+from esper_agents.domain.certificate import UNATTENDED
 from esper_agents.domain.drift import Accepted, Change, DriftKind
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
@@ -95,7 +96,7 @@ def differences(workshop: Workshop, history: History) -> tuple[Drift, ...]:
     for known in _known(history).values():
         agent = workshop.agents.agents.get(known.agent)
         recorded = _recorded(history, known.agent)
-        now = definition_of(workshop, agent) if agent else None
+        now = definition_of(workshop, agent, known.reasoner) if agent else None
         found.extend(_of_agent(workshop, known, recorded, agent, now))
     return (*found, *_of_policy(workshop, history))
 
@@ -112,8 +113,8 @@ def accepted(workshop: Workshop, history: History, drifts: Sequence[Drift], by: 
                 f"agent {each.change.name!r}, who takes part in {history.session}, is not installed any more",
                 remedy=f"install it again, or go on by what is kept of it: esper resume {history.session} --pinned",
             )
-    agents = (workshop.agents.get(name) for name in _known(history))
-    definitions = tuple(definition_of(workshop, each) for each in agents)
+    known = _known(history).values()
+    definitions = tuple(definition_of(workshop, workshop.agents.get(each.agent), each.reasoner) for each in known)
     return Accepted(by, tuple(each.change for each in drifts), definitions, workshop.policy.sha256)
 
 
@@ -126,7 +127,8 @@ def pinned(workshop: Workshop, history: History, drifts: Sequence[Drift]) -> Wor
     """
     # What processes are started in is shared, so that whoever opened the project ends them.
     _ = workshop.bench
-    known, agents, playbooks = _known(history), dict(workshop.agents.agents), dict(workshop.playbooks)
+    agents, playbooks = dict(workshop.agents.agents), dict(workshop.playbooks)
+    known = {each.agent: each for each in _known(history).values() if not each.is_model}
     policy = workshop.policy
     for each in drifts:
         change = each.change
@@ -135,6 +137,8 @@ def pinned(workshop: Workshop, history: History, drifts: Sequence[Drift]) -> Wor
             case DriftKind.AGENT:
                 agents[name] = _kept_agent(workshop, history, change)
             case DriftKind.PLAYBOOK:
+                if name not in known:
+                    raise _not_kept(change)
                 playbooks[name] = _kept_playbook(workshop, known[name])
             case DriftKind.SKILL:
                 # Which skills were at hand stands on record; what they say is no part of how a playbook decides.
@@ -150,10 +154,11 @@ def pinned(workshop: Workshop, history: History, drifts: Sequence[Drift]) -> Wor
     return before
 
 
-def _known(history: History) -> dict[str, Definition]:
-    """Return what each agent that takes part went by last, as the ledger has it."""
-    known = {each.opened.agent.name: each.opened.definition for each in history.frames}
-    return known | {each.agent: each for later in history.accepted for each in later.definitions}
+def _known(history: History) -> dict[tuple[str, bool], Definition]:
+    """Return what each agent that takes part went by last, as the ledger has it: by a playbook, by a model or both."""
+    opened = (each.opened.definition for each in history.frames)
+    later = (each for accepted in history.accepted for each in accepted.definitions)
+    return {(each.agent, each.is_model): each for each in (*opened, *later)}
 
 
 def _recorded(history: History, name: str) -> Agent:
@@ -173,7 +178,7 @@ def _of_agent(
     if now is None:
         return
     if (known.reasoner, known.reasoner_sha256) != (now.reasoner, now.reasoner_sha256):
-        source = workshop.reasoner(name)
+        source = workshop.reasoner(name, known.reasoner)
         digests = known.reasoner_sha256 or known.reasoner, now.reasoner_sha256 or now.reasoner
         yield Drift(
             Change(DriftKind.PLAYBOOK, name, *digests), _kept(workshop, known.reasoner_sha256), _text(source.source)
@@ -204,7 +209,7 @@ def _kept_agent(workshop: Workshop, history: History, change: Change) -> Agent:
 
 
 def _kept_playbook(workshop: Workshop, known: Definition) -> ReasonerSource:
-    from esper_agents.reasoning.playbook import UNATTENDED, from_module, without_playbook
+    from esper_agents.reasoning.playbook import from_module, without_playbook
 
     change = Change(DriftKind.PLAYBOOK, known.agent, known.reasoner_sha256, "")
     if known.reasoner == UNATTENDED:

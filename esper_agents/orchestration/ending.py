@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.policy import ceiling, settle
-from esper_agents.certificates.redaction import redacted, secrets_of
+from esper_agents.certificates.redaction import redacted
 from esper_agents.certificates.statement import digest_of_packet
 from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Concluded, HandedOff, RowKey, RowKind
 from esper_agents.domain.session import SessionState
+from esper_agents.domain.status import Kind
 from esper_agents.orchestration.agreement import agreement_question, agreements, supposed
 from esper_agents.orchestration.budgets import left
+from esper_agents.orchestration.floor import floored, risks_of, unchosen
 from esper_agents.orchestration.hops import giver
 from esper_agents.orchestration.opening import opening
 from esper_agents.orchestration.record import assumptions, gaps
@@ -56,9 +58,9 @@ async def hand_off(run: Run, frame: Frame, move: HandOff) -> None:
         previous_sha256=digest_of_packet(history.handoffs[-1]) if history.handoffs else "",
     )
     # Before it is digested: the certificate, which has no secrets in it, must hold what the digest is of.
-    clean = redacted(packet, known=secrets_of(os.environ))
+    clean = redacted(packet, known=run.secrets)
     ended = RowKey(frame.number, 0, 0, RowKind.HANDED_OFF), HandedOff(clean.value, found, clean.count)
-    await run.record(ended, await opening(run, move.agent, handoff=clean.value), agent=move.agent)
+    run.note(ended, await opening(run, move.agent, handoff=clean.value), agent=move.agent)
 
 
 async def conclude(run: Run, frame: Frame, move: Conclude) -> None:
@@ -71,11 +73,12 @@ async def conclude(run: Run, frame: Frame, move: Conclude) -> None:
         ended = Concluded("", found, None)
     else:
         verdict = _verdict(run, frame, move, found, agreements(frame))
-        agreed = _verdict(run, frame, move, found, supposed(move))
-        if question := agreement_question(frame, move, verdict, agreed):
-            key = RowKey(frame.number, len(frame.turns), 0, RowKind.ASKED)
-            await run.record((key, question), state=SessionState.WAITING)
-            return
+        if verdict.kind is Kind.ADVICE:
+            agreed = _verdict(run, frame, move, found, supposed(move))
+            if question := agreement_question(frame, move, verdict, agreed):
+                key = RowKey(frame.number, len(frame.turns), 0, RowKind.ASKED)
+                await run.record((key, question), state=SessionState.WAITING)
+                return
         ended = Concluded(new_id(Prefix.CERTIFICATE), found, verdict)
     await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), ended))
 
@@ -93,25 +96,29 @@ def _verdict(
     # As the record will have them: the ceiling must come out the same from there.
     findings = history.findings(more=found)
     examined = {file.path: file.lines for each in history.evidence() for file in each.examined}
-    allowed = ceiling(
+    over = partial(
+        ceiling,
         run.workshop.policy,
         task.kind,
         findings=findings,
-        evidence=history.evidence(),
         assumptions=assumptions(history),
         gaps=gaps(history),
         # What was read beside it, such as a caller, is not what the verdict is on.
         examined_lines=sum(lines for path, lines in examined.items() if task.is_about(path)),
-        risks=move.risks,
+        risks=risks_of(history, frame, move),
         request=task.request,
         agent=frame.opened.agent.name,
         agreements=agreed,
     )
+    allowed = over(evidence=history.evidence())
+    counted = unchosen(history, run.workshop.policy)
+    least = allowed if len(counted) == len(history.evidence()) else over(evidence=counted)
+    stance, reason = floored(history, task.kind, move, allowed, least)
     return settle(
         allowed,
         task.kind,
-        wanted=move.stance,
-        reason=move.below_ceiling,
+        wanted=stance,
+        reason=reason,
         rationale=move.rationale,
         conditions=move.conditions,
         findings=findings,

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.move import Move
-    from esper_agents.orchestration.history import Frame, History, OpenTurn
+    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.open_turn import OpenTurn
     from esper_agents.orchestration.run import Run
 
 # So many owners in a row may die before the next one concludes in their place.

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from esper_agents.domain.certificate import PLAYBOOK
 from esper_agents.domain.codec import decode
 from esper_agents.domain.drift import Accepted
 from esper_agents.domain.finding import Confidence
 from esper_agents.domain.frame import Turn
 from esper_agents.domain.handoff import ConsultAnswer
 from esper_agents.domain.ledger import (
-    Calling,
     Certified,
     Concluded,
     HandedOff,
-    Moved,
     Opened,
     Pruned,
     Question,
-    Refusal,
     RowKind,
 )
-from esper_agents.domain.move import Answer, Ask, Conclude, Consult, HandOff, Panel, ToolReport, UseTools
+from esper_agents.domain.move import Conclude, Consult, ToolReport
 from esper_agents.domain.route import Route
 from esper_agents.domain.session import SessionState, Submission
+from esper_agents.orchestration.open_turn import OpenTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,85 +32,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.handoff import Handoff
     from esper_agents.domain.ledger import Row
-    from esper_agents.domain.move import Move, TurnResult
-
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Call:
-    """One tool call, or the one question of an `Ask`, as far as it has come."""
-
-    question: Question | None = None
-    answer: Answer | None = None
-    calling: Calling | None = None
-    report: ToolReport | None = None
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a person must answer first."""
-        return self.question is not None and self.answer is None
-
-
-@dataclass(slots=True)
-class OpenTurn:
-    """One turn, as far as it has come.
-
-    Attributes:
-        step: From 1.
-        moved: What was decided; None while deciding.
-        calls: By number.
-        children: The frames of a consult or a panel, in order.
-        refusal: Why the move could not be carried out, or None.
-    """
-
-    step: int
-    moved: Moved | None = None
-    calls: dict[int, Call] = field(default_factory=dict)
-    children: list[Frame] = field(default_factory=list)
-    refusal: Refusal | None = None
-
-    def call(self, number: int) -> Call:
-        """Return one call, made at its first row."""
-        return self.calls.setdefault(number, Call())
-
-    @property
-    def result(self) -> TurnResult | Refusal | None:
-        """What came of the move; None while it is being carried out, and always after a move that ends the frame."""
-        if self.moved is None or self.refusal is not None:
-            return self.refusal
-        return _result(self.moved.move, self)
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """What a person must answer."""
-        return tuple(each.question for each in self.calls.values() if each.question and each.answer is None)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether nothing but an answer can take this turn further."""
-        if self.moved is None or self.result is not None or not self.questions:
-            return False
-        wanted = len(self.moved.move.calls) if isinstance(self.moved.move, UseTools) else 1
-        return all((call := self.calls.get(n)) and (call.report or call.is_waiting) for n in range(wanted))
-
-
-def _result(move: Move, turn: OpenTurn) -> TurnResult | None:
-    match move:
-        case UseTools():
-            reports = tuple(turn.calls[n].report for n in sorted(turn.calls))
-            done = tuple(report for report in reports if report)
-            return done if done and len(done) == len(move.calls) else None
-        case Ask():
-            asked = turn.calls.get(0)
-            return asked.answer if asked else None
-        case Consult():
-            return turn.children[0].answer if turn.children else None
-        case Panel():
-            answers = tuple(answer for each in turn.children if (answer := each.answer))
-            return answers if answers and len(answers) == len(move.consults) else None
-        case HandOff() | Conclude():
-            return None
 
 
 @dataclass(slots=True)
@@ -120,7 +40,6 @@ class Frame:
 
     Attributes:
         number: From 1, in order of opening.
-        seq: The number of the row that opened it.
         opened: How it began.
         turns: In order; only the last may be unsettled.
         handed_off: How it ended, if by a handoff.
@@ -129,7 +48,6 @@ class Frame:
     """
 
     number: int
-    seq: int
     opened: Opened
     turns: list[OpenTurn] = field(default_factory=list)
     handed_off: HandedOff | None = None
@@ -140,6 +58,17 @@ class Frame:
     def is_closed(self) -> bool:
         """Whether the frame has ended."""
         return self.handed_off is not None or self.concluded is not None
+
+    @property
+    def floor(self) -> Frame | None:
+        """What was found for a model before it was asked: see `floor.floor`."""
+        return self.turns[0].children[0] if self.is_floored and self.turns[0].children else None
+
+    @property
+    def is_floored(self) -> bool:
+        """Whether its first move was to ask what is found without a model."""
+        first = self.turns[0].moved.move if self.turns and self.turns[0].moved else None
+        return isinstance(first, Consult) and first.reasoner == PLAYBOOK
 
     @property
     def settled(self) -> tuple[Turn, ...]:
@@ -205,18 +134,12 @@ class History:
         key = row.key
         match key.kind:
             # Nearly all rows are of turns.
-            case (
-                RowKind.DECIDING
-                | RowKind.MOVED
-                | RowKind.MOVE_REFUSED
-                | RowKind.ASKED
-                | RowKind.ANSWERED
-                | RowKind.CALLING
-                | RowKind.CALLED
-            ):
-                _fold_turn(self.frames[key.frame - 1].turn(key.step), row)
+            case RowKind.DECIDING | RowKind.MOVED | RowKind.MOVE_REFUSED:
+                self.frames[key.frame - 1].turn(key.step).put(key.kind, row.body)
+            case RowKind.CALLING | RowKind.CALLED | RowKind.ASKED | RowKind.ANSWERED:
+                self.frames[key.frame - 1].turn(key.step).call(key.call).put(key.kind, row.body)
             case RowKind.OPENED:
-                self._open(Frame(key.frame, row.seq, decode(Opened, row.body)))
+                self._open(Frame(key.frame, decode(Opened, row.body)))
             case RowKind.HANDED_OFF:
                 self.frames[key.frame - 1].handed_off = decode(HandedOff, row.body)
             case RowKind.CONCLUDED:
@@ -317,33 +240,54 @@ class History:
         is_waiting = frame is not None and bool(frame.turns) and frame.turns[-1].is_waiting
         return SessionState.WAITING if is_waiting else SessionState.OPEN
 
-    def reports(self, before: int | None = None) -> Iterator[tuple[Frame, ToolReport]]:
-        """Yield each finished tool call with its frame, in order of frames and turns.
+    def _frames(self, before: int | None, floor: Frame | None) -> list[Frame]:
+        """Return frames in order.
 
         Args:
-            before: Only frames with a smaller number; all where left out.
+            before: Only those with a smaller number; all where None.
+            floor: A frame whose floor counts all the same, with what was consulted there.
         """
-        for frame in self.frames[: None if before is None else before - 1]:
+        if before is None:
+            return self.frames
+        within = {floor.floor.number} if floor and floor.floor else set()
+        for each in self.frames[before - 1 :]:
+            if each.opened.parent in within:
+                within.add(each.number)
+        return [each for each in self.frames if each.number < before or each.number in within]
+
+    def reports(self, before: int | None = None, floor: Frame | None = None) -> Iterator[tuple[Frame, ToolReport]]:
+        """Yield each finished tool call with its frame, in order of frames and turns; see `_frames`."""
+        for frame in self._frames(before, floor):
             for turn in frame.turns:
                 for number in sorted(turn.calls):
                     if report := turn.calls[number].report:
                         yield frame, report
 
-    def evidence(self, before: int | None = None) -> tuple[Evidence, ...]:
+    def evidence(self, before: int | None = None, floor: Frame | None = None) -> tuple[Evidence, ...]:
         """Return the evidence of the session, in order."""
-        return tuple(report.evidence for _, report in self.reports(before))
+        return tuple(report.evidence for _, report in self.reports(before, floor))
 
-    def findings(self, before: int | None = None, *, more: tuple[Finding, ...] = ()) -> tuple[Finding, ...]:
+    def findings(
+        self, before: int | None = None, *, floor: Frame | None = None, more: tuple[Finding, ...] = ()
+    ) -> tuple[Finding, ...]:
         """Return what was found and no evidence refuted, as `merged` has it.
+
+        A model chooses what is run and with what; so no run of its choice takes a finding away.
 
         Args:
             before: Only of frames with a smaller number; all where left out.
+            floor: A frame whose floor counts all the same.
             more: Findings that are not on record yet.
         """
-        evidence = self.evidence(before)
-        tools = {each.id: each.tool for each in evidence}
-        refuted = {(mark, each.tool) for each in evidence for mark in each.refutes}
-        found = merged((*self._all_findings(before), *more))
+        reports = tuple(self.reports(before, floor))
+        tools = {report.evidence.id: report.evidence.tool for _, report in reports}
+        refuted = {
+            (mark, report.evidence.tool)
+            for frame, report in reports
+            if not frame.opened.definition.is_model
+            for mark in report.evidence.refutes
+        }
+        found = merged((*self._all_findings(before, floor), *more))
         # What one run shows, another that does not meet it cannot take back.
         return tuple(
             each
@@ -354,9 +298,8 @@ class History:
             )
         )
 
-    def _all_findings(self, before: int | None) -> Iterator[Finding]:
-        frames = self.frames[: None if before is None else before - 1]
-        for frame in frames:
+    def _all_findings(self, before: int | None, floor: Frame | None) -> Iterator[Finding]:
+        for frame in self._frames(before, floor):
             for turn in frame.turns:
                 for number in sorted(turn.calls):
                     if report := turn.calls[number].report:
@@ -378,24 +321,4 @@ def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(known.values())
 
 
-def _fold_turn(turn: OpenTurn, row: Row) -> None:
-    call = turn.call(row.key.call) if row.key.kind not in _OF_TURN else None
-    match row.key.kind:
-        case RowKind.MOVED:
-            turn.moved = decode(Moved, row.body)
-        case RowKind.MOVE_REFUSED:
-            turn.refusal = decode(Refusal, row.body)
-        case RowKind.ASKED if call:
-            call.question = decode(Question, row.body)
-        case RowKind.ANSWERED if call:
-            call.answer = decode(Answer, row.body)
-        case RowKind.CALLING if call:
-            call.calling = decode(Calling, row.body)
-        case RowKind.CALLED if call:
-            call.report = decode(ToolReport, row.body)
-        case _:
-            return
-
-
 _FROM_SUREST = tuple(Confidence)
-_OF_TURN = frozenset((RowKind.DECIDING, RowKind.MOVED, RowKind.MOVE_REFUSED))

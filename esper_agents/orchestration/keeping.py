@@ -6,9 +6,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.agents.skills import skill_files, skills_at_hand
+from esper_agents.agents.skills import find_skill, skill_files, skills_at_hand
 from esper_agents.certificates import rulebook
-from esper_agents.domain.certificate import Definition
+from esper_agents.domain.certificate import PLAYBOOK, Definition
 from esper_agents.errors import EsperError
 from esper_agents.storage.artifacts import Artifacts
 
@@ -16,23 +16,33 @@ if TYPE_CHECKING:
     from esper_agents.domain.agent import Agent
     from esper_agents.orchestration.workshop import Workshop
 
-_MARKDOWN, _PYTHON = "text/markdown", "text/x-python"
+_MARKDOWN = "text/markdown"
+_PLAYBOOK, _PROMPT = ("playbook.py", "text/x-python"), ("prompt.md", _MARKDOWN)
 
 
-def definition_of(workshop: Workshop, agent: Agent) -> Definition:
-    """Return what an agent goes by now, as digests."""
-    source = workshop.reasoner(agent.name)
+def definition_of(workshop: Workshop, agent: Agent, reasoner: str = PLAYBOOK) -> Definition:
+    """Return what an agent goes by now, as digests.
+
+    Args:
+        workshop: What the session works with.
+        agent: The agent.
+        reasoner: What is to decide its moves; see `Workshop.reasoner`.
+    """
+    source = workshop.reasoner(agent.name, reasoner)
     return Definition(
         agent=agent.name,
         sha256=agent.sha256,
         reasoner=source.kind,
         reasoner_sha256=source.sha256,
         provider=source.provider,
-        skills=skills_at_hand(Path(workshop.project.root), agent.skills),
+        definition_provider=agent.provider,
+        skills=skills_at_hand(
+            Path(workshop.project.root), agent.skills, workshop.skill_folders.pairs, workshop.skill_folders.providers
+        ),
     )
 
 
-def keep_definition(workshop: Workshop, agent: Agent) -> None:
+def keep_definition(workshop: Workshop, agent: Agent, reasoner: str = PLAYBOOK) -> None:
     """Keep the bytes behind the digests of what an agent goes by, so that a session can go on by them later.
 
     What cannot be read or kept is passed over: the work does not depend on it.
@@ -40,7 +50,9 @@ def keep_definition(workshop: Workshop, agent: Agent) -> None:
     artifacts, playbooks = Artifacts(artifacts_of(workshop)), Artifacts(playbooks_of(workshop))
     texts = [(artifacts, agent_text(agent), "agent.md", _MARKDOWN)]
     texts += [(artifacts, skill_text(workshop, each), "SKILL.md", _MARKDOWN) for each in agent.skills]
-    texts.append((playbooks, workshop.reasoner(agent.name).source, "playbook.py", _PYTHON))
+    source = workshop.reasoner(agent.name, reasoner)
+    is_run = source.rebuild is not None or source.kind == PLAYBOOK
+    texts.append((playbooks if is_run else artifacts, source.source, *(_PLAYBOOK if is_run else _PROMPT)))
     for store, data, name, media_type in texts:
         try:
             if data:
@@ -62,10 +74,9 @@ def agent_text(agent: Agent) -> bytes:
 
 
 def skill_text(workshop: Workshop, name: str) -> bytes:
-    """Return the bytes of a skill, of ours or the project's; nothing where there is none of that name."""
-    wanted = name.rpartition(":")[2]
-    files = {file.parent.name: file for file, _ in skill_files(Path(workshop.project.root))}
-    return _read(files[wanted]) if wanted in files else b""
+    """Return the bytes of a skill; nothing where there is none of that name."""
+    found = find_skill(tuple(skill_files(Path(workshop.project.root), workshop.skill_folders.pairs)), name)
+    return _read(found.file) if found and found.holds(found.file) else b""
 
 
 def kept_text(workshop: Workshop, digest: str) -> bytes | None:

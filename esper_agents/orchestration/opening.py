@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from esper_agents.certificates.redaction import redacted
+from esper_agents.domain.certificate import PLAYBOOK, REASONER
 from esper_agents.domain.frame import Brief
 from esper_agents.domain.ledger import Opened, RowKey, RowKind
 from esper_agents.memory.recall import recall
@@ -19,7 +22,13 @@ if TYPE_CHECKING:
 
 
 async def opening(
-    run: Run, agent_name: str, *, handoff: Handoff | None = None, question: str = "", parent: tuple[int, int] = (0, 0)
+    run: Run,
+    agent_name: str,
+    *,
+    handoff: Handoff | None = None,
+    question: str = "",
+    parent: tuple[int, int] = (0, 0),
+    reasoner: str = "",
 ) -> tuple[RowKey, Opened]:
     """Return the row that opens the next frame.
 
@@ -29,16 +38,18 @@ async def opening(
         handoff: What brings the task.
         question: What is asked, in a consult.
         parent: Frame and step that consult, or zeros.
+        reasoner: What is to decide its moves; empty for what the task says.
     """
     agent = run.workshop.agents.get(agent_name)
-    keep_definition(run.workshop, agent)
+    kind = reasoner or run.history.begun.task.options.get(REASONER, PLAYBOOK)
+    keep_definition(run.workshop, agent, kind)
     task, root = run.history.begun.task, Path(run.workshop.project.root)
     recalled = await run.workshop.store.run(
         recall, run.workshop.project.key, agent_name, task.paths, request=task.request, root=root
     )
     opened = Opened(
         agent=agent,
-        definition=definition_of(run.workshop, agent),
+        definition=definition_of(run.workshop, agent, kind),
         parent=parent[0],
         parent_step=parent[1],
         question=question,
@@ -51,14 +62,15 @@ async def opening(
 
 def reasoner_of(run: Run, frame: Frame) -> Reasoner:
     """Return what decides a frame's moves, given what the frame began with."""
-    return run.workshop.reasoner(frame.opened.agent.name).build(brief_of(run, frame))
+    opened = frame.opened
+    return run.workshop.reasoner(opened.agent.name, opened.definition.reasoner).build(brief_of(run, frame))
 
 
 def brief_of(run: Run, frame: Frame) -> Brief:
     """Return what an agent begins a frame with; the same at every resume."""
     begun, opened = run.history.begun, frame.opened
     first = run.history.first_of_panel(frame)
-    return Brief(
+    brief = Brief(
         agent=opened.agent,
         task=begun.task,
         project=begun.project,
@@ -66,11 +78,30 @@ def brief_of(run: Run, frame: Frame) -> Brief:
         handoff=opened.handoff,
         chain=run.history.handoffs_before(frame.number),
         question=opened.question,
-        findings=run.history.findings(before=first),
-        evidence=run.history.evidence(before=first),
+        findings=run.history.findings(before=first, floor=frame),
+        evidence=run.history.evidence(before=first, floor=frame),
         notes=opened.notes,
         tools=tuple(tool.use for tool in run.workshop.tools.named(opened.agent.tools)),
         agents=tuple(sorted(run.workshop.agents.agents)),
         budget_left=opened.budget_left,
         before=begun.before,
     )
+    return _with_surroundings(run, brief) if opened.definition.is_model else brief
+
+
+def _with_surroundings(run: Run, brief: Brief) -> Brief:
+    """Return a brief with what a model is told beside: every tool, what the project says, which skills there are.
+
+    Nothing of what no tool has read has had the secrets of this machine struck out before.
+    """
+    from esper_agents.agents.packs import packs_of
+
+    told: dict[str, Any] = {
+        "agent": brief.agent,
+        "notes": brief.notes,
+        "documents": run.workshop.documents,
+        "skills": run.workshop.skills.index_for(brief.agent),
+        "packs": packs_of(brief.agent, run.workshop.plugins).lines,
+    }
+    catalogue = tuple(tool.use for tool in run.workshop.tools.named(None))
+    return replace(brief, catalogue=catalogue, **redacted(told, known=run.secrets).value)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.move import ToolCall
     from esper_agents.domain.rule import Rule
     from esper_agents.domain.task import Task
-    from esper_agents.orchestration.history import Call
+    from esper_agents.orchestration.open_turn import Call
     from esper_agents.orchestration.run import Run
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.tools.tool import Tool

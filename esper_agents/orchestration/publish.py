@@ -18,7 +18,6 @@ from esper_agents.certificates.notices import log_notices
 from esper_agents.certificates.render import render_markdown
 from esper_agents.certificates.sealing.dsse import envelope_bytes
 from esper_agents.certificates.sealing.plain_file import read_plain
-from esper_agents.domain.memory import NoteKind
 from esper_agents.errors import EsperError, UsageError
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from esper_agents.certificates.archive import Entry
+    from esper_agents.domain.memory import NoteKind
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.store import Store
@@ -80,18 +80,17 @@ def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, repla
 
 
 def _memory(store: Store, workshop: Workshop, agents: Iterable[str]) -> dict[Path, bytes]:
-    return {
-        _memory_path(workshop, agent, kind): document(
-            agent, kind, notes.listing(store, workshop.project.key, agent=agent, kind=kind)
-        ).encode()
-        for agent in agents
-        for kind in NoteKind
-    }
+    wanted = {}
+    for agent in agents:
+        folder = _folder(workshop, agent)
+        for kind, kept in notes.of_agent(store, workshop.project.key, agent).items():
+            wanted[_memory_path(workshop, folder, agent, kind)] = document(agent, kind, kept).encode()
+    return wanted
 
 
-def _memory_path(workshop: Workshop, agent: str, kind: NoteKind) -> Path:
+def _memory_path(workshop: Workshop, folder: Path, agent: str, kind: NoteKind) -> Path:
     """Return where a memory document is published: never in place of one that people wrote by hand."""
-    path = _folder(workshop, agent) / f"{kind}.md"
+    path = folder / f"{kind}.md"
     try:
         found = read_plain(path, _HEAD_BYTES)
         is_ours = found is not None and _OURS in found.data

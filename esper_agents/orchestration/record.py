@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.naming import component_of, slug
 from esper_agents.certificates.redaction import redacted
 from esper_agents.domain.assumption import AssumptionState, InformationGap
-from esper_agents.domain.certificate import Certificate
+from esper_agents.domain.certificate import Certificate, Exchange
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.move import Conclude, HandOff
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import Kind
 from esper_agents.orchestration.agreement import agreements
+from esper_agents.orchestration.floor import risks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +71,7 @@ def certificate(history: History, frame: Frame) -> Certificate:
         gaps=gaps(history),
         caveats=final.move.caveats,
         next_steps=final.move.next_steps,
-        risks=final.move.risks,
+        risks=risks_of(history, frame, final.move),
         environment=begun.environment,
         relations=begun.relations,
         question_kinds_sha256=begun.question_kinds_sha256,
@@ -100,8 +101,11 @@ def _component(begun: Submission) -> str:
 
 
 def _endings(history: History) -> Iterator[HandOff | Conclude]:
-    """Yield the moves that end frames, the one that is being carried out included."""
-    for frame in history.frames:
+    """Yield the moves that end frames, the one that is being carried out included; models' first.
+
+    Where two speak of the same thing the last word counts, and a model cannot talk a playbook's away.
+    """
+    for frame in sorted(history.frames, key=lambda each: not each.opened.definition.is_model):
         moved = frame.turns[-1].moved if frame.turns else None
         if moved is not None and isinstance(moved.move, HandOff | Conclude):
             yield moved.move
@@ -155,9 +159,29 @@ def _consults(history: History) -> tuple[ConsultAnswer, ...]:
 
 def _definitions(history: History) -> tuple[Definition, ...]:
     """Return what agents went by, and after it what a person let them go by later."""
-    opened = {each.opened.agent.name: each.opened.definition for each in history.frames}.values()
-    accepted = (each for later in history.accepted for each in later.definitions if each not in opened)
-    return (*opened, *dict.fromkeys(accepted))
+    opened = {
+        (each.opened.agent.name, each.opened.definition.reasoner): each.opened.definition for each in history.frames
+    }
+    accepted = (each for later in history.accepted for each in later.definitions if each not in opened.values())
+    asked = (replace(each, exchanges=_exchanges(history, each)) for each in opened.values())
+    return (*asked, *dict.fromkeys(accepted))
+
+
+def _exchanges(history: History, definition: Definition) -> tuple[Exchange, ...]:
+    """Return the turns of a language model that an agent took by a definition, in order."""
+    names = definition.agent, definition.reasoner
+    records = (
+        turn.moved.record
+        for frame in history.frames
+        if (frame.opened.agent.name, frame.opened.definition.reasoner) == names
+        for turn in frame.turns
+        if turn.moved
+    )
+    return tuple(
+        Exchange(str(each["model"]), str(each["prompt_sha256"]), str(each["response_sha256"]))
+        for each in records
+        if "prompt_sha256" in each
+    )
 
 
 def _examined(history: History) -> tuple[SourceFile, ...]:

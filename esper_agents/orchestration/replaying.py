@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.ledger import Row
+    from esper_agents.orchestration.history import Frame
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.ledger import Appended
     from esper_agents.storage.store import Store
@@ -96,7 +97,7 @@ class ReplayRun(Run):
             if reports < len(turn.moved.move.calls) and not is_refused:
                 raise _end("the record ends in the middle of a tool call")
 
-    async def record(self, *entries: tuple[RowKey, object], **index: object) -> None:  # noqa: ARG002 - as it was
+    def note(self, *entries: tuple[RowKey, object], **index: object) -> None:  # noqa: ARG002 - as it was
         """Take the recorded rows in place of these, and note what is different in them."""
         for key, body in entries:
             row = self._left.get(key)
@@ -110,6 +111,20 @@ class ReplayRun(Run):
                 self._take_results(key)
         while self._left and next(iter(self._left)).kind is RowKind.DRIFT_ACCEPTED:
             self._fold(next(iter(self._left.values())))
+
+    async def record(self, *entries: tuple[RowKey, object], **index: object) -> None:
+        """Take the recorded rows in place of these; see `note`."""
+        self.note(*entries, **index)
+
+    async def begin(self, *entries: tuple[RowKey, object]) -> bool:
+        """Take the recorded rows in place of these; see `note`."""
+        self.note(*entries)
+        return True
+
+    def recorded(self, frame: Frame, step: int) -> Moved | None:
+        """Return what a model decided then: it would decide something else now, and be paid for it."""
+        row = self._left.get(RowKey(frame.number, step, 0, RowKind.MOVED))
+        return decode(Moved, row.body) if row and frame.opened.definition.is_model else None
 
     async def transact(self, work: Callable[[Store], Appended]) -> None:  # noqa: ARG002 - it is never done
         """Refuse to write."""

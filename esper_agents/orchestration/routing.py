@@ -29,7 +29,7 @@ async def route(run: Run) -> None:
             await run.record((session_row(RowKind.REFUSED), chosen), state=SessionState.REFUSED)
         case RouteOutcome.ASSIGNED | RouteOutcome.TRIAGE:
             first = await opening(run, chosen.agent)
-            await run.record((session_row(RowKind.ROUTED), chosen), first, agent=chosen.agent)
+            run.note((session_row(RowKind.ROUTED), chosen), first, agent=chosen.agent)
 
 
 def route_of(workshop: Workshop, task: Task) -> Route:

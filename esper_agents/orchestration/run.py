@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
-from esper_agents.domain.ledger import Cancelled, RowKey, RowKind
+from esper_agents.certificates.redaction import secrets_of
+from esper_agents.domain.codec import encode
+from esper_agents.domain.ledger import Cancelled, Row, RowKey, RowKind
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EsperError, ExitCode, LeaseLostError, StorageError
 from esper_agents.orchestration.history import History
 from esper_agents.storage import lease, ledger
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from esper_agents.domain.ledger import Row
+    from esper_agents.domain.ledger import Moved
+    from esper_agents.orchestration.history import Frame
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.reasoning.reasoner import Say
     from esper_agents.storage.lease import Lease
     from esper_agents.storage.ledger import Appended
     from esper_agents.storage.store import Store
+
+
+Entries: TypeAlias = "Sequence[tuple[RowKey, object]]"
 
 
 class StoppedError(EsperError):
@@ -54,11 +62,18 @@ class Run:
         self._lost: LeaseLostError | None = None
         self._is_cancel_requested = False
         self._watchers: list[Callable[[], None]] = []
+        self._noted: list[tuple[RowKey, object]] = []
+        self._copies: dict[str, object] = {}
 
     @property
     def session(self) -> str:
         """The session's identifier."""
         return self.lease.session
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """Secrets of this machine, which go on no record."""
+        return secrets_of(os.environ)
 
     def stop(self) -> None:
         """Ask the run to stop at the next step boundary."""
@@ -82,8 +97,21 @@ class Run:
         elif self._stop.is_set():
             raise StoppedError(self.session)
 
+    def note(self, *entries: tuple[RowKey, object], **index: object) -> None:
+        """Keep rows that are written with the next ones, in one transaction; the history has them at once.
+
+        For what is followed by another row before anything outside depends on it.
+
+        Args:
+            entries: Key and body of each.
+            index: New values of the session's copied columns.
+        """
+        self._noted += entries
+        self._copies |= index
+        self.history.add(Row(self.history.seq, key, "", encode(body)) for key, body in entries)
+
     async def record(self, *entries: tuple[RowKey, object], **index: object) -> None:
-        """Append rows, all or none, durable when this returns.
+        """Append what is noted and further rows, all or none, durable when this returns.
 
         Args:
             entries: Key and body of each.
@@ -92,15 +120,50 @@ class Run:
         Raises:
             LeaseLostError: Another process has the session.
         """
-        await self.transact(lambda store: ledger.append(store, self.lease, entries, **index))
+        await self._append(entries, (), index)
+
+    async def begin(self, *entries: tuple[RowKey, object]) -> bool:
+        """Append the rows before a step, and return whether it may be taken: see `record`.
+
+        It may not where somebody has asked for the session to be cancelled; then only what is noted is appended.
+        """
+        await self._append((), entries, {})
+        return not self._is_cancel_requested
+
+    async def _append(self, entries: Entries, beginning: Entries, index: Mapping[str, object], /) -> None:
+        before, copies = (*self._noted, *entries), {**self._copies, **index}
+        await self.transact(lambda store: ledger.append(store, self.lease, before, beginning=beginning, **copies))
+
+    def recorded(self, frame: Frame, step: int) -> Moved | None:  # noqa: ARG002 - a replay has a record
+        """Return what a model decided in a turn where that is on record already; None where it is to be asked."""
+        return None
 
     async def transact(self, work: Callable[[Store], Appended]) -> None:
         """Do one transaction that appends rows and more; see `record`."""
         appended = await self.workshop.store.run(work)
-        self.history.add(appended.rows)
+        self._take(appended.rows)
         self._is_cancel_requested = appended.is_cancel_requested
         for tell in self._watchers:
             tell()
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        """Fold rows that stand in the ledger, but for those that were noted and are folded already."""
+        noted, written = {key for key, _ in self._noted}, {row.key for row in rows}
+        self.history.add(row for row in rows if row.key not in noted)
+        self._noted = [each for each in self._noted if each[0] not in written]
+        self._copies = self._copies if self._noted else {}
+
+    def _end(self, store: Store) -> None:
+        """Write what is noted and give the lease back.
+
+        What is in the ledger is read on before: a run that was torn down in the middle of a write does not know whether
+        it was made.
+        """
+        self._take(_rows(store, self.session, self.history.seq))
+        if self._noted:
+            written = ledger.append(store, self.lease, tuple(self._noted), beginning=(), **self._copies)
+            self._take(written.rows)
+        lease.release(store, self.lease, self.history.state)
 
     async def _beat(self) -> None:
         """Keep the lease. Aside: neither a long write nor tools that have taken every thread may starve it."""
@@ -126,9 +189,7 @@ async def running(workshop: Workshop, held: Lease, say: Say) -> AsyncIterator[Ru
         yield run
     finally:
         heart.cancel()
-        # Read on: a run that was torn down in the middle of a write does not know whether it was made.
-        run.history.add(await workshop.store.run(_rows, held.session, run.history.seq))
-        await workshop.store.run(lease.release, held, run.history.state)
+        await workshop.store.run(run._end)  # noqa: SLF001 - likewise
 
 
 def _rows(store: Store, session_id: str, after: int = 0) -> tuple[Row, ...]:

@@ -1,4 +1,4 @@
-"""Reads the rules about tools from the person's `config.toml` and the project's `.esper/config.toml`.
+"""Reads what the person's `config.toml` and the project's `.esper/config.toml` say of tools and models.
 
 The project's file may come from a stranger: it can only tighten, and what it would allow is ignored and said so.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from esper_agents.certificates.sealing.plain_file import read_plain
@@ -17,6 +17,7 @@ from esper_agents.errors import DefinitionError
 from esper_agents.orchestration.rules import is_void
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 PROJECT_FILE = ".esper/config.toml"
@@ -28,20 +29,27 @@ _MEMBERS = ("tool", "arguments", "action", "reason")
 _TOML_LINE = re.compile(r"\(at line (\d+)")
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*['\"]?rule['\"]?[ \t]*\]\]", re.MULTILINE)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_MODELS, _FALLBACK = "models", "fallback"
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}")
+_NAME_ONE = 'write [models] and below it opus = "claude-opus-5-5"'
 _LOOK = "see docs/approvals.md for what may stand there"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the person and the project say about tools.
+    """What the person and the project say about tools, and the person about models.
 
     Attributes:
         rules: The rules that hold.
         ignored: What the project would allow, which only the person may.
+        roles: Full names of models by role, where the person gives other ones.
+        fallback: Who is asked when a model declines; None where the person does not say.
     """
 
     rules: tuple[Rule, ...] = ()
     ignored: tuple[Rule, ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    fallback: str | None = None
 
 
 def load_settings(home: Path, root: Path) -> Settings:
@@ -54,12 +62,30 @@ def load_settings(home: Path, root: Path) -> Settings:
     Raises:
         DefinitionError: A file cannot be read, or says something that no settings can.
     """
-    persons = _rules_of(home / PERSONS_FILE, str(home / PERSONS_FILE), RuleSource.PERSON)
-    projects = _rules_of(root / PROJECT_FILE, PROJECT_FILE, RuleSource.PROJECT)
+    shown = str(home / PERSONS_FILE)
+    text = _text_of(home / PERSONS_FILE, shown, is_persons=True)
+    persons = read_rules(text, shown, RuleSource.PERSON)
+    roles = _roles_of(text, shown)
+    projects = read_rules(
+        _text_of(root / PROJECT_FILE, PROJECT_FILE, is_persons=False), PROJECT_FILE, RuleSource.PROJECT
+    )
     return Settings(
         (*persons, *(rule for rule in projects if not is_void(rule))),
         tuple(rule for rule in projects if is_void(rule)),
+        {role: name for role, name in roles.items() if role != _FALLBACK},
+        roles.get(_FALLBACK),
     )
+
+
+def _roles_of(text: str, shown: str) -> dict[str, str]:
+    """Return what stands under [models] in a text that was read before: full names by role, in small letters."""
+    table = tomllib.loads(text).get(_MODELS, {})
+    if not isinstance(table, dict):
+        _refuse(shown, _line_of(text, _MODELS, 0), "models wants a table", _NAME_ONE)
+    for role, name in table.items():
+        if not isinstance(name, str) or not (_MODEL.fullmatch(name) or (role == _FALLBACK and not name)):
+            _refuse(shown, _line_of(text, role, 0), f"{role[:60]!r} wants the full name of a model", _NAME_ONE)
+    return {role.casefold(): name for role, name in table.items()}
 
 
 def read_rules(text: str, shown: str, source: RuleSource) -> tuple[Rule, ...]:
@@ -80,9 +106,12 @@ def read_rules(text: str, shown: str, source: RuleSource) -> tuple[Rule, ...]:
         # The other place that tomllib names is the end of the document.
         line = int(found.group(1)) if found else text.count("\n") + 1
         raise DefinitionError(shown, f"it is not TOML: {_problem_of(error)}", remedy=_LOOK, line=line) from None
+    is_persons = source is RuleSource.PERSON
+    known = ("rule", _MODELS) if is_persons else ("rule",)
     for name in table:
-        if name != "rule":
-            _refuse(shown, _line_of(text, name, 0), f"settings know no {name[:60]!r}", "remove it; [[rule]] is known")
+        if name not in known:
+            remedy = "remove it; [[rule]] and [models] are known" if is_persons else "remove it; [[rule]] is known"
+            _refuse(shown, _line_of(text, name, 0), f"settings know no {name[:60]!r}", remedy)
     rows = table.get("rule", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         _refuse(shown, _line_of(text, "rule", 0), "rules are tables", "write [[rule]] above each")
@@ -98,13 +127,12 @@ def _problem_of(error: Exception) -> str:
     return "nested too deep" if isinstance(error, RecursionError) else str(error)
 
 
-def _rules_of(place: Path, shown: str, source: RuleSource) -> tuple[Rule, ...]:
-    is_persons = source is RuleSource.PERSON
+def _text_of(place: Path, shown: str, *, is_persons: bool) -> str:
     try:
         # A project's file is not read through a link: it could be any file of this machine.
         found = read_plain(place, _MOST_BYTES, follow=is_persons)
     except (FileNotFoundError, NotADirectoryError):
-        return ()
+        return ""
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise DefinitionError(shown, f"it cannot be read: {why}", remedy="make it a plain file, or remove it") from None
@@ -115,11 +143,10 @@ def _rules_of(place: Path, shown: str, source: RuleSource) -> tuple[Rule, ...]:
     if is_persons and found.status.st_mode & _OTHERS_WRITE:
         _refuse(shown, None, "others can write it, and it says what may run", f"chmod go-w '{shown}'")
     try:
-        text = found.data.decode("utf-8-sig")
+        return found.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = found.data.count(b"\n", 0, error.start) + 1
         raise DefinitionError(shown, "it is not UTF-8", remedy="save it as UTF-8", line=line) from None
-    return read_rules(text, shown, source)
 
 
 def _line_of(text: str, name: str, begin: int) -> int:

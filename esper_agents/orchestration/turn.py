@@ -17,11 +17,16 @@ from esper_agents.orchestration import budgets
 from esper_agents.orchestration.calls import make_call
 from esper_agents.orchestration.checks import refusal
 from esper_agents.orchestration.ending import conclude, fail, hand_off
+from esper_agents.orchestration.floor import floor
 from esper_agents.orchestration.opening import opening, reasoner_of
+from esper_agents.orchestration.vouching import as_it_stands
+from esper_agents.reasoning.reasoner import Priced
 
 if TYPE_CHECKING:
+    from esper_agents.domain.budget import Amount
     from esper_agents.domain.move import Move
-    from esper_agents.orchestration.history import Frame, OpenTurn
+    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_turn import OpenTurn
     from esper_agents.orchestration.run import Run
     from esper_agents.reasoning.reasoner import Decision, Reasoner
 
@@ -62,15 +67,29 @@ async def _turns(run: Run, frame: Frame) -> None:
 async def _decide(run: Run, frame: Frame, reasoner: Reasoner) -> None:
     is_begun = bool(frame.turns) and frame.turns[-1].moved is None
     step = len(frame.turns) + (not is_begun)
-    if not is_begun:
-        await run.record((RowKey(frame.number, step, 0, RowKind.DECIDING), {}))
+    if not is_begun and not await run.begin((RowKey(frame.number, step, 0, RowKind.DECIDING), {})):
+        return
     if stopped := budgets.ends_decision(run.history, frame):
         moved = Moved(budgets.stopping(run.history, frame, stopped), {}, stopped_by=stopped)
     elif stuck := _stuck(frame):
         moved = Moved(stuck, {})
+    elif first := floor(run, frame):
+        moved = Moved(first, {})
+    elif recorded := run.recorded(frame, step):
+        moved = recorded
+    elif short := _short(run, frame, reasoner):
+        stop = budgets.stopping(run.history, frame, short.resource, short.amount)
+        moved = Moved(stop, {}, stopped_by=short.resource)
     else:
         moved = await _moved(frame, reasoner, run)
-    await run.record((RowKey(frame.number, step, 0, RowKind.MOVED), moved))
+    run.note((RowKey(frame.number, step, 0, RowKind.MOVED), moved))
+
+
+def _short(run: Run, frame: Frame, reasoner: Reasoner) -> Amount | None:
+    """Return what the next decision takes at least of a budget that has less left; None where it may be asked for."""
+    if not run.history.begun.task.budget or not isinstance(reasoner, Priced):
+        return None
+    return budgets.too_little(run.history, reasoner.least(frame.settled))
 
 
 async def _moved(frame: Frame, reasoner: Reasoner, run: Run) -> Moved:
@@ -78,7 +97,8 @@ async def _moved(frame: Frame, reasoner: Reasoner, run: Run) -> Moved:
     decision = await _decision(frame, reasoner, run)
     took_ms = (time.perf_counter_ns() - began_ns) // 1_000_000
     try:
-        return checked(Moved, Moved(decision.move, decision.record, took_ms))
+        move = as_it_stands(run.history, frame, decision.move)
+        return checked(Moved, Moved(move, decision.record, took_ms))
     except ValueError as error:
         name = frame.opened.agent.name
         raise ReasonerError(
@@ -140,13 +160,21 @@ async def _is_refused(run: Run, frame: Frame, turn: OpenTurn, move: Move) -> boo
 
     A hop that leads round in a circle is put to the person who is there, if one is.
     """
-    if turn.calls or turn.children:
+    if turn.calls or turn.children or _is_ours(frame, turn):
         return False
     refused = refusal(run, frame, move)
     if refused is not None:
         ask = _ask_whether if refused.going_round and run.is_attended else _refuse
         await ask(run, frame, turn, refused)
     return refused is not None
+
+
+def _is_ours(frame: Frame, turn: OpenTurn) -> bool:
+    """Return whether this loop itself ends the frame: nobody can be told to do better."""
+    move = turn.moved
+    return (
+        move is not None and isinstance(move.move, Conclude) and (bool(move.stopped_by) or move.move == _stuck(frame))
+    )
 
 
 async def _is_stopped(run: Run, frame: Frame, turn: OpenTurn, *, before_call: bool = False) -> bool:
@@ -198,8 +226,9 @@ async def _call(run: Run, frame: Frame, turn: OpenTurn, move: UseTools) -> None:
 async def _open(run: Run, frame: Frame, turn: OpenTurn, asked: Consult) -> None:
     """Open the frame of a consult; where its agent cannot be had, whoever asks is told."""
     try:
-        opened = await opening(run, asked.agent, question=asked.question, parent=(frame.number, turn.step))
+        parent = (frame.number, turn.step)
+        opened = await opening(run, asked.agent, question=asked.question, parent=parent, reasoner=asked.reasoner)
     except UsageError as error:
         await _refuse(run, frame, turn, Refusal((error.problem,)))
     else:
-        await run.record(opened)
+        run.note(opened)

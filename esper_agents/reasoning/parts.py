@@ -48,8 +48,10 @@ def owner(claim: Claim) -> str:
 def parts_of(findings: Iterable[Finding], brief: Brief) -> tuple[OpenPart, ...]:
     """Return the parts of a task that other agents own, the one with most findings first.
 
-    Suggestions move nobody; an agent that is not installed owns nothing.
+    Suggestions move nobody; an agent that is not installed owns nothing. Who is asked a question answers it whole.
     """
+    if brief.question:
+        return ()
     weighty = [each for each in findings if each.claim.severity is not Severity.SUGGESTION]
     owned = Counter(owner(each.claim) for each in weighty)
     return tuple(

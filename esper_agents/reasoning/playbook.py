@@ -9,15 +9,21 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from pathlib import Path
+from shlex import quote
 from textwrap import dedent
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.certificate import PLAYBOOK, UNATTENDED
 from esper_agents.domain.codec import encode
+from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.move import Conclude, Move
+from esper_agents.domain.status import Stance
 from esper_agents.errors import DriftError, ReasonerError
+from esper_agents.extensions import extensions
 from esper_agents.reasoning.reasoner import Decision, Reasoner, ReasonerSource
 from esper_agents.reasoning.unattended import play as unattended
 
@@ -31,7 +37,6 @@ if TYPE_CHECKING:
 Play: TypeAlias = Callable[["Brief"], Generator[Move, Any, Conclude]]
 
 _GROUP = "esper_agents.playbooks"
-UNATTENDED = "unattended"
 
 
 class PlaybookReasoner:
@@ -75,6 +80,19 @@ class PlaybookReasoner:
                     f"the playbook of {self._name!r} ends without a conclusion", remedy="make it return a Conclude"
                 ) from None
             return self._conclusion
+        except (AttributeError, LookupError, TypeError, ValueError):
+            # It took the refusal for the result that it wanted.
+            if not isinstance(result, Refusal):
+                raise
+            self._conclusion = _in_vain(self._name, result)
+            return self._conclusion
+
+
+def _in_vain(agent: str, refused: Refusal) -> Conclude:
+    """Return the conclusion of a playbook that can do nothing without what was refused to it."""
+    why = refused.reasons[0] if refused.reasons else "its move was refused"
+    gap = InformationGap(f"the judgement of {agent}", why, f"esper agents show {quote(agent)}", blocks_approval=True)
+    return Conclude(f"{agent} could not go on: {why}.", stance=Stance.UNDECIDED, below_ceiling=why, gaps=(gap,))
 
 
 def load_playbooks(extra: Mapping[str, Play] | None = None) -> Mapping[str, ReasonerSource]:
@@ -90,9 +108,8 @@ def load_playbooks(extra: Mapping[str, Play] | None = None) -> Mapping[str, Reas
     }
     ours = f"esper-agents {version('esper-agents')}"
     sources = {agent: _ours(path, ours) for agent, path in sorted(found.items())}
-    for point in entry_points(group=_GROUP):
-        provider = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
-        sources[point.name] = source_of(point.load(), provider)
+    for extension in extensions(_GROUP):
+        sources[extension.name] = source_of(extension.thing, extension.provider)
     for agent, play in (extra or {}).items():
         sources[agent] = source_of(play, "registered by the program")
     return sources
@@ -105,7 +122,7 @@ def _ours(path: Path, provider: str) -> ReasonerSource:
         module = importlib.import_module(f"esper_agents.reasoning.playbooks.{path.stem}")
         return PlaybookReasoner(module.play, brief)
 
-    return ReasonerSource("playbook", sha256(source).hexdigest(), provider, build, source, from_module)
+    return ReasonerSource(PLAYBOOK, sha256(source).hexdigest(), provider, build, source, from_module)
 
 
 def from_module(source: bytes) -> Callable[[Brief], Reasoner]:
@@ -146,7 +163,7 @@ def source_of(play: Play, provider: str) -> ReasonerSource:
         return _defined(dedent(other.decode()).encode(), kept, play.__name__)
 
     build = partial(PlaybookReasoner, play)
-    return ReasonerSource("playbook", digest, provider, build, source, rebuild if is_whole else None)
+    return ReasonerSource(PLAYBOOK, digest, provider, build, source, rebuild if is_whole else None)
 
 
 def _source(play: Play) -> bytes:

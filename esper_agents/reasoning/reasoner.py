@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
+    from esper_agents.domain.budget import Amount
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief, Turn
     from esper_agents.domain.move import Move
@@ -39,6 +40,14 @@ class Reasoner(Protocol):
             DriftError: The turns are not those that this reasoner would have made.
             ReasonerError: It cannot decide.
         """
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A reasoner that knows what a move takes before it is asked for one, so that a budget can refuse it."""
+
+    def least(self, turns: Sequence[Turn]) -> tuple[Amount, ...]:
+        """Return what the next move takes at the very least; nothing where that cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)

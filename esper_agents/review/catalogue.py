@@ -9,18 +9,19 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import DefinitionError, NotFoundError
 from esper_agents.review import rules as own_rules
 from esper_agents.review.rule import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
     from types import ModuleType
 
     from esper_agents.domain.finding import Category
+    from esper_agents.extensions import Extension
 
 GROUP = "esper_agents.rules"
 LISTING = "esper review --list-rules"
@@ -88,13 +89,28 @@ def has_foreign_rules() -> bool:
 
 
 def _from_packages() -> Iterator[Rule]:
-    for point in _points():
-        try:
-            loaded = point.load()
-        except (ImportError, AttributeError) as error:
-            where = point.dist.name if point.dist else point.value
-            raise DefinitionError(where, f"rules cannot be loaded: {error}", remedy=f"pip uninstall {where}") from error
-        yield from _rules_of(loaded) if inspect.ismodule(loaded) else (loaded(),)
+    yield from (rule for rule, _ in _foreign())
+
+
+@cache
+def providers() -> Mapping[str, str]:
+    """Return by code which distribution, version and file's digest the rules of installed packages come from."""
+    return {rule.code: extension.provider_of(type(rule)) for rule, extension in _foreign()}
+
+
+@cache
+def _foreign() -> tuple[tuple[Rule, Extension], ...]:
+    return tuple((rule, found) for found in map(_loaded, _points()) for rule in _named_by(found.thing))
+
+
+def _loaded(point: EntryPoint) -> Extension:
+    from esper_agents.extensions import load_extension
+
+    return load_extension(point)
+
+
+def _named_by(thing: Any) -> Iterator[Rule]:
+    yield from _rules_of(thing) if inspect.ismodule(thing) else (thing(),)
 
 
 @cache

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, select, text, update
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from esper_agents.errors import BusyError, LeaseLostError
 from esper_agents.storage.owner import is_dead, this_process
-from esper_agents.storage.tables import ledger, session
+from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.tables import session
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import Connection
 
     from esper_agents.domain.session import SessionState
@@ -22,13 +26,21 @@ LEASE_MS = 30_000
 # Who wants a lease while somebody who is stopped has its row waits for no longer than this.
 _PATIENCE_MS = 500
 _LOCK_NOT_AVAILABLE = "55P03"
+_SAID = (session.c.owner, session.c.fence, session.c.expires_ms, session.c.cancel_requested)
 # FOR NO KEY UPDATE (SQLite leaves it out): a claim may not slip in between this look and the commit.
-_HELD = (
-    select(session.c.owner, session.c.fence, session.c.expires_ms, session.c.cancel_requested)
+_HELD = Prepared(
+    select(*_SAID)
     .where(session.c.id == bindparam("wanted"))
     # Not FOR SHARE: a heartbeat and a step that both have it, and then change the row, would wait for each other.
     .with_for_update(key_share=True)
 )
+
+
+@cache
+def _copying(columns: tuple[str, ...]) -> Prepared:
+    """Return the statement that sets a session's copied columns and says who holds it: it locks the row as `_HELD`."""
+    values: dict[str, Any] = {each: bindparam(each) for each in columns}
+    return Prepared(update(session).where(session.c.id == bindparam("wanted")).values(values).returning(*_SAID))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +84,55 @@ def claim_within(transaction: Transaction, session_id: str) -> Lease:
     return _taken(transaction, session_id, held)
 
 
-def _held(transaction: Transaction, session_id: str) -> Any:
-    columns = select(session.c.owner, session.c.fence, session.c.expires_ms, session.c.attempts)
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A session's columns of its lease; SQLite keeps whatever somebody wrote there."""
+
+    owner: object
+    fence: object
+    expires_ms: object
+    attempts: object = 0
+
+
+_IS_WANTED = session.c.id == bindparam("wanted")
+_OWNED = Prepared(
+    select(session.c.owner, session.c.fence, session.c.expires_ms, session.c.attempts)
+    .where(_IS_WANTED)
+    .with_for_update()
+)
+_NEWEST_FENCE = Prepared(text("SELECT fence FROM ledger WHERE session_id = :wanted ORDER BY seq DESC LIMIT 1"))
+_TAKE = Prepared(
+    update(session)
+    .where(_IS_WANTED)
+    .values({each: bindparam(each) for each in ("owner", "fence", "expires_ms", "attempts")})
+)
+
+
+def _held(transaction: Transaction, session_id: str) -> _Held:
     if transaction.connection.dialect.name == "postgresql":
         transaction.connection.execute(text(f"SET LOCAL lock_timeout = {_PATIENCE_MS}"))
     try:
-        return transaction.connection.execute(columns.where(session.c.id == session_id).with_for_update()).one()
-    except OperationalError as error:
+        ((owner, fence, expires_ms, attempts),) = _OWNED.rows(transaction.connection, {"wanted": session_id})
+    except DBAPIError as error:
         if getattr(error.orig, "sqlstate", "") != _LOCK_NOT_AVAILABLE:
             raise
         raise _busy(session_id) from error
+    return _Held(owner, fence, expires_ms, attempts)
 
 
-def _taken(transaction: Transaction, session_id: str, held: Any) -> Lease:
-    newest = select(ledger.c.fence).where(ledger.c.session_id == session_id).order_by(ledger.c.seq.desc()).limit(1)
+def _taken(transaction: Transaction, session_id: str, held: _Held) -> Lease:
+    newest = _NEWEST_FENCE.column(transaction.connection, {"wanted": session_id})
     # The ledger's word counts as well: under a fence that was set back, an older owner could write again.
-    fence = max(_whole(held.fence), transaction.connection.scalar(newest) or 0) + 1
+    fence = max(_whole(held.fence), *newest, 0) + 1
     taken = Lease(session_id, fence, this_process(), max(_whole(held.attempts), 1) + 1 if held.owner else 1)
-    transaction.connection.execute(
-        update(session)
-        .where(session.c.id == session_id)
-        .values(
-            owner=taken.owner,
-            fence=taken.fence,
-            expires_ms=transaction.now_ms + LEASE_MS,
-            attempts=taken.attempt,
-        )
-    )
+    values = {
+        "wanted": session_id,
+        "owner": taken.owner,
+        "fence": taken.fence,
+        "expires_ms": transaction.now_ms + LEASE_MS,
+        "attempts": taken.attempt,
+    }
+    _TAKE.rows(transaction.connection, values)
     return taken
 
 
@@ -145,11 +179,16 @@ def beat(store: Store, lease: Lease) -> None:
 def release(store: Store, lease: Lease, state: SessionState) -> None:
     """Give a lease back and note where the session is; nothing happens where it is not ours any more."""
     with store.writing() as transaction:
-        transaction.connection.execute(
-            update(session)
-            .where(session.c.id == lease.session, session.c.fence == lease.fence, session.c.owner == lease.owner)
-            .values(owner="", expires_ms=0, state=state)
-        )
+        values = {"wanted": lease.session, "held": lease.fence, "holder": lease.owner, "state": str(state)}
+        _RELEASE.rows(transaction.connection, values)
+
+
+_RELEASE = Prepared(
+    text(
+        "UPDATE session SET owner = '', expires_ms = 0, state = :state"
+        " WHERE id = :wanted AND fence = :held AND owner = :holder"
+    )
+)
 
 
 def check(transaction: Transaction, lease: Lease) -> bool:
@@ -158,14 +197,24 @@ def check(transaction: Transaction, lease: Lease) -> bool:
     Raises:
         LeaseLostError: The lease has run out or another owner has it.
     """
-    held = transaction.connection.execute(_HELD, {"wanted": lease.session}).one_or_none()
-    is_ours = held is not None and (held.fence, held.owner) == (lease.fence, lease.owner)
-    if held is None or not is_ours or _whole(held.expires_ms) <= transaction.now_ms:
-        raise LeaseLostError(
-            f"session {lease.session} was taken over by another process",
-            remedy=f"let that process finish, or run `esper resume {lease.session}` later",
-        )
-    return bool(held.cancel_requested)
+    return _is_cancelled(transaction, lease, _HELD.rows(transaction.connection, {"wanted": lease.session}))
+
+
+def note(transaction: Transaction, lease: Lease, copies: Mapping[str, object]) -> bool:
+    """Set a session's copied columns under a lease; otherwise as `check`, in one statement."""
+    values = {name: str(each) for name, each in copies.items()}
+    held = _copying(tuple(values)).rows(transaction.connection, {"wanted": lease.session, **values})
+    return _is_cancelled(transaction, lease, held)
+
+
+def _is_cancelled(transaction: Transaction, lease: Lease, held: list[tuple[Any, ...]]) -> bool:
+    for owner, fence, expires_ms, cancel_requested in held:
+        if (owner, fence) == (lease.owner, lease.fence) and _whole(expires_ms) > transaction.now_ms:
+            return bool(cancel_requested)
+    raise LeaseLostError(
+        f"session {lease.session} was taken over by another process",
+        remedy=f"let that process finish, or run `esper resume {lease.session}` later",
+    )
 
 
 def is_owned(connection: Connection, session_id: str, now_ms: int) -> bool:

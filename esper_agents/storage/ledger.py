@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select
 
 from esper_agents.domain.codec import encode
-from esper_agents.domain.ledger import Row, RowKey
-from esper_agents.storage.lease import check
-from esper_agents.storage.tables import ledger, session
+from esper_agents.domain.ledger import Row, RowKey, RowKind
+from esper_agents.storage.lease import note
+from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.tables import ledger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection, Update
+    from sqlalchemy import Connection
 
     from esper_agents.storage.lease import Lease
     from esper_agents.storage.store import Store, Transaction
@@ -35,71 +35,83 @@ class Appended:
     is_cancel_requested: bool
 
 
-def append(store: Store, lease: Lease, entries: Sequence[tuple[RowKey, object]], **index: object) -> Appended:
+def append(
+    store: Store,
+    lease: Lease,
+    entries: Sequence[tuple[RowKey, object]],
+    *,
+    beginning: Sequence[tuple[RowKey, object]] = (),
+    **index: object,
+) -> Appended:
     """Append rows in one transaction, each body as JSON, all or none.
 
     Args:
         store: Where.
         lease: The right to write to the session.
         entries: Key and body of each row.
+        beginning: Further rows, of what begins now; left out where the session is to be cancelled.
         index: New values of the session's copied columns, such as `state`.
 
     Raises:
         LeaseLostError: Another owner has the session.
     """
     with store.writing() as transaction:
-        return append_within(transaction, lease, entries, **index)
+        return append_within(transaction, lease, entries, beginning=beginning, **index)
 
 
 def append_within(
-    transaction: Transaction, lease: Lease, entries: Sequence[tuple[RowKey, object]], **index: object
+    transaction: Transaction,
+    lease: Lease,
+    entries: Sequence[tuple[RowKey, object]],
+    *,
+    beginning: Sequence[tuple[RowKey, object]] = (),
+    **index: object,
 ) -> Appended:
     """Append rows inside a transaction; see `append`."""
-    is_cancel_requested = check(transaction, lease)
-    rows = tuple(_insert(transaction, lease, key, body) for key, body in entries)
-    values = {"changed_at": transaction.at, **index}
-    transaction.connection.execute(_copies(tuple(values)), {"wanted": lease.session, **values})
+    is_cancel_requested = note(transaction, lease, {"changed_at": transaction.at, **index})
+    wanted = entries if is_cancel_requested else (*entries, *beginning)
+    rows = tuple(_insert(transaction, lease, key, encode(body)) for key, body in wanted)
     return Appended(rows, is_cancel_requested)
 
 
-def _insert(transaction: Transaction, lease: Lease, key: RowKey, body: object) -> Row:
-    text = encode(body)
-    values: dict[str, Any] = {
+def _insert(transaction: Transaction, lease: Lease, key: RowKey, body: str) -> Row:
+    values = {
         "session_id": lease.session,
         "frame": key.frame,
         "step": key.step,
         "call": key.call,
-        "kind": key.kind,
+        "kind": key.kind.value,
         "fence": lease.fence,
         "at": transaction.at,
-        "body": text,
+        "body": body,
     }
-    inserted = transaction.connection.execute(_INSERT, values)
-    return Row(int(inserted.scalar_one()), key, transaction.at, text)
+    ((seq,),) = _INSERT.rows(transaction.connection, values)
+    return Row(seq, key, transaction.at, body)
 
 
-# Made once: building a statement anew takes longer than the database does for it.
-_INSERT = insert(ledger).returning(ledger.c.seq)
-
-
-@cache
-def _copies(columns: tuple[str, ...]) -> Update:
-    """Return the statement that sets a session's copied columns."""
-    values: dict[str, Any] = {each: bindparam(each) for each in columns}
-    return update(session).where(session.c.id == bindparam("wanted")).values(values)
+_WRITTEN = [each for each in ledger.c if each.name != "seq"]
+_INSERT = Prepared(
+    insert(ledger).values({each.name: bindparam(each.name) for each in _WRITTEN}).returning(ledger.c.seq)
+)
 
 
 def rows(connection: Connection, session_id: str, *, after: int = 0) -> tuple[Row, ...]:
     """Return a session's rows in order, those with a greater number than `after`."""
-    wanted = select(*_ROW).where(ledger.c.session_id == session_id, ledger.c.seq > after).order_by(ledger.c.seq)
-    # Taken apart by place, all at once: by name takes twice as long, and a session has thousands.
+    found = _ROWS.rows(connection, {"wanted": session_id, "after": after})
     return tuple(
-        Row(seq, RowKey(frame, step, call, kind), at, body)
-        for seq, frame, step, call, kind, at, body in connection.execute(wanted).all()
+        [
+            Row(seq, RowKey(frame, step, call, _KINDS[kind]), at, body)
+            for seq, frame, step, call, kind, at, body in found
+        ]
     )
 
 
-_ROW = (ledger.c.seq, ledger.c.frame, ledger.c.step, ledger.c.call, ledger.c.kind, ledger.c.at, ledger.c.body)
+_KINDS = {each.value: each for each in RowKind}
+_ROWS = Prepared(
+    select(ledger.c.seq, ledger.c.frame, ledger.c.step, ledger.c.call, ledger.c.kind, ledger.c.at, ledger.c.body)
+    .where(ledger.c.session_id == bindparam("wanted"), ledger.c.seq > bindparam("after"))
+    .order_by(ledger.c.seq)
+)
 
 
 def count(connection: Connection, session_id: str) -> int:

@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
+from esper_agents.storage.prepared import Prepared
+
 if TYPE_CHECKING:
     from esper_agents.domain.project import Project
     from esper_agents.storage.store import Transaction
 
 # Two processes may see a project for the first time at the same moment.
-_NOTE = text(
-    "INSERT INTO project (key, root, name, opened_at) VALUES (:key, :root, :name, :at) ON CONFLICT (key) DO NOTHING"
+_NOTE = Prepared(
+    text(
+        "INSERT INTO project (key, root, name, opened_at) VALUES (:key, :root, :name, :at) ON CONFLICT (key) DO NOTHING"
+    )
 )
 
 
 def note_project(transaction: Transaction, project: Project) -> None:
     """Have a row for a project; the one that is there already is left alone."""
     given = {"key": project.key, "root": project.root, "name": project.name, "at": transaction.at}
-    transaction.connection.execute(_NOTE, given)
+    _NOTE.rows(transaction.connection, given)

@@ -6,10 +6,11 @@ import json
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import bindparam, select, text
 
-from esper_agents.domain.ledger import RowKind
-from esper_agents.storage.tables import SESSION_TEXT, certificate, ledger, session
+from esper_agents.storage.newest_words import FullText
+from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.tables import SESSION_TEXT, certificate, session
 from esper_agents.storage.words import asked, words_of
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Transaction
 
 _AT_ONCE = 500
-# A word that many say is found among the newest; the index knows the others.
-_NEAR = 2000
+# Above every identifier, however text is put in order.
+_ABOVE_ALL = "t"
 
 
 def write(transaction: Transaction, session_id: str, summary: str = "") -> None:
@@ -32,16 +33,15 @@ def write(transaction: Transaction, session_id: str, summary: str = "") -> None:
         session_id: `ses_` identifier.
         summary: The words of who concluded; empty before.
     """
-    columns = select(session.c.project_key, session.c.request, session.c.agent).where(session.c.id == session_id)
-    project_key, request, agent = transaction.connection.execute(columns).one()
+    connection = transaction.connection
+    ((project_key, request, agent),) = _SAID.rows(connection, {"wanted": session_id})
     words = index_words(project_key, session_id, f"{request} {agent} {summary}")
     given: dict[str, Any] = {"id": session_id, "words": words}
-    connection = transaction.connection
     if connection.dialect.name == "sqlite":
         # The number of a session's first row is the row's own: it finds it again, and later sessions have greater ones.
-        given["place"] = connection.scalar(_first_row(session_id))
+        given["place"] = _first_row(connection, session_id)
     for each in _WRITE[connection.dialect.name]:
-        connection.execute(text(each), given)
+        each.rows(connection, given)
 
 
 def index_words(project_key: str, session_id: str, said: str) -> str:
@@ -73,7 +73,7 @@ def is_complete(connection: Connection, project_key: str) -> bool:
     if oldest is None:
         return True
     if connection.dialect.name == "sqlite":
-        place = connection.scalar(_first_row(oldest))
+        place = _first_row(connection, oldest)
         return connection.scalar(text("SELECT 1 FROM session_text WHERE rowid = :place"), {"place": place}) is not None
     return connection.scalar(text("SELECT 1 FROM session_text WHERE id = :id"), {"id": oldest}) is not None
 
@@ -84,11 +84,10 @@ def newest(connection: Connection, project_key: str, words: str, limit: int) -> 
     Raises:
         UsageError: There is no word in them.
     """
-    given = {"asked": f'"{_mark(project_key)}" {asked(words)}', "count": limit, "near": max(_NEAR, 4 * limit)}
+    wanted = f'"{_mark(project_key)}" {asked(words)}'
     if connection.dialect.name == "sqlite":
-        return connection.scalars(_NEWEST_SQLITE, given).all()
-    near = connection.scalars(_NEAR_POSTGRESQL, given).all()
-    return near if len(near) == limit else connection.scalars(_NEWEST_POSTGRESQL, given).all()
+        return _NEWEST_SQLITE.column(connection, {"asked": wanted, "count": limit})
+    return _POSTGRESQL.newest(connection, wanted, limit, _ABOVE_ALL)
 
 
 def ending(connection: Connection, project_key: str, end: str) -> Sequence[str]:
@@ -114,10 +113,10 @@ def _mark(project_key: str) -> str:
     return f"zz{sha256(project_key.encode()).hexdigest()[:24]}"
 
 
-def _first_row(session_id: str) -> Any:
-    return select(func.min(ledger.c.seq)).where(
-        ledger.c.session_id == session_id, ledger.c.frame == 0, ledger.c.kind == RowKind.SUBMITTED
-    )
+def _first_row(connection: Connection, session_id: str) -> int | None:
+    """Return the number of a session's first row."""
+    found: list[int | None] = _FIRST_ROW.column(connection, {"wanted": session_id})
+    return found[0]
 
 
 def _summary(statement: bytes | None) -> str:
@@ -128,28 +127,30 @@ def _summary(statement: bytes | None) -> str:
     return said if isinstance(said, str) else ""
 
 
+_SAID = Prepared(
+    select(session.c.project_key, session.c.request, session.c.agent).where(session.c.id == bindparam("wanted"))
+)
+_FIRST_ROW = Prepared(
+    text("SELECT min(seq) FROM ledger WHERE session_id = :wanted AND frame = 0 AND kind = 'submitted'")
+)
 _WRITE = {
     "sqlite": (
-        "DELETE FROM session_text WHERE rowid = :place",
-        "INSERT INTO session_text (rowid, id, words) VALUES (:place, :id, :words)",
+        Prepared(text("DELETE FROM session_text WHERE rowid = :place")),
+        Prepared(text("INSERT INTO session_text (rowid, id, words) VALUES (:place, :id, :words)")),
     ),
     "postgresql": (
-        (
-            "INSERT INTO session_text (id, words) VALUES (:id, to_tsvector('simple', :words))"
-            " ON CONFLICT (id) DO UPDATE SET words = excluded.words"
+        Prepared(
+            text(
+                "INSERT INTO session_text (id, words) VALUES (:id, to_tsvector('simple', :words))"
+                " ON CONFLICT (id) DO UPDATE SET words = excluded.words"
+            )
         ),
     ),
 }
-_NEWEST_SQLITE = text("SELECT id FROM session_text WHERE session_text MATCH :asked ORDER BY rowid DESC LIMIT :count")
-_NEAR_POSTGRESQL = text(
-    "WITH near AS MATERIALIZED (SELECT id, words FROM session_text ORDER BY id DESC LIMIT :near)"
-    " SELECT id FROM near WHERE words @@ websearch_to_tsquery('simple', :asked) ORDER BY id DESC LIMIT :count"
+_NEWEST_SQLITE = Prepared(
+    text("SELECT id FROM session_text WHERE session_text MATCH :asked ORDER BY rowid DESC LIMIT :count")
 )
-# The concatenation keeps the planner from walking all sessions in order in the hope of meeting the words soon.
-_NEWEST_POSTGRESQL = text(
-    "SELECT id FROM session_text WHERE words @@ websearch_to_tsquery('simple', :asked)"
-    " ORDER BY id || '' DESC LIMIT :count"
-)
+_POSTGRESQL = FullText(SESSION_TEXT, "id", "id || ''", "websearch_to_tsquery('simple', :asked)")
 _ENDING = {
     "sqlite": text("SELECT id FROM session_text WHERE session_text MATCH :asked LIMIT 50"),
     "postgresql": text("SELECT id FROM session_text WHERE words @@ to_tsquery('simple', :asked) LIMIT 50"),

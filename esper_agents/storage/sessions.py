@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import String, insert, literal, select, type_coerce, update
+from sqlalchemy import String, bindparam, insert, literal, select, type_coerce, update
 
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import RowKey, RowKind
@@ -14,6 +15,7 @@ from esper_agents.domain.session import SessionState, SessionSummary
 from esper_agents.storage import ledger, session_text
 from esper_agents.storage.lease import Lease, claim_within
 from esper_agents.storage.owner import is_dead
+from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.projects import note_project
 from esper_agents.storage.session_names import named
 from esper_agents.storage.store import database_clock
@@ -21,9 +23,7 @@ from esper_agents.storage.tables import ledger as rows
 from esper_agents.storage.tables import session
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from sqlalchemy import Connection, Select
+    from collections.abc import Collection, Iterable, Sequence
 
     from esper_agents.domain.project import Project
     from esper_agents.domain.session import Submission
@@ -94,30 +94,29 @@ def fork(
 def _create(transaction: Transaction, where: Project, submission: Submission, origin: Origin) -> Lease:
     session_id = new_id(Prefix.SESSION)
     note_project(transaction, where)
-    transaction.connection.execute(
-        insert(session).values(
-            id=session_id,
-            project_key=where.key,
-            request=submission.task.request,
-            created_at=transaction.at,
-            changed_at=transaction.at,
-            state=SessionState.OPEN,
-            agent="",
-            certificate_id="",
-            owner="",
-            fence=0,
-            expires_ms=0,
-            attempts=0,
-            cancel_requested=False,
-            origin_id=origin.session,
-            origin_kind=origin.kind,
-        )
-    )
+    values = {
+        "id": session_id,
+        "project_key": where.key,
+        "request": submission.task.request,
+        "created_at": transaction.at,
+        "changed_at": transaction.at,
+        "origin_id": origin.session,
+        "origin_kind": str(origin.kind),
+        **_OPEN,
+        **_NOBODYS,
+    }
+    _INSERT.rows(transaction.connection, values)
     lease = claim_within(transaction, session_id)
     ledger.append_within(transaction, lease, [(_SUBMITTED, submission)])
     session_text.write(transaction, session_id)
     return lease
 
+
+_OPEN = {"state": str(SessionState.OPEN), "agent": "", "certificate_id": "", "cancel_requested": False}
+_NOBODYS = {"owner": "", "fence": 0, "expires_ms": 0, "attempts": 0}
+_INSERT = Prepared(
+    insert(session).values({each.name: bindparam(each.name) for each in session.c if each.name != "queued"})
+)
 
 _ANY = Wanted()
 _STATES = {str(each): each for each in SessionState}
@@ -140,19 +139,28 @@ _SHOWN = (
 
 def listing(store: Store, project_key: str, *, wanted: Wanted = _ANY, limit: int = 50) -> tuple[SessionSummary, ...]:
     """Return a project's sessions, newest first; those since some time by when they last got a row."""
-    asked = select(*_SHOWN).where(session.c.project_key == project_key)
-    if wanted.agent:
-        asked = asked.where(session.c.agent == wanted.agent)
-    if wanted.since:
-        asked = asked.where(session.c.changed_at >= wanted.since).order_by(session.c.changed_at.desc())
-    asked = asked.order_by(session.c.id.desc()).limit(limit)
+    given = {"project": project_key, "agent": wanted.agent, "since": wanted.since, "limit": limit}
     # One state after the other: of several at once, the database would look through all sessions for a rare one.
-    states = [asked.where(session.c.state == each) for each in dict.fromkeys(wanted.states)] or [asked]
+    states = dict.fromkeys(str(each) for each in wanted.states) or {"": None}
+    found: list[SessionSummary] = []
     with store.reading() as connection:
-        found = [each for one in states for each in _summaries(connection, one)]
+        for state in states:
+            asked = _listed_by(agent=bool(wanted.agent), since=bool(wanted.since), state=bool(state))
+            found += _summaries(asked.rows(connection, {**given, "state": state}), database_clock(connection))
     if len(states) > 1:
         found.sort(key=lambda each: (each.changed_at, each.id) if wanted.since else ("", each.id), reverse=True)
     return tuple(found[:limit])
+
+
+@cache
+def _listed_by(*, agent: bool, since: bool, state: bool) -> Prepared:
+    """Return the statement for the newest sessions of a project, of those of one agent, time or state."""
+    asked = select(*_SHOWN).where(session.c.project_key == bindparam("project"))
+    asked = asked.where(session.c.agent == bindparam("agent")) if agent else asked
+    asked = asked.where(session.c.state == bindparam("state")) if state else asked
+    if since:
+        asked = asked.where(session.c.changed_at >= bindparam("since")).order_by(session.c.changed_at.desc())
+    return Prepared(asked.order_by(session.c.id.desc()).limit(bindparam("limit")))
 
 
 def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
@@ -164,7 +172,8 @@ def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tu
     make_complete(store, project_key)
     with store.reading() as connection:
         found = session_text.newest(connection, project_key, words, limit)
-    return _listed(store, select(*_SHOWN).where(session.c.id.in_(found)).order_by(session.c.id.desc()))
+        asked = select(*_SHOWN).where(session.c.id.in_(found)).order_by(session.c.id.desc())
+        return _summaries(connection.execute(asked).all(), database_clock(connection))
 
 
 def make_complete(store: Store, project_key: str) -> None:
@@ -176,14 +185,8 @@ def make_complete(store: Store, project_key: str) -> None:
         session_text.rebuild(transaction)
 
 
-def _listed(store: Store, asked: Select[Any]) -> tuple[SessionSummary, ...]:
-    with store.reading() as connection:
-        return _summaries(connection, asked)
-
-
-def _summaries(connection: Connection, asked: Select[Any]) -> tuple[SessionSummary, ...]:
-    now_ms = database_clock(connection)
-    # Taken apart by place, all at once: by name takes twice as long, and a project has thousands.
+def _summaries(rows: Iterable[Sequence[Any]], now_ms: int) -> tuple[SessionSummary, ...]:
+    # Taken apart by place: by name takes twice as long, and a project has thousands.
     return tuple(
         SessionSummary(
             session_id,
@@ -195,7 +198,7 @@ def _summaries(connection: Connection, asked: Select[Any]) -> tuple[SessionSumma
             changed_at,
             bool(owner) and _is_after(expires_ms, now_ms) and not is_dead(str(owner)),
             Origin(OriginKind(kind), origin) if origin else SUBMITTED,
-            queued,
+            bool(queued),
         )
         for (
             session_id,
@@ -210,7 +213,7 @@ def _summaries(connection: Connection, asked: Select[Any]) -> tuple[SessionSumma
             origin,
             kind,
             queued,
-        ) in connection.execute(asked).all()
+        ) in rows
     )
 
 
@@ -235,4 +238,8 @@ def find(store: Store, project_key: str, session_id: str) -> SessionSummary:
     make_complete(store, project_key)
     with store.reading() as connection:
         chosen = named(connection, project_key, session_id)
-        return _summaries(connection, select(*_SHOWN).where(session.c.id == chosen))[0]
+        rows = _NAMED.rows(connection, {"wanted": chosen})
+        return _summaries(rows, database_clock(connection))[0]
+
+
+_NAMED = Prepared(select(*_SHOWN).where(session.c.id == bindparam("wanted")))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
@@ -12,6 +10,8 @@ from sqlalchemy import text
 
 from esper_agents.storage.engine import WRITES, in_our_words, open_engine
 from esper_agents.storage.migrate import ensure_schema
+from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.worker_thread import WorkerThread
 from esper_agents.storage.writers import in_turn, lock_file
 
 if TYPE_CHECKING:
@@ -27,14 +27,15 @@ STOPPED_MS = 15_000
 
 # The database's clock, not the process's: owners on several machines must agree on when a lease ends.
 _NOW_MS = {
-    "sqlite": text("SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"),
-    "postgresql": text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"),
+    "sqlite": Prepared(text("SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)")),
+    "postgresql": Prepared(text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")),
 }
 
 
 def database_clock(connection: Connection) -> int:
     """Return the database's time, in milliseconds since 1970 UTC."""
-    return int(connection.scalar(_NOW_MS[connection.dialect.name]) or 0)
+    ((now_ms,),) = _NOW_MS[connection.dialect.name].rows(connection, {})
+    return int(now_ms)
 
 
 def timestamp(now_ms: int) -> str:
@@ -56,15 +57,12 @@ class Transaction:
     Attributes:
         connection: Where its statements go.
         now_ms: The time of all its rows, in milliseconds since 1970 UTC.
+        at: The same as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     """
 
     connection: Connection
     now_ms: int
-
-    @property
-    def at(self) -> str:
-        """The time of all its rows, as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
-        return timestamp(self.now_ms)
+    at: str
 
 
 class Store:
@@ -84,11 +82,13 @@ class Store:
         self._clock = clock
         self._lock_file = lock_file(url)
         # SQLite's readers see one state as it is; PostgreSQL's see a newer one with every statement if nobody asks.
-        self._reads = {"isolation_level": "REPEATABLE READ"} if url.get_backend_name() == "postgresql" else {}
+        reads = {"isolation_level": "REPEATABLE READ"} if url.get_backend_name() == "postgresql" else {}
         with in_our_words(str(self.where)):
             if url.get_backend_name() == "sqlite" and url.database:
                 _make_private_folder(url.database)
             self._engine = open_engine(url)
+            self._readers = self._engine.execution_options(**reads)
+            self._writers = self._engine.execution_options(**{WRITES: True})
             try:
                 # In turn: the first connection of all changes how the file is kept, and does not wait for another's.
                 with in_turn(self._lock_file):
@@ -100,20 +100,22 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yield a connection that sees one state of the database."""
-        with in_our_words(str(self.where)), self._engine.connect() as plain:
-            connection = plain.execution_options(**self._reads)
-            with connection.begin():
-                yield connection
+        with in_our_words(str(self.where)), self._readers.connect() as connection, connection.begin():
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Yield a transaction; all of it is durable when the block ends, or none. Writers take turns."""
-        with in_our_words(str(self.where)), self._engine.connect() as plain, in_turn(self._lock_file):
-            connection = plain.execution_options(**{WRITES: True})
-            with connection.begin():
-                if connection.dialect.name == "postgresql":
-                    connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {STOPPED_MS}")
-                yield Transaction(connection, self._clock(connection))
+        with (
+            in_our_words(str(self.where)),
+            self._writers.connect() as connection,
+            in_turn(self._lock_file),
+            connection.begin(),
+        ):
+            if connection.dialect.name == "postgresql":
+                connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {STOPPED_MS}")
+            now_ms = self._clock(connection)
+            yield Transaction(connection, now_ms, timestamp(now_ms))
 
     def close(self) -> None:
         """Close every connection."""
@@ -133,19 +135,19 @@ class AsyncStore:
     def __init__(self, store: Store) -> None:
         """Start each thread at the first call."""
         self.store = store
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="esper-store")
-        self._aside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="esper-store-aside")
+        self._thread = WorkerThread("esper-store")
+        self._aside = WorkerThread("esper-store-aside")
 
     async def run(self, work: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what `work(store, ...)` returns, computed on the store's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self.store, *args, **kwargs))
+        return await self._thread.run(lambda: work(self.store, *args, **kwargs))
 
     async def run_aside(self, work: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what `work(store, ...)` returns, on a second thread: long work on the first must not hold it up."""
-        return await asyncio.get_running_loop().run_in_executor(self._aside, lambda: work(self.store, *args, **kwargs))
+        return await self._aside.run(lambda: work(self.store, *args, **kwargs))
 
     def close(self) -> None:
         """Wait for the threads and close the store."""
-        self._thread.shutdown(wait=True)
-        self._aside.shutdown(wait=True)
+        self._thread.close()
+        self._aside.close()
         self.store.close()

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL
 
-_PATIENCE_S = 30.0
+# Half a lease: a heartbeat that waited for somebody who is stopped must still be in time.
+PATIENCE_S = 15.0
+# Files whose turn was waited for in vain: whoever has it is stopped, and it is not waited for again until he goes on.
+_in_vain: set[str] = set()
 
 
 def lock_file(url: URL) -> str:
@@ -25,22 +28,21 @@ def lock_file(url: URL) -> str:
 
 
 @contextmanager
-def in_turn(file: str, *, patience_s: float = _PATIENCE_S) -> Iterator[None]:
+def in_turn(file: str) -> Iterator[None]:
     """Hold the turn to write, among the threads of all processes, nearly in the order in which they came.
 
     It is about fairness alone: the database keeps writers apart. So who cannot have the file, or waits for longer than
-    `patience_s` for somebody who is stopped, goes on without; the kernel takes the turn from who ends.
+    `PATIENCE_S` for somebody who is stopped, goes on without; the kernel takes the turn from who ends.
 
     Args:
         file: What `lock_file` gives; nobody waits where it is empty.
-        patience_s: How long to wait.
     """
     lock = _opened(file)
     if lock is None:
         yield
         return
     try:
-        _take(lock, patience_s)
+        _take(file, lock)
         yield
     finally:
         # Closing is not enough: a child that was forked meanwhile has the file open, too.
@@ -58,14 +60,19 @@ def _opened(file: str) -> int | None:
         return None
 
 
-def _take(lock: int, patience_s: float) -> None:
+def _take(file: str, lock: int) -> None:
     with suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _in_vain.discard(file)
+        return
+    if file in _in_vain:
         return
     # A lock cannot be waited for with a limit, but a thread can. It has a descriptor of its own to let go of.
     waiter = threading.Thread(target=_wait, args=(os.dup(lock),), daemon=True)
     waiter.start()
-    waiter.join(patience_s)
+    waiter.join(PATIENCE_S)
+    if waiter.is_alive():
+        _in_vain.add(file)
 
 
 def _wait(lock: int) -> None:

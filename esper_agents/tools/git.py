@@ -2,58 +2,65 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.project import Revision
-from esper_agents.inert_git import git, repository_filters, toplevel
+from esper_agents.inert_git import git, repository_filters
 from esper_agents.tools.projects import find_project
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["PUBLISHED", "find_project", "git_state", "revision"]
 
 PUBLISHED = "docs/ai/agents"
 # Submodules are not looked into: they have settings of their own.
 _STATUS = (
-    *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"),
+    *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"),
     *("--", ".", f":(exclude){PUBLISHED}"),
 )
+# How many words stand before the path, by what an entry of such a status begins with.
+_BEFORE_PATH = {"1": 8, "2": 9, "u": 10, "?": 1}
+_NOT_UNDER_GIT = Revision("", "", "", "", is_git=False, dirty=())
+_NO_COMMIT, _NO_BRANCH = "(initial)", "(detached)"
 
 
 def revision(root: Path) -> Revision:
     """Return what git knows of a project now; our own published files do not count as changes."""
     status = git(root, *_STATUS, emptied=repository_filters(root))
-    if status is None or toplevel(root) != root.resolve():
-        return Revision("", "", "", "", is_git=False, dirty=())
+    where = (git(root, "rev-parse", "--show-toplevel", "--revs-only", "HEAD^{tree}") or "").rstrip("\n")
+    if status is None or not where:
+        return _NOT_UNDER_GIT
+    entries = status.split("\0")
+    about = dict(each[2:].split(" ", 1) for each in entries if each.startswith("# "))
+    commit = about["branch.oid"].replace(_NO_COMMIT, "")
+    # Before the first commit there is no tree; the name of a folder may hold anything.
+    top, _, tree = where.rpartition("\n") if commit else (where, "", "")
+    if Path(top).resolve() != root.resolve():
+        return _NOT_UNDER_GIT
     return Revision(
-        commit=_word(root, "rev-parse", "--verify", "-q", "HEAD"),
-        tree=_word(root, "rev-parse", "--verify", "-q", "HEAD^{tree}"),
-        branch=_word(root, "symbolic-ref", "--short", "-q", "HEAD"),
-        remote=_without_credentials(_word(root, "config", "--get", "remote.origin.url")),
+        commit=commit,
+        tree=tree,
+        branch=about["branch.head"].replace(_NO_BRANCH, ""),
+        remote=_without_credentials((git(root, "config", "--get", "remote.origin.url") or "").strip()),
         is_git=True,
-        dirty=tuple(sorted(_changed(status))),
+        dirty=tuple(sorted(_changed(entries))),
     )
 
 
-def _word(root: Path, *arguments: str) -> str:
-    return (git(root, *arguments) or "").strip()
-
-
-def _changed(status: str) -> list[str]:
-    """Return the paths of `git status -z`; a renamed one is followed by its old name in a field of its own."""
-    fields = iter(status.split("\0"))
-    paths = []
-    for entry in fields:
-        if not entry:
-            continue
-        paths.append(entry[3:])
-        if entry[0] in "RC":
-            next(fields, None)
-    return paths
+def _changed(entries: Iterable[str]) -> Iterator[str]:
+    """Yield the paths of a status; a renamed one is followed by its old name in an entry of its own."""
+    left = iter(entries)
+    for entry in left:
+        kind = entry[:1]
+        if kind in _BEFORE_PATH:
+            yield entry.split(" ", _BEFORE_PATH[kind])[-1]
+        if kind == "2":
+            next(left, None)
 
 
 def _without_credentials(remote: str) -> str:

@@ -26,12 +26,8 @@ def find_project(paths: list[Path], here: Path) -> Project:
         InputFileError: A path does not exist, or its name is not UTF-8.
         UsageError: The paths belong to two projects.
     """
-    for path in paths:
-        if not (here / path).exists():
-            raise InputFileError(str(path), "no such file or folder", remedy="correct the path")
     for path in paths or [here]:
-        if carried(whole := str((here / path).resolve())) != whole:
-            raise InputFileError(str(path), "its name is not UTF-8", remedy="rename it, or the folder that is not")
+        refuse_unusable(path, here)
     roots = {_root_of((here / path).resolve(), here.resolve()) for path in paths or [here]}
     outermost = min(roots, key=lambda each: len(each.parts))
     strangers = sorted(str(each) for each in roots if not each.is_relative_to(outermost))
@@ -43,6 +39,18 @@ def find_project(paths: list[Path], here: Path) -> Project:
     key = re.sub(r"[^A-Za-z0-9._-]+", "-", outermost.name)[:40] or "root"
     digest = sha256(str(outermost).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return Project(str(outermost), outermost.name or "/", f"{key}-{digest}", toplevel(outermost) == outermost)
+
+
+def refuse_unusable(path: Path, here: Path) -> None:
+    """Refuse a path that no task can be about.
+
+    Raises:
+        InputFileError: It does not exist, or its name is not UTF-8.
+    """
+    if not (here / path).exists():
+        raise InputFileError(str(path), "no such file or folder", remedy="correct the path")
+    if carried(whole := str((here / path).resolve())) != whole:
+        raise InputFileError(str(path), "its name is not UTF-8", remedy="rename it, or the folder that is not")
 
 
 def _root_of(path: Path, here: Path) -> Path:

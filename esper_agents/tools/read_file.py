@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.errors import EvidenceError
+from esper_agents.tools.private import readable
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ async def read_file(context: ToolContext, path: str, first_line: int = 1, last_l
         first_line: From 1.
         last_line: The last line to read; 0 reads as far as the bound allows.
     """
-    target = context.inside(path)
+    target = readable(context, path)
     if not target.is_file() or target.stat().st_size > _LARGEST_BYTES:
         raise EvidenceError(f"{path!r} is no file of at most {_LARGEST_BYTES} bytes", remedy="read another file")
     data = target.read_bytes()

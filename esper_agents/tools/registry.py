@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import esper_agents.tools
 from esper_agents.errors import NotFoundError, UsageError
+from esper_agents.extensions import extensions
+from esper_agents.tools.names import Offered, offered
 from esper_agents.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -35,9 +37,12 @@ class ToolRegistry:
         raise NotFoundError("tool", name, self.tools, listing="esper agents show AGENT")
 
     def named(self, names: Iterable[str] | None) -> tuple[Tool, ...]:
-        """Return the tools of those names, in order of name; all of them for None; unknown names left out."""
-        wanted = self.tools.keys() if names is None else set(names)
-        return tuple(self.tools[name] for name in sorted(self.tools) if name in wanted)
+        """Return the tools that those names come to, in order of name; all of them for None."""
+        return tuple(self.tools[name] for name in self.offered(names).tools)
+
+    def offered(self, names: Iterable[str] | None) -> Offered:
+        """Return what the tools that a definition names come to, with what cannot be offered and why."""
+        return offered(names, self.tools)
 
 
 def load_tools(extra: Iterable[Tool] = ()) -> ToolRegistry:
@@ -66,8 +71,6 @@ def _ours() -> Iterator[Tool]:
 
 
 def _installed() -> Iterator[Tool]:
-    for point in entry_points(group=_GROUP):
-        thing = point.load()
-        source = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
-        if isinstance(thing, Tool):
-            yield replace(thing, provider=source)
+    for found in extensions(_GROUP):
+        if isinstance(found.thing, Tool):
+            yield replace(found.thing, provider=found.provider_of(found.thing.function))

@@ -112,7 +112,7 @@ async def _run_in(
     tree: ScratchTree, context: ToolContext, issued: Certificate, installed: Tool, evidence: Evidence
 ) -> _Ran:
     bench = Bench(tree.root)
-    inside = replace(context, root=tree.root, bench=bench, records=None)
+    inside = replace(context, root=tree.root, bench=bench, records=None, memory=None)
     try:
         result = checked(ToolResult, await installed.run(inside, evidence.arguments))
     except EsperError as error:
@@ -149,7 +149,7 @@ def _refusals(installed: Tool, evidence: Evidence) -> Iterator[str]:
 
 
 def _distribution(provider: str) -> str:
-    return provider.rpartition(" ")[0] or provider
+    return provider.partition(" ")[0]
 
 
 def _not_run(why: str) -> Compared:

@@ -55,8 +55,7 @@ def scratch_tree(project: Path, revision: Revision, files: Iterable[SourceFile])
     Raises:
         EvidenceError: There is no room for it, or git cannot read the commit.
     """
-    _remove_stale()
-    with _own_folder() as folder:
+    with own_folder() as folder:
         tree = folder / "tree"
         wanted = {each.path: each for each in files}
         try:
@@ -140,7 +139,13 @@ def _bytes(root: Path, wanted: SourceFile) -> bytes | None:
 
 
 @contextmanager
-def _own_folder() -> Iterator[Path]:
+def own_folder() -> Iterator[Path]:
+    """Yield a folder that is gone when the block ends; what processes that are gone left behind goes as well.
+
+    Raises:
+        EvidenceError: There is no room for it.
+    """
+    _remove_stale()
     while True:
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX))

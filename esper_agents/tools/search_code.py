@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.evidence import Risk
 from esper_agents.review.discover import discover
 from esper_agents.review.source import Source, read
+from esper_agents.tools.private import is_kept_back
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
     hits: list[dict[str, str | int]] = []
     examined: list[SourceFile] = []
     for candidate in discover(context.root, [context.inside(path) for path in paths]):
+        if is_kept_back(context.root, candidate.path):
+            continue
         source = read(candidate.file, candidate.path)
         if not isinstance(source, Source) or text not in source.text:
             continue

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.finding import Category, counted
 from esper_agents.errors import UsageError
-from esper_agents.review.catalogue import catalogue
+from esper_agents.review.catalogue import catalogue, providers
 from esper_agents.review.changes import review_change
 from esper_agents.review.engine import Report, review
 from esper_agents.review.report import number_of
@@ -100,6 +100,8 @@ def _is_asked(claim: Claim, paths: list[str]) -> bool:
 def _output(report: Report, shown: set[str]) -> JsonObject:
     return {
         "rules": list(report.rules),
+        # Of installed packages alone: which distribution, version and digest.
+        "providers": {code: said for code, said in providers().items() if code in report.rules},
         "files": len(report.examined),
         "torch_files": report.torch_files,
         "lines": report.lines,

@@ -15,6 +15,7 @@ from esper_agents.domain.finding import Claim  # noqa: TC001
 from esper_agents.domain.move import ToolUse
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.tools.comparing import Comparer, exactly
+from esper_agents.tools.showing import with_whole_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from esper_agents.domain.evidence import Risk
+    from esper_agents.domain.skill import SkillText
+    from esper_agents.memory.own_files import OwnFiles
     from esper_agents.review.companion import Companion
     from esper_agents.tools.bench import Bench
 
@@ -39,6 +42,8 @@ class ToolContext:
         companions: Changes that demand others, as the project's skills declare them.
         records: Returns the bytes of a certificate of the project as they were issued; None where there is no archive.
         tools: What may be called, by name.
+        skills: Returns a text of the skills at hand, by the names of skill and sheet; None where there are none.
+        memory: The files of the agent whose turn it is; None outside a session.
     """
 
     root: Path
@@ -48,6 +53,8 @@ class ToolContext:
     companions: tuple[Companion, ...] = ()
     records: Callable[[str], bytes] | None = None
     tools: Mapping[str, Tool] = field(default_factory=dict)
+    skills: Callable[[str, str], SkillText] | None = None
+    memory: OwnFiles | None = None
 
     def inside(self, path: str) -> Path:
         """Return the absolute path of something in the project.
@@ -55,15 +62,25 @@ class ToolContext:
         Raises:
             EvidenceError: It is not there, or it lies outside the project, symbolic links followed.
         """
+        target = self.within(path)
+        if not target.exists():
+            raise EvidenceError(f"there is no {path!r} in the project", remedy="name a path that exists")
+        return target
+
+    def within(self, path: str) -> Path:
+        """Return the absolute path of something in the project that need not be there.
+
+        Raises:
+            EvidenceError: It lies outside the project, symbolic links followed.
+        """
         try:
             target = (self.root / PurePosixPath(path)).resolve()
-            is_there = target.exists()
+            # A name that is too long shows only when somebody looks.
+            target.exists()
         except (OSError, RuntimeError, ValueError) as error:  # too long, a circle of links, a zero byte
             raise EvidenceError(f"{path[:200]!r} can be no path", remedy="name a path that exists") from error
         if not target.is_relative_to(self.root.resolve()):
             raise EvidenceError(f"{path!r} lies outside the project", remedy="name a path inside the project")
-        if not is_there:
-            raise EvidenceError(f"there is no {path!r} in the project", remedy="name a path that exists")
         return target
 
 
@@ -130,7 +147,8 @@ class Tool:
     def use(self) -> ToolUse:
         """The tool as a reasoner sees it; its docstring and annotations are its schema."""
         description = inspect.cleandoc(self.function.__doc__ or "").split("\nArgs:")[0].strip()
-        return ToolUse(self.name, description, self._arguments.model_json_schema(), self.risk, self.is_repeatable)
+        schema: JsonObject = _untitled(self._arguments.model_json_schema())
+        return ToolUse(self.name, description, schema, self.risk, self.is_repeatable)
 
     def validate(self, arguments: JsonObject) -> dict[str, Any]:
         """Return the arguments as the function takes them, defaults filled in.
@@ -156,7 +174,18 @@ class Tool:
             UsageError: The arguments do not fit.
             EvidenceError: It could not find out what it was asked.
         """
-        return await self.function(context, **self.validate(arguments))
+        return with_whole_kept(context, await self.function(context, **self.validate(arguments)))
+
+
+def _untitled(schema: Any) -> Any:
+    """Return a schema without the titles that pydantic makes of names: models pay for every word."""
+    match schema:
+        case dict():
+            return {name: _untitled(each) for name, each in schema.items() if name != "title" or isinstance(each, dict)}
+        case list():
+            return [_untitled(each) for each in schema]
+        case _:
+            return schema
 
 
 def _documented(function: ToolFunction) -> dict[str, str]:

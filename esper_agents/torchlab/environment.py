@@ -62,6 +62,7 @@ def _os(root: Path) -> JsonObject:
         "page_bytes": os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else UNKNOWN,
         "clock_source": _one(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "transparent_hugepages": _chosen(read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
+        "nvidia_driver": _one(root / "sys/module/nvidia/version"),
     }
 
 

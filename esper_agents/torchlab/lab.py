@@ -37,7 +37,7 @@ class Settings:
     Attributes:
         python: The interpreter whose torch is measured; ours where None.
         is_unconfined: A person said `--no-sandbox`.
-        memory_bytes: What a worker may allocate on top of what it starts with.
+        memory_bytes: What a worker may allocate on top of what it starts with, and in the memory of its device.
         timeout_s: How long a worker may take for one answer.
         threads: What torch may use inside an operation.
         queue_s: How long to wait for another measurement on this machine.
@@ -135,11 +135,20 @@ class Lab:
             opened, self._opened = self._opened, ExitStack()
         opened.close()
 
-    def worker(self, *, root: Path | None = None, label: str = "", cpu: int | None = None, padding: int = 0) -> Worker:
+    def worker(
+        self,
+        *,
+        root: Path | None = None,
+        device: str = "cpu",
+        label: str = "",
+        cpu: int | None = None,
+        padding: int = 0,
+    ) -> Worker:
         """Fork a worker.
 
         Args:
             root: The folder that its target's name is about; the project where left out.
+            device: Where its target runs, which decides how its memory is bounded.
             label: What errors call it, such as `candidate`.
             cpu: The one processor that it may use.
             padding: Bytes to shift its memory by.
@@ -161,6 +170,7 @@ class Lab:
             "grants": {**self._forks.grants, "writable": [str(scratch), str(cache)]},
             "scratch": str(scratch),
             "cache": str(cache),
+            "device": device,
             "memory_bytes": self.settings.memory_bytes,
             "cpu": cpu,
             "threads": self.settings.threads,
@@ -200,7 +210,7 @@ class Lab:
         """
         started = now(), time.monotonic_ns()
         self.warm(name)
-        with self.worker() as worker:
+        with self.worker(device=target.device) as worker:
             loaded = worker.load(target)
             answer = worker.ask(name, request, tell=tell or self.tell)
             made = tuple(self._kept(worker.scratch, each) for each in answer.result.get("artifacts", ()))
@@ -244,7 +254,8 @@ class Lab:
 
     def environment(self) -> JsonObject:
         """Return what the measurements were made on."""
-        with self.worker() as worker:
+        # No code of the user's runs there, and CUDA, where there is one, would not start in a bounded address space.
+        with self.worker(device="cuda") as worker:
             return {**environment.host(), "torch": worker.ask("environment", {}).result}
 
     def _kept(self, scratch: Path, artifact: Mapping[str, str]) -> Made:

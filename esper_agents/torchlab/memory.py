@@ -76,7 +76,7 @@ def memory(
     request = {"train": train, "optimizer": optimizer, "steps": steps, "seed": target.seed}
     missing: list[JsonObject] = []
     estimate = _estimate(lab, target, request, missing, tell)
-    why_not = "only an estimate was asked for" if estimate_only else _too_large(lab, target, estimate, limit_bytes)
+    why_not = "only an estimate was asked for" if estimate_only else _too_large(lab, estimate, limit_bytes)
     report: Report | None = None
     if not why_not:
         report, why_not = _run(lab, target, request, tell)
@@ -86,7 +86,7 @@ def memory(
     result: dict[str, Any] = {**report.result, "missing": [*missing, *report.result["missing"]]}
     if estimate is not None:
         result["estimate"] = estimate
-    binding = limit_bytes if limit_bytes is not None or estimate_only else _exceeded(lab, target, estimate)
+    binding = limit_bytes if limit_bytes is not None or estimate_only else _exceeded(lab, estimate)
     if binding is not None:
         result["limit"] = {"limit_bytes": binding}
     result["verify"] = _verify(target, request, limit_bytes)
@@ -125,31 +125,30 @@ def _estimate(
     asked = {**request, "root": str(lab.project), "target": target.request()}
     lab.warm("memory_estimate")
     try:
-        with lab.worker() as worker:
+        with lab.worker(device=target.device) as worker:
             return worker.ask("memory_estimate", asked, tell=tell or lab.tell).result
     except (UsageError, WorkerError) as error:
         missing.append({"what": "an estimate without running", "why": error.problem})
         return None
 
 
-def _too_large(lab: Lab, target: TargetSpec, estimate: JsonObject | None, limit_bytes: int | None) -> str:
+def _too_large(lab: Lab, estimate: JsonObject | None, limit_bytes: int | None) -> str:
     """Return why the target is better not run; empty where it may be."""
     if estimate is None:
         return ""
     peak = estimate["peak_bytes"]
     if limit_bytes is not None and peak > limit_bytes:
         return f"it would take {bytes_text(peak)}, more than the limit of {bytes_text(limit_bytes)}"
-    allowed = _exceeded(lab, target, estimate)
+    allowed = _exceeded(lab, estimate)
     if allowed is not None:
         return f"it would take {bytes_text(peak)}, more than the {bytes_text(allowed)} that --memory allows"
     return ""
 
 
-def _exceeded(lab: Lab, target: TargetSpec, estimate: JsonObject | None) -> int | None:
+def _exceeded(lab: Lab, estimate: JsonObject | None) -> int | None:
     """Return what the lab may use where that does not suffice; None where it does, or is not known to."""
     allowed = lab.settings.memory_bytes
-    is_exceeded = target.device == "cpu" and estimate is not None and estimate["peak_bytes"] > allowed
-    return allowed if is_exceeded else None
+    return allowed if estimate is not None and estimate["peak_bytes"] > allowed else None
 
 
 def _run(lab: Lab, target: TargetSpec, request: JsonObject, tell: Tell | None) -> tuple[Report | None, str]:

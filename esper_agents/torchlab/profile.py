@@ -110,7 +110,7 @@ def _witnesses(lab: Lab, target: TargetSpec, *, train: bool, tell: Tell | None) 
     if not witness.installed():
         return witness.absent()
     seen: list[witness.Witness] = []
-    with lab.worker() as worker:
+    with lab.worker(device=target.device) as worker:
         worker.load(target)
 
         def looping(_what: str, _fraction: float) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.agents.companions import declared_companions
+from esper_agents.agents.companions import Declared, declared_companions
+from esper_agents.review.companion import matches, neglected
 
 SKILL = """---
 name: dynamo-state
@@ -16,6 +17,12 @@ companions:
 ---
 Add it in all three places.
 """
+
+
+def declared(root):
+    """Return what the project's own skills declare."""
+    found = declared_companions(root)
+    return Declared(tuple(each for each in found.companions if each.declared.startswith(".")), found.unreadable)
 
 
 @pytest.fixture
@@ -30,7 +37,7 @@ def skill(tmp_path):
 
 
 def test_a_skill_declares_when_then_and_why(skill):
-    (companion,) = declared_companions(skill(SKILL)).companions
+    (companion,) = declared(skill(SKILL)).companions
     assert companion.when == ("torch/_dynamo/eval_frame.py",)
     assert companion.then == ("torch/_dynamo/trace_rules.py", "torch/_dynamo/variables/*.py")
     assert companion.why == "a state function that is not registered breaks the graph"
@@ -38,12 +45,12 @@ def test_a_skill_declares_when_then_and_why(skill):
 
 
 def test_skills_of_claude_code_are_read_as_well(skill):
-    assert len(declared_companions(skill(SKILL, folder=".claude/skills")).companions) == 1
+    assert len(declared(skill(SKILL, folder=".claude/skills")).companions) == 1
 
 
 def test_a_skill_without_companions_declares_nothing(skill):
-    declared = declared_companions(skill("---\nname: a\ndescription: b\n---\nSpeaks of companions.\n"))
-    assert (declared.companions, declared.unreadable) == ((), ())
+    found = declared(skill("---\nname: a\ndescription: b\n---\nSpeaks of companions.\n"))
+    assert (found.companions, found.unreadable) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -52,9 +59,9 @@ def test_a_skill_without_companions_declares_nothing(skill):
 )
 def test_what_cannot_be_understood_is_said_and_the_others_count(skill, companions):
     skill(SKILL, name="good")
-    declared = declared_companions(skill(f"---\nname: a\ndescription: b\ncompanions: {companions}\n---\nText.\n"))
-    assert len(declared.companions) == 1
-    (unread,) = declared.unreadable
+    found = declared(skill(f"---\nname: a\ndescription: b\ncompanions: {companions}\n---\nText.\n"))
+    assert len(found.companions) == 1
+    (unread,) = found.unreadable
     assert unread.path == ".esper/skills/dynamo/SKILL.md"
     assert unread.line == 4
     assert unread.remedy
@@ -66,4 +73,15 @@ def test_a_skill_that_is_a_link_out_of_the_project_is_not_read(skill, tmp_path_f
     outside.write_text(SKILL)
     (root / ".esper/skills/linked").mkdir()
     (root / ".esper/skills/linked/SKILL.md").symlink_to(outside)
-    assert len(declared_companions(root).companions) == 1
+    assert len(declared(root).companions) == 1
+
+
+def test_ours_are_for_the_source_of_torch_alone(tmp_path):
+    found = declared_companions(tmp_path)
+    assert found.unreadable == ()
+    assert len(found.companions) == 5
+    for path in ("train.py", "src/model.py", "tests/test_model.py", "model/torch_ops/module.cpp"):
+        assert not any(matches(path, each.when) for each in found.companions)
+    (claim,) = neglected(found.companions, ["torch/csrc/xpu/Module.cpp", "test/test_xpu.py"])
+    assert "torch/_C/__init__.pyi.in" in claim.message
+    assert claim.basis == "declared in esper-agents/skills/pytorch-platform-parity/SKILL.md"

@@ -61,6 +61,17 @@ def test_a_neighbour_within_the_project_is_known(tmp_path) -> None:
     assert warnings(tmp_path, SOUND, agents=("project:heron", "project:reed")) == []
 
 
+def test_what_cannot_be_offered_is_said_at_its_line(tmp_path) -> None:
+    path = tmp_path / "heron.md"
+    path.write_text(SOUND.replace("[static-review, Read]", "[Read, WebFetch, teleport]"), encoding="utf-8")
+    missing = (("WebFetch", "no tool reaches the network"), ("teleport", "no tool of that name is installed"))
+    found = lint_agent(load_definition(path), agents=("reed",), tools=("read-file",), missing=missing)
+    assert [(odd.line, odd.problem) for odd in found] == [
+        (4, "unknown tool 'teleport'"),
+        (4, "'WebFetch' is not offered here: no tool reaches the network"),
+    ]
+
+
 def test_tools_of_claude_code_and_of_its_servers_are_known(tmp_path) -> None:
     text = SOUND.replace("tools: [static-review, Read]", "tools: Bash(git log:*), mcp__birds__count, WebSearch")
     assert warnings(tmp_path, text) == []

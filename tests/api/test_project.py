@@ -145,6 +145,7 @@ async def test_a_plan_for_an_agent_without_a_playbook_says_that_it_would_end_und
     assert "undecided" in plan.reasoner
 
 
+@pytest.mark.both_databases
 async def test_sessions_certificates_and_notes_are_found_afterwards(toybox):
     toybox.tool("look")
     toybox.agent("worker", calling("look"))
@@ -163,12 +164,14 @@ async def test_sessions_certificates_and_notes_are_found_afterwards(toybox):
         assert {each.agent for each in await opened.memory()} == {"worker"}
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("wanted", ["crt_" + "0" * 32, "nosuch", ""])
 async def test_an_unknown_certificate_is_refused(opened, wanted):
     with pytest.raises(NotFoundError):
         await opened.certificate(wanted)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("wanted", ["ses_" + "0" * 32, "nosuch", "latest"])
 async def test_an_unknown_session_is_refused(opened, wanted):
     for ask in (opened.session, opened.resume, opened.cancel):
@@ -176,6 +179,7 @@ async def test_an_unknown_session_is_refused(opened, wanted):
             await ask(wanted)
 
 
+@pytest.mark.both_databases
 async def test_projects_do_not_share_sessions(toybox, make_project):
     toybox.tool("look")
     toybox.agent("worker", calling("look"))
@@ -186,6 +190,7 @@ async def test_projects_do_not_share_sessions(toybox, make_project):
         assert await other.memory() == ()
 
 
+@pytest.mark.both_databases
 async def test_a_certificate_that_was_changed_in_the_database_is_not_shown(toybox):
     from sqlalchemy import update
 
@@ -205,6 +210,7 @@ async def test_a_certificate_that_was_changed_in_the_database_is_not_shown(toybo
         assert refused.value.exit_code is ExitCode.TAMPERED
 
 
+@pytest.mark.both_databases
 async def test_asking_a_certificates_question_again_says_what_has_changed(project):
     async with open_project(project) as opened:
         first = await (await opened.submit(opened.task("review this training code", [project / "train.py"]))).run()
@@ -232,16 +238,8 @@ async def test_asking_again_about_a_file_that_is_gone_is_refused(project):
             await opened.again("crt_" + "0" * 32)
 
 
-@pytest.fixture
-def both(backend, request, monkeypatch):
-    """Work on both databases: the embedded one, and PostgreSQL by its URL."""
-    if backend == "postgresql":
-        url = request.getfixturevalue("database").render_as_string(hide_password=False)
-        monkeypatch.setenv("ESPER_DATABASE_URL", url)
-    return backend
-
-
-async def test_a_session_is_the_same_on_both_databases(both, toybox):
+@pytest.mark.both_databases
+async def test_a_session_that_is_done_is_not_done_again(toybox):
     toybox.tool("look")
     toybox.agent("worker", calling("look"))
     ran = await toybox.run("worker")
@@ -262,6 +260,7 @@ async def test_a_database_that_does_not_work_is_said_when_the_project_is_opened(
             pass
 
 
+@pytest.mark.both_databases
 async def test_two_sessions_of_one_project_run_side_by_side(toybox):
     toybox.tool("look")
     toybox.agent("worker", calling("look"))

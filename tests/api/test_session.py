@@ -14,6 +14,8 @@ from esper_agents.domain.session import SessionState
 from esper_agents.errors import ExitCode, InputFileError, UsageError
 from esper_agents.orchestration.run import StoppedError
 
+pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
+
 
 @pytest.fixture
 def looking(toybox) -> Toybox:
@@ -27,7 +29,6 @@ async def gathered(session, after=0):
     return [event async for event in session.events(after)]
 
 
-@pytest.mark.anyio
 async def test_who_watches_sees_every_row_once_and_in_order(looking):
     async with looking.open() as opened:
         session = await looking.submit(opened, "worker")
@@ -40,7 +41,6 @@ async def test_who_watches_sees_every_row_once_and_in_order(looking):
     assert [seen[0].kind, seen[-1].kind] == ["submitted", "certified"]
 
 
-@pytest.mark.anyio
 async def test_any_number_may_watch_and_each_sees_everything(looking):
     async with looking.open() as opened:
         session = await looking.submit(opened, "worker")
@@ -75,7 +75,6 @@ class Gate:
         self._open.set()
 
 
-@pytest.mark.anyio
 async def test_who_begins_to_watch_while_the_session_ends_sees_its_end(looking):
     async with looking.open() as opened:
         session, gate = await looking.submit(opened, "worker"), Gate(opened)
@@ -96,7 +95,6 @@ async def test_who_begins_to_watch_while_the_session_ends_sees_its_end(looking):
         assert tuple(seen) == await opened.timeline(session.id)
 
 
-@pytest.mark.anyio
 async def test_a_session_that_is_torn_down_in_the_middle_of_a_write_is_listed_as_its_ledger_says(looking):
     def asking(_brief):
         answer = yield Ask("why?")
@@ -121,7 +119,6 @@ async def test_a_session_that_is_torn_down_in_the_middle_of_a_write_is_listed_as
         assert (await opened.session(session.id)).state is SessionState.WAITING
 
 
-@pytest.mark.anyio
 async def test_who_comes_late_or_knows_some_rows_sees_the_rest(looking):
     async with looking.open() as opened:
         session = await looking.submit(opened, "worker")
@@ -131,7 +128,6 @@ async def test_who_comes_late_or_knows_some_rows_sees_the_rest(looking):
         assert tuple(await gathered(session, after=everything[4].seq)) == everything[5:]
 
 
-@pytest.mark.anyio
 async def test_rows_are_seen_while_the_session_runs(looking):
     gate = asyncio.Event()
 
@@ -151,7 +147,6 @@ async def test_rows_are_seen_while_the_session_runs(looking):
         assert (await running).state is SessionState.DONE
 
 
-@pytest.mark.anyio
 async def test_watching_ends_when_the_session_waits_or_fails(looking):
     def broken(_brief):
         yield from ()
@@ -203,7 +198,6 @@ def test_without_await_questions_are_answered_and_sessions_resumed(looking):
     assert looking.effects() == ["write"]
 
 
-@pytest.mark.anyio
 async def test_the_face_without_await_works_where_an_event_loop_runs_already(looking):
     def use():
         with sync(looking) as opened:

@@ -121,6 +121,19 @@ def test_where_all_conditions_are_common_they_are_met_beyond_the_first_look(arch
         assert archived.listed(wanted=wanted, limit=1) == [both.id]
 
 
+def test_what_all_say_is_looked_up_where_something_rarer_stands(archived, monkeypatch) -> None:
+    monkeypatch.setattr("esper_agents.certificates.places.FIRST_LOOK", 2)
+    monkeypatch.setattr("esper_agents.certificates.fulltext.Words.run", 1)
+    wanted = Filter(component="model", words=AGENTS[1])
+    issued = []
+    for number in range(40):
+        certificate = made(number, agent=AGENTS[number % 20 > 0], component="train" if number % 4 else "model")
+        archived.add(certificate)
+        issued += [certificate.id] if number % 4 == 0 and number % 20 else []
+    assert archived.listed(wanted=wanted, limit=20) == issued[::-1]
+    assert archived.listed(wanted=wanted, limit=3) == issued[:-4:-1]
+
+
 def test_a_certificate_is_found_by_its_identifier_its_end_and_as_the_latest(many) -> None:
     archived, issued = many
     for wanted in (issued[7].id, issued[7].id[-6:], issued[7].id[-12:], f"crt_{issued[7].id[-10:]}"):

@@ -52,6 +52,17 @@ def test_show_says_what_an_agent_takes_and_declines(esper) -> None:
         assert part in done.stdout
 
 
+def test_show_and_lint_say_what_tools_of_claude_code_come_to(esper, heron) -> None:
+    heron.write_text(HERON.replace("colour: red", "tools: Read, Edit, Bash(git log:*), WebFetch, Task"))
+    shown = esper("show", "project:heron").stdout
+    (tools,) = [each for each in shown.splitlines() if each.startswith("tools: ")]
+    assert {"read-file", "edit-file", "git-log"} <= set(tools.removeprefix("tools: ").split(", "))
+    assert "shell" not in tools
+    assert "not offered:\n  - WebFetch: no tool reaches the network" in shown
+    assert "done without a tool:\n  - Task: by consult and hand_off" in shown
+    assert "heron.md:4: 'WebFetch' is not offered here: no tool reaches the network" in esper("lint").stdout
+
+
 def test_show_prints_no_escape_sequence_of_a_definition(esper, heron) -> None:
     done = esper("show", "project:heron")
     assert "\x1b" not in done.stdout

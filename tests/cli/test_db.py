@@ -12,6 +12,8 @@ from contextlib import closing
 import pytest
 from places import FAULTY, Place, git, write
 
+from esper_agents.storage.tables import HEAD
+
 
 @pytest.fixture(scope="module")
 def reviewed(tmp_path_factory):
@@ -37,7 +39,7 @@ def kinds(place):
 
 def test_the_state_is_shown_and_nothing_is_made_by_looking(place, tmp_path):
     shown = place.esper("db", "status", code=0).stdout
-    assert "0003, the newest" in shown
+    assert f"{HEAD}, the newest" in shown
     told = place.esper("db", "status", "--json", code=0).json
     assert told["where"] == str(place.database)
     assert (told["sessions"], told["certificates"], told["log_entries"], told["journal"]) == (1, 1, 1, "wal")

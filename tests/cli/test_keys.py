@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 import pytest
@@ -20,10 +21,24 @@ def place(tmp_path):
     return Place(root, tmp_path / "home")
 
 
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory):
+    """Return a project with one certificate, and a copy of it and its home."""
+    folder = tmp_path_factory.mktemp("keys")
+    write(folder / "toy", {"train.py": FAULTY})
+    git(folder / "toy", "init", "-q", "-b", "main", "--template=")
+    made = Place(folder / "toy", folder / "home")
+    made.esper("submit", "review this training code", "train.py", "--agent", "pytorch-code-reviewer")
+    return made, shutil.copytree(folder, tmp_path_factory.mktemp("kept") / "keys")
+
+
 @pytest.fixture
-def judged(place):
-    place.esper("submit", "review this training code", "train.py", "--agent", "pytorch-code-reviewer")
-    return place
+def judged(reviewed):
+    """Return the project as it was after its review, at the path that names it."""
+    made, kept = reviewed
+    shutil.rmtree(made.root.parent)
+    shutil.copytree(kept, made.root.parent)
+    return made
 
 
 @pytest.fixture

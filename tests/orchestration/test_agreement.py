@@ -66,6 +66,7 @@ async def test_advice_that_is_risky_to_act_on_waits_for_a_person(toybox, risk):
     assert toybox.effects() == ["look"]
 
 
+@pytest.mark.both_databases
 async def test_with_a_persons_agreement_the_advice_stands_and_says_who_agreed(adviser):
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
@@ -167,6 +168,7 @@ async def test_nobody_in_particular_cannot_agree_to_advice(adviser, monkeypatch,
         assert [each.by for each in (await opened.read(outcome.certificate.id)).agreements] == ["ann"]
 
 
+@pytest.mark.both_databases
 async def test_an_agreement_takes_nothing_but_yes_or_no_and_only_once(adviser):
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)

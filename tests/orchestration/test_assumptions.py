@@ -54,6 +54,7 @@ async def test_a_verdict_is_undecided_over_an_open_critical_assumption_and_names
     assert [each.what for each in issued.gaps] == ["whether it holds that the data fits"]
 
 
+@pytest.mark.both_databases
 async def test_an_assumption_that_was_handed_on_open_is_settled_by_the_last_word(toybox):
     def first(_brief):
         yield calls("look")

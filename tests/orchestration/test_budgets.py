@@ -166,6 +166,7 @@ async def test_a_larger_budget_of_hops_lets_a_task_go_further_than_without_one(t
     assert len(certificate.handoffs) == 12
 
 
+@pytest.mark.both_databases
 async def test_one_budget_is_for_the_whole_tree_and_a_child_never_has_more_than_its_parent(toybox):
     seen = []
 
@@ -212,6 +213,7 @@ async def test_a_stop_never_makes_a_verdict_better(toybox):
     assert certificate.verdict.stance is max(Stance.UNDECIDED, free.verdict.stance, key=order.index)
 
 
+@pytest.mark.both_databases
 async def test_a_stopped_session_that_is_resumed_stays_as_it_is(toybox):
     toybox.tool("look")
     toybox.agent("worker", looking(5))
@@ -223,6 +225,7 @@ async def test_a_stopped_session_that_is_resumed_stays_as_it_is(toybox):
         assert await opened.timeline(outcome.session) == rows
 
 
+@pytest.mark.both_databases
 async def test_an_interrupted_call_that_the_budget_has_paid_for_is_taken_to_its_end(toybox):
     class Died(BaseException):
         pass

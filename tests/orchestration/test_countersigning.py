@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from judged import FAULTY, judge
+from rows import rows_of
 
 from esper_agents.api import open_project
 from esper_agents.certificates.authenticity import Keyring
@@ -21,6 +22,8 @@ from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.errors import IntegrityError, NotFoundError, UsageError
 from esper_agents.orchestration.countersigning import By, check_countersignatures, countersign_certificate
 from esper_agents.orchestration.key_changes import Said, revoke
+
+pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
@@ -111,12 +114,8 @@ def test_one_key_countersigns_a_certificate_once(home, judged, ann):
 
 
 def test_what_was_changed_in_the_archive_is_not_countersigned(home, judged, ann):
-    import sqlite3
-    from contextlib import closing
-
-    (database,) = home.glob("projects/*/esper.db")
-    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-        connection.execute("UPDATE certificate SET statement = CAST(statement || x'20' AS BLOB)")
+    with rows_of(home) as rows:
+        rows.execute("UPDATE certificate SET statement = CAST('changed' AS BLOB)")
     with pytest.raises(IntegrityError):
         countersign(judged, home, ann)
 

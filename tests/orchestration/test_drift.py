@@ -110,6 +110,7 @@ async def test_an_answer_is_kept_where_what_has_changed_keeps_the_session_from_g
         assert (await opened.read(outcome.certificate.id)).summary == "old yes"
 
 
+@pytest.mark.both_databases
 async def test_what_a_person_accepts_is_on_record_and_in_the_certificate(box):
     session = await waiting(box)
     rewrite(box, domain="other toys")
@@ -141,6 +142,7 @@ async def test_a_playbook_that_has_changed_is_shown_with_its_text(box, loaded):
         assert '+    answer = yield Ask("why not?")' in drift.lines
 
 
+@pytest.mark.both_databases
 async def test_a_pinned_session_goes_on_by_the_playbook_that_began_it(box, loaded):
     box.playbooks["worker"] = loaded("old")
     session = await waiting(box)

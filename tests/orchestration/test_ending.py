@@ -11,7 +11,10 @@ from esper_agents.domain.evidence import Risk
 from esper_agents.domain.move import Ask, Conclude
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, ExitCode, LeaseLostError, UsageError
+from esper_agents.orchestration import turn
 from esper_agents.orchestration.run import StoppedError
+from esper_agents.storage import sessions
+from esper_agents.storage.tables import session as table
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
@@ -81,6 +84,42 @@ async def test_cancelling_a_session_that_runs_elsewhere_ends_it_at_the_next_step
         assert rows[-1].kind == "cancelled"
         assert (await here.session(session.id)).state is SessionState.CANCELLED
     assert slow.effects() == ["one", "wait"]
+
+
+async def test_no_tool_runs_for_a_move_during_which_the_session_was_cancelled(toybox):
+    def cancelled_meanwhile(_brief):
+        with toybox.opened.workshop.store.store.reading() as connection:
+            session = connection.scalar(select(table.c.id))
+        sessions.request_cancel(toybox.opened.workshop.store.store, session)
+        yield calls("look")
+
+    toybox.tool("look")
+    toybox.agent("worker", cancelled_meanwhile)
+    async with toybox.open() as toybox.opened:
+        outcome = await (await toybox.submit(toybox.opened, "worker")).run()
+        rows = await toybox.opened.timeline(outcome.session)
+    assert outcome.state is SessionState.CANCELLED
+    assert [row.kind for row in rows][-3:] == ["deciding", "moved", "cancelled"]
+    assert toybox.effects() == []
+
+
+async def test_what_was_done_before_something_went_wrong_is_on_record(toybox, monkeypatch):
+    def breaks(_brief):
+        yield calls("look")
+
+    def broken(*_given):
+        raise ZeroDivisionError
+
+    toybox.tool("look")
+    toybox.agent("worker", breaks)
+    async with toybox.open() as opened:
+        session = await toybox.submit(opened, "worker")
+        monkeypatch.setattr(turn, "make_call", broken)
+        with pytest.raises(ZeroDivisionError):
+            await session.run()
+        assert [row.kind for row in await opened.timeline(session.id)][-2:] == ["deciding", "moved"]
+        monkeypatch.undo()
+        assert (await opened.session(session.id)).state is SessionState.OPEN
 
 
 async def test_nothing_is_decided_after_a_session_was_cancelled(toybox):
@@ -182,8 +221,6 @@ async def test_who_has_lost_a_session_writes_nothing_more_and_says_so(slow, expi
 def expire():
     from sqlalchemy import update
 
-    from esper_agents.storage.tables import session as table
-
     def run_out(opened, session):
         with opened.workshop.store.store.writing() as transaction:
             transaction.connection.execute(update(table).where(table.c.id == session).values(expires_ms=0))
@@ -212,7 +249,6 @@ def copied(opened, target, session, *, upto):
 
     from esper_agents.domain.ledger import RowKind
     from esper_agents.storage.tables import ledger, project
-    from esper_agents.storage.tables import session as table
 
     with opened.workshop.store.store.reading() as connection:
         projects = connection.execute(select(project)).mappings().all()

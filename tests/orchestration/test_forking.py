@@ -12,7 +12,7 @@ from esper_agents.domain.relation import RelationKind
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import NotFoundError, UsageError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
 
 def in_turns(*names):

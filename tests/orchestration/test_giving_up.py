@@ -17,7 +17,7 @@ from esper_agents.storage import sessions
 from esper_agents.storage.owner import this_process
 from esper_agents.storage.tables import session as table
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
 
 class DeathError(BaseException):

@@ -97,6 +97,7 @@ async def test_handing_back_is_said_in_the_packet_and_undoes_a_hop(toybox):
     assert [each.is_return for each in certificate.handoffs] == [False, False, True, True]
 
 
+@pytest.mark.both_databases
 async def test_each_packet_names_the_one_before_and_a_stranger_can_check_the_chain(toybox):
     outcome, _, _, _ = await walk(toybox, "abcba")
     async with toybox.open() as opened:
@@ -164,6 +165,7 @@ async def test_a_claim_that_comes_with_the_hop_is_progress(toybox):
     assert [each.receiver for each in ran.certificate.handoffs] == ["b", "a", "b"]
 
 
+@pytest.mark.both_databases
 async def test_after_the_third_refused_hop_the_frame_ends_undecided(toybox):
     def look_once(brief):
         if not brief.handoff:
@@ -215,6 +217,7 @@ async def test_who_is_reached_after_all_leaves_no_gap(toybox):
     assert (len(ran.certificate.handoffs), ran.certificate.gaps) == (3, ())
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(("said", "hops"), [(GO_ON, 3), (DO_NOT, 2)])
 async def test_where_a_person_is_there_a_hop_in_a_circle_is_a_question_to_them(toybox, said, hops):
     toybox.tool("look")

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from judged import FAULTY, judge
+from rows import rows_of
 
 from esper_agents.api import open_project
 from esper_agents.certificates.log import log
@@ -54,6 +55,7 @@ def private_files(home):
     return sorted(each.name for each in (home / "keys").iterdir() if "PRIVATE" in each.read_text())
 
 
+@pytest.mark.both_databases
 def test_a_rotation_is_told_in_the_log_by_the_old_key_and_the_new_one(home, judged):
     from esper_agents.certificates.sealing.keys import as_ssh
 
@@ -67,6 +69,7 @@ def test_a_rotation_is_told_in_the_log_by_the_old_key_and_the_new_one(home, judg
     ]
 
 
+@pytest.mark.both_databases
 def test_whoever_trusts_the_old_key_trusts_the_new_one_through_the_log(home, judged):
     old = signing_key(home)
     rotate(home, SAID)
@@ -107,6 +110,7 @@ def test_a_shared_database_s_log_is_told_as_well(home, make_project, postgresql_
     assert all(len(each) == 2 for each in notices(home).values())
 
 
+@pytest.mark.both_databases
 def test_rotating_again_and_again_makes_a_chain(home, judged):
     first = signing_key(home)
     for _ in range(3):
@@ -182,20 +186,18 @@ def test_nothing_is_rotated_where_a_database_cannot_be_told(home, judged):
     assert private_files(home) == ["signing-key.pem"]
 
 
+@pytest.mark.both_databases
 def test_nothing_is_entered_in_a_log_that_lost_its_newest_entries(home, judged):
-    import sqlite3
-    from contextlib import closing
-
     rotate(home, SAID)
-    (database,) = home.glob("projects/*/esper.db")
-    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-        connection.execute("DELETE FROM log_entry WHERE idx > 0")
-        connection.execute("DELETE FROM log_node")
-        connection.execute("DELETE FROM log_checkpoint")
+    with rows_of(home) as rows:
+        rows.execute("DELETE FROM log_entry WHERE idx > 0")
+        rows.execute("DELETE FROM log_node")
+        rows.execute("DELETE FROM log_checkpoint")
     with pytest.raises(IntegrityError):
         rotate(home, SAID)
 
 
+@pytest.mark.both_databases
 def test_a_revoked_key_counts_no_longer_and_what_the_thief_brought_is_named(home, judged, tmp_path):
     first = signing_key(home)
     rotate(home, SAID)
@@ -242,6 +244,7 @@ def test_a_key_is_known_by_its_fingerprint_where_it_is_trusted_or_the_log_names_
     assert known_key(home, "SHA256:" + "A" * 43) is None
 
 
+@pytest.mark.both_databases
 def test_sessions_that_run_while_the_key_is_rotated_sign_with_a_good_key(home, judged):
     old = signing_key(home)
 

@@ -8,7 +8,7 @@ from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.domain.move import Conclude, HandOff, SupportedClaim
 from esper_agents.tools.git import PUBLISHED
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
 
 def claim(path="train.py", line=4, message="it is wrong", severity=Severity.WARNING):

@@ -36,6 +36,7 @@ def answering(brief):
     return Conclude(f"{brief.agent.name} saw {len(brief.evidence)} before")
 
 
+@pytest.mark.both_databases
 async def test_a_panel_answers_in_the_order_of_its_questions_and_no_member_sees_another(toybox):
     got = []
     toybox.tool("look")
@@ -113,6 +114,7 @@ async def test_a_member_whose_playbook_has_changed_answers_that(toybox):
     assert said.startswith("one could not answer: the playbook of 'one' has changed")
 
 
+@pytest.mark.both_databases
 async def test_a_member_may_wait_for_a_person_and_the_others_answer_after_it(toybox):
     def unsure(_brief):
         answer = yield Ask("really?")
@@ -207,6 +209,7 @@ def disputed(toybox):
     return toybox
 
 
+@pytest.mark.both_databases
 async def test_a_conflict_that_nothing_settles_is_shown_and_keeps_the_verdict_undecided(disputed):
     ran = await disputed.run("chair")
     certificate = ran.certificate

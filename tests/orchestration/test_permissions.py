@@ -67,6 +67,7 @@ async def test_what_the_project_asks_about_is_asked_where_the_person_allows_it(c
     assert "Asked because of the project's settings: ask *" in ran.outcome.questions[1].text
 
 
+@pytest.mark.both_databases
 async def test_a_denied_tool_never_runs_and_the_record_says_which_rule_it_was(careful, home):
     persons(home, ALLOW_WRITE, DENY_LOOK)
     ran = await careful.run("writer")
@@ -122,6 +123,7 @@ async def begun_and_stopped(toybox, opened, **options):
     return session.id
 
 
+@pytest.mark.both_databases
 async def test_a_resumed_session_has_the_rules_it_began_under_and_what_is_tighter_now(careful, home):
     persons(home, ALLOW_WRITE)
     async with careful.open() as opened:
@@ -143,6 +145,7 @@ async def test_what_is_allowed_later_does_not_count_for_a_session_that_has_begun
     assert careful.effects() == ["look"]
 
 
+@pytest.mark.both_databases
 async def test_what_a_person_denied_stays_denied_where_no_rule_wants_it_asked_any_more(careful, home):
     projects(careful, 'tool = "look"\naction = "ask"')
     async with careful.open() as opened:

@@ -10,7 +10,7 @@ from esper_agents.domain.move import Ask, Conclude, Consult, HandOff
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EvidenceError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
 
 def files(folder):

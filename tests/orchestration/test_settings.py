@@ -142,3 +142,50 @@ def test_a_file_of_a_person_that_others_can_write_is_refused(places):
     assert error.value.remedy == f"chmod go-w '{file}'"
     file.chmod(0o644)
     assert len(load_settings(*places).rules) == 2
+
+
+def persons(places, text):
+    file = places[0] / "config.toml"
+    file.write_text(text)
+    file.chmod(0o600)
+    return load_settings(*places)
+
+
+def test_a_person_says_which_models_the_roles_mean_and_who_is_asked_instead(places):
+    text = '[models]\nOpus = "claude-opus-4-8"\nmine = "us.anthropic.claude:0"\nfallback = "claude-opus-5"\n'
+    found = persons(places, text + FULL)
+    assert found.roles == {"opus": "claude-opus-4-8", "mine": "us.anthropic.claude:0"}
+    assert found.fallback == "claude-opus-5"
+    assert len(found.rules) == 2
+
+
+def test_a_person_may_want_nobody_to_be_asked_instead(places):
+    assert persons(places, '[models]\nfallback = ""\n').fallback == ""
+    assert persons(places, "[models]\n").fallback is None
+
+
+def test_a_project_has_no_say_about_models(places):
+    project_says(places, '\n[models]\nopus = "claude-haiku-5-5"\n')
+    with pytest.raises(DefinitionError, match=r"config\.toml:2: settings know no 'models'"):
+        load_settings(*places)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('models = "opus"\n', ":1: models wants a table"),
+        ("[[models]]\n", ":1: models wants a table"),
+        ("\n[models]\nopus = 5\n", ":3: 'opus' wants the full name of a model"),
+        ('[models]\nopus = ""\n', ":2: 'opus' wants the full name of a model"),
+        ('[models]\nopus = "a b"\n', ":2: 'opus' wants the full name of a model"),
+        ('[models]\nopus = "../../x y"\n', ":2: 'opus' wants the full name of a model"),
+        ('[models]\nopus = "a\\nb"\n', ":2: 'opus' wants the full name of a model"),
+        ('[models]\n"a\\nb" = 5\n', "wants the full name of a model"),
+        ("[models.opus]\n", "'opus' wants the full name of a model"),
+    ],
+)
+def test_what_names_no_model_is_refused_with_its_line(places, text, problem):
+    with pytest.raises(DefinitionError) as error:
+        persons(places, text)
+    assert problem in error.value.problem
+    assert "\n" not in error.value.problem + error.value.remedy

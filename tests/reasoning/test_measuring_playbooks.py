@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 from torch_toys import FILES, SIZE, anyio_backend, bench, needs_torch, write  # noqa: F401 - fixtures
-from toys import read_once
 
 from esper_agents.api import open_project
 from esper_agents.certificates.policy import policy_text
@@ -82,7 +81,6 @@ def lab_project(tmp_path_factory):
 @pytest.fixture
 def opening(lab_project, bench, migrated_sqlite, monkeypatch):  # noqa: F811 - fixtures
     """Open the project with the module's warm lab."""
-    read_once(monkeypatch)
     monkeypatch.setattr(Workshop, "bench", property(lambda _: bench))
     place = project_home(find_project([lab_project], lab_project).key)
     place.mkdir(parents=True, mode=0o700)

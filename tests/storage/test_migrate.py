@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import pytest
-from sqlalchemy import inspect, text
+from once import know
+from sqlalchemy import URL, inspect, text
 
 from esper_agents.errors import NewerDatabaseError, StorageError
 from esper_agents.paths import data_folder
@@ -13,6 +16,11 @@ from esper_agents.storage import migrate
 from esper_agents.storage.engine import WRITES, open_engine
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import FULL_TEXTS, HEAD, metadata
+
+
+@pytest.fixture
+def known_once():
+    """Run every migration."""
 
 
 def config(connection):
@@ -45,6 +53,20 @@ def test_the_tables_are_what_the_migrations_make(engine):
 
     with engine.connect().execution_options(**{WRITES: True}) as connection:
         command.check(config(connection))
+
+
+def dumped(file):
+    """Return the lines of what is in a database; constraints of a table that was made anew stand in any order."""
+    with closing(sqlite3.connect(file)) as opened:
+        return sorted("\n".join(opened.iterdump()).replace(",\n", "\n").replace(", \n", "\n").split("\n"))
+
+
+def test_the_copy_that_other_tests_begin_with_is_what_the_migrations_make(tmp_path, monkeypatch):
+    made, copied = tmp_path / "made.db", tmp_path / "copied.db"
+    Store(URL.create("sqlite", database=str(made))).close()
+    know(monkeypatch)
+    Store(URL.create("sqlite", database=str(copied))).close()
+    assert dumped(copied) == dumped(made)
 
 
 def test_head_names_the_newest_migration():

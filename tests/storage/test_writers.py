@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, func, make_url, select
 
+from esper_agents.storage import lease, writers
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import project
 from esper_agents.storage.writers import in_turn, lock_file
@@ -87,9 +88,12 @@ def test_who_was_killed_holds_nobody_up(file, holder):
     assert is_free(file)
 
 
-def test_who_waits_for_somebody_that_is_stopped_goes_on_without_the_turn_and_leaves_nothing_behind(file, holder):
+def test_who_waits_for_somebody_that_is_stopped_goes_on_without_the_turn_and_leaves_nothing_behind(
+    file, holder, monkeypatch
+):
+    monkeypatch.setattr(writers, "PATIENCE_S", 0.05)
     holder.send_signal(signal.SIGSTOP)
-    with in_turn(file, patience_s=0.05):
+    with in_turn(file):
         assert not is_free(file)
     before = threading.active_count()
     holder.kill()
@@ -99,6 +103,30 @@ def test_who_waits_for_somebody_that_is_stopped_goes_on_without_the_turn_and_lea
             break
         time.sleep(0.01)
     assert is_free(file)
+
+
+def test_a_process_waits_once_for_somebody_that_is_stopped_and_takes_turns_again_when_he_is_gone(
+    file, holder, monkeypatch
+):
+    monkeypatch.setattr(writers, "PATIENCE_S", 0.05)
+    holder.send_signal(signal.SIGSTOP)
+    with in_turn(file):
+        pass
+    monkeypatch.setattr(writers, "PATIENCE_S", 3600.0)
+    with in_turn(file):
+        assert not is_free(file)
+    holder.kill()
+    holder.wait()
+    while not is_free(file):
+        time.sleep(0.01)
+    with in_turn(file):
+        assert not is_free(file)
+    assert is_free(file)
+
+
+def test_a_heartbeat_that_waited_for_somebody_that_is_stopped_is_still_in_time():
+    # Beats come every quarter of a lease.
+    assert writers.PATIENCE_S * 1000 <= lease.LEASE_MS / 2
 
 
 def test_a_child_that_was_forked_inside_does_not_keep_the_turn(file):

@@ -22,6 +22,12 @@ def call(project):
 
 
 @pytest.fixture
+def context(project, tmp_path):
+    """Return what tools may touch of the project, with a place to keep things in."""
+    return ToolContext(project, home=tmp_path / "kept")
+
+
+@pytest.fixture
 def shell(project):
     """Run a command line in the project, as a person would, and return the lines it prints."""
 

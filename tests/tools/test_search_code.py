@@ -59,6 +59,13 @@ async def test_what_lies_outside_is_not_searched(call, two):
             await call("search-code", text="password", paths=[path])
 
 
+async def test_secrets_that_git_ignores_are_not_searched(call, two):
+    (two / "my_secrets.py").write_text("password = 1\n")
+    assert len((await call("search-code", text="password", paths=["."])).output["hits"]) == 1
+    (two / ".gitignore").write_text("my_secrets.py\n")
+    assert (await call("search-code", text="password", paths=[".", "my_secrets.py"])).output["hits"] == []
+
+
 @pytest.mark.parametrize("text", ["torch.compile", "-e", "'", "$HOME", "\\"])
 async def test_the_command_beside_it_finds_the_same_lines(call, two, shell, text):
     (two / "odd.py").write_text("a = '-e'\nb = \"'\"\nc = '$HOME'\nd = '\\\\'\n")

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from toys import recording_tool
 
@@ -94,6 +97,23 @@ def test_the_signature_and_the_docstring_are_the_schema():
     assert use.schema["properties"]["dynamic"]["default"] is False
 
 
+def test_a_schema_repeats_no_name_as_a_title():
+    @tool("titled", risk=Risk.LOW, repeatable=True, rerun=lambda _: "")
+    async def titled(context: ToolContext, title: str, sizes: list[int] | None = None) -> ToolResult:
+        """Give a title.
+
+        Args:
+            context: The project.
+            title: What it is called.
+            sizes: Of which sizes.
+        """
+        return ToolResult(title, {"sizes": sizes})
+
+    assert titled.use.schema["properties"]["title"] == {"description": "What it is called.", "type": "string"}
+    assert "title" not in titled.use.schema
+    assert "title" not in titled.use.schema["properties"]["sizes"]
+
+
 def test_every_tool_of_ours_says_what_it_is_and_what_each_argument_means():
     tools = load_tools()
     assert set(tools.tools) >= OURS
@@ -102,6 +122,14 @@ def test_every_tool_of_ours_says_what_it_is_and_what_each_argument_means():
         assert each.provider
         for name, described in each.use.schema["properties"].items():
             assert described.get("description"), f"{each.name}.{name}"
+
+
+def test_the_guide_tells_of_every_tool_and_its_risk():
+    guide = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+    rows = [each.split("|")[1:3] for each in guide.splitlines() if each.startswith("| `")]
+    told = {name: risk.strip() for names, risk in rows for name in re.findall("`([a-z*-]+)`", names)}
+    for each in load_tools().tools.values():
+        assert told["torch-*" if each.name.startswith("torch-") else each.name] == each.risk, each.name
 
 
 @pytest.mark.parametrize(
@@ -143,16 +171,21 @@ def test_an_unknown_tool_is_refused_with_the_nearest_names():
 
 def test_tools_are_chosen_by_name_and_unknown_names_left_out():
     tools = load_tools()
-    assert [each.name for each in tools.named(["search-code", "Bash", "read-file"])] == ["read-file", "search-code"]
+    assert [each.name for each in tools.named(["search-code", "teleport", "read-file"])] == ["read-file", "search-code"]
     assert {each.name for each in tools.named(None)} >= OURS
     assert tools.named([]) == ()
 
 
-def test_only_running_code_without_a_sandbox_wants_a_person_to_agree():
-    assert {each.name: each.risk for each in load_tools().tools.values() if each.name in OURS} == {
-        "git-state": Risk.LOW,
-        "read-file": Risk.LOW,
+def test_only_writing_the_shell_and_running_code_without_a_sandbox_want_a_person_to_agree():
+    asked = {each.name: each.risk for each in load_tools().tools.values() if each.risk is not Risk.LOW}
+    assert asked == {
+        "edit-file": Risk.MEDIUM,
         "run-tests": Risk.MEDIUM,
-        "search-code": Risk.LOW,
-        "static-review": Risk.LOW,
+        "shell": Risk.HIGH,
+        "write-file": Risk.MEDIUM,
     }
+
+
+def test_what_changes_something_is_never_run_twice():
+    unrepeatable = {each.name for each in load_tools().tools.values() if not each.is_repeatable}
+    assert unrepeatable == {"edit-file", "memory", "run-tests", "shell", "write-file"}

@@ -34,6 +34,7 @@ LAPTOP = {
     "sys/devices/system/node/node0/cpulist": "0-1\n",
     "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
     "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+    "sys/module/nvidia/version": "580.95.05\n",
 }
 ARM = {
     "proc/cpuinfo": (
@@ -65,6 +66,7 @@ def test_a_laptop_is_described_as_its_files_say(machine):
     assert told["os"]["distribution"] == "Fedora Linux 42"
     assert told["os"]["transparent_hugepages"] == "madvise"
     assert told["os"]["clock_source"] == "tsc"
+    assert told["os"]["nvidia_driver"] == "580.95.05"
     assert told["cpu"]["model"] == "13th Gen Intel(R) Core(TM) i7"
     assert told["cpu"]["cores"] == 1
     assert told["cpu"]["governor"] == "performance, powersave"
@@ -103,7 +105,7 @@ def test_what_a_system_does_not_have_is_absent_and_never_a_number(machine):
     assert set(told["memory"].values()) == {"absent"}
     assert set(told["pressure"].values()) == {"absent"}
     assert told["limits"]["version"] == "absent"
-    assert told["os"]["distribution"] == "absent"
+    assert (told["os"]["distribution"], told["os"]["nvidia_driver"]) == ("absent", "absent")
 
 
 def test_this_machine_is_described_without_anything_private():

@@ -116,5 +116,11 @@ def test_a_target_that_cannot_be_used_is_bad_input(lab, name, inputs, problem):
     assert caught.value.remedy
 
 
+def test_how_memory_is_bounded_follows_from_the_device(lab):
+    with lab.worker() as one, lab.worker(device="cuda:1") as other:
+        assert ("address_space_bytes" in one.held, "private_bytes" in one.held) == (True, False)
+        assert ("address_space_bytes" in other.held, "private_bytes" in other.held) == (False, True)
+
+
 def test_outcomes_of_the_benchmark_are_outcomes_there_are():
     assert set(EXPECTED.values()) <= set(Outcome)

@@ -37,7 +37,8 @@ def gate(
         list[Path] | None, typer.Argument(metavar="[PATHS]...", help="Files and folders; the whole project if none.")
     ] = None,
     require: Annotated[
-        list[str] | None, typer.Option(help="A status that will do; give it again for more. APPROVED and GO if none.")
+        list[str] | None,
+        typer.Option(help="A status that will do; again for more. If none, APPROVED and GO, both outright."),
     ] = None,
     agent: Annotated[
         list[str] | None, typer.Option(help="An agent whose certificate must cover each file; again for more.")

@@ -118,10 +118,15 @@ def coverage_of(
     own = [each for each in vouched if not agent or _agent(each) == agent]
     if not own:
         return _uncovered(path, agent, about, same)
-    if _status(own[0]) in required:
-        return _told(path, agent, Standing.COVERED, own[0], "")
     wanted = " or ".join(sorted(required))
-    return _told(path, agent, Standing.OTHER_STATUS, own[0], f"{_status(own[0])}, and {wanted} is required")
+    if _status(own[0]) not in required:
+        return _told(path, agent, Standing.OTHER_STATUS, own[0], f"{_status(own[0])}, and {wanted} is required")
+    issued = own[0].verified.certificate
+    conditions = issued.verdict.conditions if issued else ()
+    if conditions and Status.CONDITIONALLY_APPROVED not in required:
+        why = f"{_status(own[0])} on a condition, and {wanted} without one is required: {conditions[0]}"
+        return _told(path, agent, Standing.OTHER_STATUS, own[0], why)
+    return _told(path, agent, Standing.COVERED, own[0], "")
 
 
 def _uncovered(path: str, agent: str, about: Sequence[Judged], same: Sequence[Judged]) -> FileCoverage:

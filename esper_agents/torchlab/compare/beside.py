@@ -32,7 +32,7 @@ def beside(lab: Lab, arms: tuple[Arm, Arm], *, train: bool, tell: Tell) -> JsonO
 def _asked(lab: Lab, arm: Arm, job: str, train: bool, read: Any) -> dict[str, Any]:  # noqa: FBT001 - passed through
     try:
         lab.warm(job)
-        with lab.worker(root=arm.root) as worker:
+        with lab.worker(root=arm.root, device=arm.target.device) as worker:
             worker.load(arm.target)
             given: dict[str, Any] = read(worker.ask(job, {"train": train, "steps": 0}).result)
     except (EvidenceError, UsageError):

@@ -173,7 +173,8 @@ class Correctness:
     def _seen(self, arm: int, job: str, request: JsonObject, *, files: tuple[int, ...] = ()) -> Answer:
         self._last_step = ""
         side = self._arms[arm]
-        with self._lab.worker(root=side.root, label=("baseline", "candidate")[arm]) as worker:
+        label = ("baseline", "candidate")[arm]
+        with self._lab.worker(root=side.root, device=side.target.device, label=label) as worker:
             worker.load(side.target)
             return worker.ask(job, request, files=files, tell=self._step)
 

@@ -234,7 +234,7 @@ def log_ratio(sample: JsonObject) -> float:
 
 
 def _started(lab: Lab, arm: Arm, label: str, padding: int, cpu: int | None = None) -> Worker:
-    return lab.worker(root=arm.root, label=label, padding=padding, cpu=cpu)
+    return lab.worker(root=arm.root, device=arm.target.device, label=label, padding=padding, cpu=cpu)
 
 
 def _warm(worker: Worker, calls: int, *, train: bool, seed: int) -> JsonObject:

@@ -30,7 +30,7 @@ _dispatches_on: Any = torch._C._len_torch_dispatch_stack  # noqa: SLF001 - no pu
 # What torch's compiler tells itself.
 _COMPILERS = ("_TORCHINDUCTOR_", "TORCHINDUCTOR_", "TRITON_")
 _WINDOW_S = 0.004
-_LIMITS = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_NOFILE", "RLIMIT_STACK")
+_LIMITS = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_NOFILE", "RLIMIT_STACK")
 
 
 def clocks_ns() -> tuple[int, int]:

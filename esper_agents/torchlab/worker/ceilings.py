@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .devices import wait
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -144,10 +146,10 @@ class Sampler:
         self.ceilings.missing.append({"what": what, "why": (str(error).splitlines() or ["refused"])[0]})
 
     def _timed(self, work: Callable[[], object]) -> int:
-        self._wait()
+        wait(self._device)
         begun = self._clock()
         work()
-        self._wait()
+        wait(self._device)
         return self._clock() - begun
 
     def _dispatch(self) -> int:
@@ -156,10 +158,6 @@ class Sampler:
         for _ in range(_EMPTY_CALLS):
             torch.add(nothing, nothing)
         return (thread_time_ns() - begun) // _EMPTY_CALLS
-
-    def _wait(self) -> None:
-        if self._device != "cpu":
-            torch.cuda.synchronize(self._device)
 
 
 def _beyond_cache() -> int:

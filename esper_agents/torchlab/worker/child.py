@@ -14,13 +14,14 @@ from typing import Any
 
 from . import confine
 from .channel import CHANNEL_LOST, Channel, ChannelError
+from .devices import bound
 from .inputs import TargetError
+from .out_of_memory import ran_out
 from .target import Target, load, own_file
 
 _MOST_TEXT = 4_000
 # What user code prints goes into a file; so do traces.
 _MOST_FILE_BYTES = 4 << 30
-_OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|out of memory|CUDA out of memory", re.IGNORECASE)
 _JOB = re.compile(r"[a-z][a-z_]*")
 
 
@@ -29,7 +30,7 @@ def live(message: dict[str, Any], files: list[int]) -> None:
 
     Args:
         message: What the lab wants of it: `root`, `scratch`, `cache`, `grants`, `confined`,
-            `own_network`, `walled`, `memory_bytes`, `cpu`, `threads`, `padding`.
+            `own_network`, `walled`, `device`, `memory_bytes`, `cpu`, `threads`, `padding`.
         files: The worker's socket, and the file that takes what user code prints.
     """
     code = 70
@@ -89,7 +90,9 @@ class _Worker:
         grants = {name: tuple(places) for name, places in self._message["grants"].items()}
         held: dict[str, Any] = confine.confine(
             confine.Grants(**grants),
-            confine.Limits(self._message["memory_bytes"], _MOST_FILE_BYTES),
+            confine.Limits(
+                self._message["memory_bytes"], _MOST_FILE_BYTES, has_cuda=self._message["device"].startswith("cuda")
+            ),
             use_landlock=self._message["confined"],
             use_seccomp=self._message["confined"],
             has_own_network=self._message["own_network"],
@@ -127,6 +130,7 @@ class _Worker:
     def _do(self, request: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
         job = request["do"]
         if job == "load":
+            bound(request["target"]["device"], self._message["memory_bytes"])
             self._target = load(self._message["root"], **request["target"])
             return _summary(self._target), ()
         if not _JOB.fullmatch(job):
@@ -143,7 +147,7 @@ class _Worker:
         described: dict[str, Any] = {"type": type(error).__name__, "message": str(error)[:_MOST_TEXT]}
         if isinstance(error, TargetError):
             described.update(problem=error.problem, remedy=error.remedy)
-        if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(described["message"]):
+        if ran_out(error):
             described["memory"] = True
         frames = [
             {"file": own, "line": frame.lineno, "function": frame.name}

@@ -45,10 +45,13 @@ class Limits:
     Attributes:
         memory_bytes: How much more memory each process may map than the worker has now; None for no limit.
         file_bytes: How large each file may grow, those in memory included; None for no limit.
+        has_cuda: It may use CUDA, whose driver reserves more addresses than most machines have memory. Then memory is
+            counted where it is private and can be written: not what is only reserved, nor what is shared.
     """
 
     memory_bytes: int | None = None
     file_bytes: int | None = 16 << 30
+    has_cuda: bool = False
 
 
 def confine(
@@ -132,10 +135,15 @@ def _limit(limits: Limits) -> dict[str, int]:
     if limits.file_bytes is not None:
         held["file_bytes"] = _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
     if limits.memory_bytes is not None:
-        # The limit counts what is mapped already, most of it torch's libraries.
-        mapped_bytes = int(kernel.read("/proc/self/statm").split()[0]) * resource.getpagesize()
-        held["address_space_bytes"] = _lower(resource.RLIMIT_AS, mapped_bytes + limits.memory_bytes)
-    _held_limits["RLIMIT_AS"] = resource.getrlimit(resource.RLIMIT_AS)
+        # The limits count what is mapped already, most of it torch's libraries.
+        mapped, *_, private, _ = map(int, kernel.read("/proc/self/statm").split())
+        page_bytes = resource.getpagesize()
+        if limits.has_cuda:
+            held["private_bytes"] = _lower(resource.RLIMIT_DATA, private * page_bytes + limits.memory_bytes)
+        else:
+            held["address_space_bytes"] = _lower(resource.RLIMIT_AS, mapped * page_bytes + limits.memory_bytes)
+    for name in ("RLIMIT_AS", "RLIMIT_DATA"):
+        _held_limits[name] = resource.getrlimit(getattr(resource, name))
     return held
 
 

@@ -9,11 +9,13 @@ import platform
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
 import torch
 
+from .devices import driver_version
 from .pristine import replaced
 
 # Held here, so that what user code puts in their place later is not asked.
@@ -34,6 +36,19 @@ _NAMES = ("LD_PRELOAD", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONMALLOC", "GLI
 _DETERMINISTIC: Any = torch.utils.deterministic
 _LIBRARIES = ("numpy", "triton", "torchvision", "torchaudio")
 _TINY, _HALF = sys.float_info.min, 0.5
+# How float32 may be rounded inside an operation, by backend and operation as torch names them; none before torch 2.9.
+_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # noqa: SLF001 - asks for all in one way
+_PRECISIONS = {
+    "fp32_precision": ("generic", "all"),
+    "cuda.matmul.fp32_precision": ("cuda", "matmul"),
+    "cudnn.fp32_precision": ("cuda", "all"),
+    "cudnn.conv.fp32_precision": ("cuda", "conv"),
+    "cudnn.rnn.fp32_precision": ("cuda", "rnn"),
+    "mkldnn.fp32_precision": ("mkldnn", "all"),
+    "mkldnn.matmul.fp32_precision": ("mkldnn", "matmul"),
+    "mkldnn.conv.fp32_precision": ("mkldnn", "conv"),
+    "mkldnn.rnn.fp32_precision": ("mkldnn", "rnn"),
+}
 
 
 def describe() -> dict[str, Any]:
@@ -49,6 +64,7 @@ def describe() -> dict[str, Any]:
         "build_sha256": hashlib.sha256(torch.__config__.show().encode()).hexdigest(),
         "cuda": torch.version.cuda or "absent",
         "hip": torch.version.hip or "absent",
+        "cuda_driver": driver_version() or "absent",
         "cudnn": torch.backends.cudnn.version() or "absent",
         "devices": _devices(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
@@ -95,11 +111,11 @@ def flags() -> dict[str, Any]:
         "num_threads": torch.get_num_threads(),
         "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "default_device": str(torch.get_default_device()),
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "cuda.matmul.allow_tf32": bool(cuda.allow_tf32),
+        "float32_matmul_precision": _agreed(torch.get_float32_matmul_precision),
+        "cuda.matmul.allow_tf32": _agreed(lambda: cuda.allow_tf32),
         "cuda.matmul.allow_fp16_reduced_precision_reduction": bool(cuda.allow_fp16_reduced_precision_reduction),
         "cuda.matmul.allow_bf16_reduced_precision_reduction": bool(cuda.allow_bf16_reduced_precision_reduction),
-        "cudnn.allow_tf32": bool(cudnn.allow_tf32),
+        "cudnn.allow_tf32": _agreed(lambda: cudnn.allow_tf32),
         "cudnn.enabled": bool(cudnn.enabled),
         "cudnn.benchmark": bool(cudnn.benchmark),
         "cudnn.deterministic": bool(cudnn.deterministic),
@@ -127,7 +143,16 @@ def flags() -> dict[str, Any]:
         "dispatch_modes": torch._C._len_torch_dispatch_stack(),  # noqa: SLF001 - no public name
         "profiler": bool(torch.autograd._profiler_enabled()),  # type: ignore[attr-defined] # noqa: SLF001 - no public name
         "kernels": _kernels(),
+        **({name: _precision(*of) for name, of in _PRECISIONS.items()} if _precision is not None else {}),
     }
+
+
+def _agreed(read: Callable[[], bool | str]) -> bool | str:
+    """Return an old switch; `mixed` where new ones were set so that torch refuses to say how it stands."""
+    try:
+        return read()
+    except RuntimeError:
+        return "mixed"
 
 
 def _surroundings() -> dict[str, Any]:

@@ -16,11 +16,12 @@ from .memory_growth import Growth, growth, may_grow
 from .memory_owners import set_aside
 from .memory_places import Whereabouts
 from .memory_reach import living_nodes
-from .memory_run import mark, profiled, ran_out
+from .memory_run import mark, profiled
 from .memory_scratch import free_bytes
 from .memory_step import Stepper
 from .memory_suspects import Search
 from .memory_watch import Watch
+from .out_of_memory import ran_out
 from .target import Target
 
 # A quarter of the steps is warm-up where nothing grew; all of the first half where something did.

@@ -16,6 +16,7 @@ from .memory_events import MOMENT, STEP, Reading
 from .memory_owners import Owners, by_address
 from .memory_places import PlaceMarks, Whereabouts, is_compiled
 from .memory_step import Stepper
+from .out_of_memory import ran_out
 from .target import Target
 
 
@@ -118,8 +119,3 @@ def measure(target: Target, stepper: Stepper, steps: int, seed: int) -> Run:
 def _placed(whereabouts: Whereabouts) -> Iterator[None]:
     with whereabouts.following(), PlaceMarks(whereabouts):
         yield
-
-
-def ran_out(error: BaseException) -> bool:
-    """Return whether an error says that there was no memory left."""
-    return isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or "can't allocate memory" in str(error)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .devices import wait
 from .inputs import Inputs, TargetError
 from .target import Target, on_device, seed_all
 
@@ -65,7 +66,7 @@ class Runner:
             torch.autograd.backward(roots, [torch.ones_like(each) for each in roots])
             if self.target.module is not None:
                 self.target.module.zero_grad(set_to_none=True)
-        self.wait()
+        wait(self.target.device)
 
     def _forward(self, inputs: Inputs) -> Any:
         self._calls += 1
@@ -74,11 +75,6 @@ class Runner:
         except StopIteration as error:
             problem = f"{self.target.name!r} ran out of input in call {self._calls}"
             raise TargetError(problem, "let its loader start over, as itertools.cycle does") from error
-
-    def wait(self) -> None:
-        """Wait until the device has done what it was given."""
-        if self.target.device != "cpu":
-            torch.cuda.synchronize(self.target.device)
 
     def warm(self) -> dict[str, Any]:
         """Make the first calls and learn what every later one needs to know.

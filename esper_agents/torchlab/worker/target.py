@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .captured import Captured
+from .devices import usable
 from .inputs import Inputs, Spec, TargetError
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def load(
     Raises:
         TargetError: There is no such thing, or it cannot be used so.
     """
-    _refuse_device(device)
+    device = usable(device)
     for folder in (f"{root}/src", root):
         if Path(folder).is_dir() and folder not in sys.path:
             sys.path.insert(0, folder)
@@ -175,25 +176,6 @@ def runnable(root: str, name: str) -> Callable[[], Any]:
     _refuse_required(repr(name), function, "give its arguments defaults")
     made: Callable[[], Any] = function
     return made
-
-
-def _refuse_device(device: str) -> None:
-    try:
-        kind = torch.device(device)
-    except RuntimeError as error:
-        raise TargetError(f"there is no device {device!r}", "name one like cpu, cuda or cuda:1") from error
-    if kind.type != "cuda":
-        return
-    if not torch.cuda.is_available():
-        which = "was built without CUDA" if torch.version.cuda is None else "finds no CUDA device here"
-        raise TargetError(
-            f"{device!r} was asked for, and torch {torch.__version__} {which}",
-            "leave --device out, or name an interpreter with --python whose torch has CUDA",
-        )
-    if (kind.index or 0) >= torch.cuda.device_count():
-        raise TargetError(
-            f"there is no device {device!r}", f"there are {torch.cuda.device_count()}: cuda:0 is the first"
-        )
 
 
 def _find(root: str, name: str) -> tuple[ModuleType, Any]:

@@ -122,6 +122,16 @@ def out_of_nothing(batch):
     return torch.empty(1 << 59).sum() + batch.sum()
 
 
+def out_of_cuda(batch):
+    raise torch.cuda.OutOfMemoryError(
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB"
+    )
+
+
+def out_of_what_the_driver_has(batch):
+    raise RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported")
+
+
 class Greedy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor):

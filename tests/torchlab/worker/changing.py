@@ -116,6 +116,19 @@ def precision():
     torch.set_float32_matmul_precision("medium")
 
 
+def precision_by_operation():
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+
+
+def precision_of_all():
+    torch.backends.fp32_precision = "tf32"
+
+
+def precision_by_old_and_new():
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.conv.fp32_precision = "ieee"
+
+
 def threads():
     torch.set_num_threads(2)
 
@@ -156,7 +169,8 @@ def processors():
 SCENARIOS = (
     nothing, ordinary_use, a_function_of_torch, a_clock, a_method_that_tensors_inherit, forward_of_a_layer,
     code_of_a_function, defaults_of_a_function, call_of_one_class, a_builtin, a_random_function,
-    the_collector, a_module, tracing, a_handler, a_timer, default_dtype, precision, threads, determinism,
+    the_collector, a_module, tracing, a_handler, a_timer, default_dtype, precision, precision_by_operation,
+    precision_of_all, precision_by_old_and_new, threads, determinism,
     denormals, gradients, a_mode, a_hook_on_all_modules, a_kernel, processors,
 )  # fmt: skip
 

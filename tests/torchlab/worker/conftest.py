@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +46,19 @@ def ask(tmp_path_factory):
     process.stdin.close()
     process.stdout.close()
     process.wait()
+
+
+@pytest.fixture(scope="session")
+def driven(tmp_path_factory):
+    """Return what `driven.py` told: what is done with CUDA devices, on a machine that has none."""
+    here, folder = Path(__file__).parent, tmp_path_factory.mktemp("driver")
+    library = []
+    if shutil.which("cc"):
+        (folder / "driver.c").write_text("int cuDriverGetVersion(int *v) { *v = 12080; return 0; }\n")
+        library = [str(folder / "libcuda.so")]
+        built = ["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", *library, str(folder / "driver.c")]
+        subprocess.run(built, check=True)
+    command = [sys.executable, "-W", "ignore", str(here / "driven.py"), str(WORKER), *library]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

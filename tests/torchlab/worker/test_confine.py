@@ -267,15 +267,40 @@ def test_memory_beyond_the_limit_is_an_error_in_the_worker(cages, how):
     cages(how).kill(pid)
 
 
+RESERVES = """
+import ctypes
+libc.mmap.restype = ctypes.c_void_p
+# Addresses alone, as CUDA's driver takes them: PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE.
+reserved = libc.mmap(None, ctypes.c_size_t(64 << 30), 0, 0x4022, -1, ctypes.c_long(0))
+tell(reserved != ctypes.c_void_p(-1).value)
+more = bytearray(512 << 20)
+"""
+
+
+@pytest.mark.parametrize("has_cuda", [False, True])
+def test_what_may_use_cuda_reserves_addresses_and_is_bounded_in_what_it_writes(cages, has_cuda):
+    cage = cages("walls")
+    pid = cage.fork(RESERVES, memory_bytes=256 << 20, has_cuda=has_cuda)
+    assert cage.hear(pid) is has_cuda
+    assert cage.hear(pid)["raised"] == "MemoryError"
+    cage.kill(pid)
+
+
+def test_a_worker_says_which_of_its_memory_is_bounded(cages):
+    names = "result = sorted(each for each in held if each.endswith('_bytes'))"
+    assert cages("walls").run(names) == ["address_space_bytes", "file_bytes"]
+    assert cages("walls").run(names, has_cuda=True) == ["file_bytes", "private_bytes"]
+
+
 def test_a_limit_counts_as_changed_only_where_the_worker_changed_it(cages):
     code = (
         "import resource\nfrom esper_worker.confine import is_as_confined as asked\nbefore = asked('RLIMIT_AS')\n"
         "soft, hard = resource.getrlimit(resource.RLIMIT_AS)\n"
         "resource.setrlimit(resource.RLIMIT_AS, (soft - 4096, hard))\n"
-        "result = [before, asked('RLIMIT_AS'), asked('RLIMIT_CPU')]\n"
+        "result = [before, asked('RLIMIT_AS'), asked('RLIMIT_DATA'), asked('RLIMIT_CPU')]\n"
     )
     pid = cages("walls").fork(code, memory_bytes=256 << 20)
-    assert cages("walls").hear(pid)["result"] == [True, False, False]
+    assert cages("walls").hear(pid)["result"] == [True, False, True, False]
     cages("walls").kill(pid)
 
 

@@ -34,7 +34,20 @@ CHANGED = {
     "a_handler": {"signals": {"SIGUSR1": "__main__.other"}},
     "a_timer": {"signals": {"SIGALRM": "__main__.other"}, "timer": True},
     "default_dtype": {"default_dtype": "float64"},
-    "precision": {"float32_matmul_precision": "medium", "cuda.matmul.allow_tf32": True},
+    "precision": {
+        "float32_matmul_precision": "medium",
+        "cuda.matmul.allow_tf32": True,
+        "cuda.matmul.fp32_precision": "tf32",
+        "mkldnn.matmul.fp32_precision": "bf16",
+    },
+    "precision_by_operation": {"float32_matmul_precision": "mixed", "mkldnn.matmul.fp32_precision": "bf16"},
+    "precision_by_old_and_new": {
+        "float32_matmul_precision": "high",
+        "cuda.matmul.allow_tf32": True,
+        "cuda.matmul.fp32_precision": "tf32",
+        "cudnn.allow_tf32": "mixed",
+        "cudnn.conv.fp32_precision": "ieee",
+    },
     "threads": {"num_threads": 2},
     "determinism": {"deterministic_algorithms": True},
     "denormals": {"flush_denormal": True},
@@ -64,6 +77,14 @@ def test_what_was_changed_for_all_is_named_with_what_stands_there_now(told, scen
     assert {each["name"]: each["after"] for each in told[scenario]} == CHANGED[scenario]
 
 
+def test_a_precision_for_all_is_named_for_each_backend_and_operation(told):
+    changed = {each["name"]: each["after"] for each in told["precision_of_all"]}
+    new = {name: after for name, after in changed.items() if name.endswith("fp32_precision")}
+    assert set(new.values()) == {"tf32"}
+    assert {"fp32_precision", "cuda.matmul.fp32_precision", "mkldnn.rnn.fp32_precision"} <= new.keys()
+    assert {changed["float32_matmul_precision"], changed["cuda.matmul.allow_tf32"]} == {"mixed"}
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is only one processor to be bound to")
 def test_being_bound_to_other_processors_is_named(told):
     assert [each["name"] for each in told["processors"]] == ["affinity"]
@@ -83,6 +104,7 @@ def test_a_worker_describes_its_torch(told):
     assert described["settings"]["OMP_NUM_THREADS"] == "1"
     assert described["python"]["version"] == sys.version.split()[0]
     assert described["flags"]["num_threads"] == 1
+    assert re.fullmatch(r"\d+\.\d|absent", described["cuda_driver"])
 
 
 def test_settings_show_no_folders(told):

@@ -143,6 +143,12 @@ def test_running_out_of_memory_is_told_with_its_phase_and_line(run, name, inputs
     assert "torch.empty(1 << 59)" in SOURCE[failed["line"] - 1]
 
 
+@pytest.mark.parametrize(("name", "wanted_bytes"), [("out_of_cuda", 2 << 30), ("out_of_what_the_driver_has", None)])
+def test_running_out_of_memory_is_told_in_the_words_of_cuda_too(run, name, wanted_bytes):
+    failed = run(name, "randn(4)")["out_of_memory"]
+    assert (failed["phase"], failed.get("wanted_bytes")) == ("forward", wanted_bytes)
+
+
 def test_what_cannot_go_backward_is_told_and_not_made_up(run):
     measured = run("without_gradients", "randn(4,4)")
     assert not measured["trains"]

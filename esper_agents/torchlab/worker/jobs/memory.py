@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,12 +15,11 @@ from ..memory_cuda import Allocator
 from ..memory_leaks import look
 from ..memory_run import measure
 from ..memory_step import Stepper, load_what_steps_need
+from ..out_of_memory import wanted_bytes
 from ..target import Target
 
-_WANTED = re.compile(r"tried to allocate ([\d.]+) ?(bytes|[KMGT]iB)")
 _MOST_EVENTS = 500_000
 _TORCH = Path(torch.__file__).parent
-_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 def warm() -> None:
@@ -90,9 +88,9 @@ def _phase_of(error: BaseException) -> str:
 def _out_of_memory(target: Target, error: BaseException, phase: str, step: int) -> dict[str, Any]:
     message = (str(error) or type(error).__name__).splitlines()[0][:300]
     about: dict[str, Any] = {"phase": phase, "step": step, "message": message}
-    wanted = _WANTED.search(message)
-    if wanted:
-        about["wanted_bytes"] = int(float(wanted[1]) * _UNITS[wanted[2]])
+    wanted = wanted_bytes(message)
+    if wanted is not None:
+        about["wanted_bytes"] = wanted
     for frame in traceback.extract_tb(error.__traceback__):
         own = target.in_project(frame.filename)
         if own is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..devices import wait
 from ..gradients import backward
 from ..inputs import Inputs
 from ..target import Target, mapped, on_device, seed_all
@@ -69,9 +70,10 @@ def _warm(target: Target, request: dict[str, Any]) -> dict[str, int]:
     for _ in range(int(request["calls"])):
         begun = perf_counter_ns()
         (inputs,) = _fresh(target, 1, train=arm.has_backward)
+        wait(target.device)
         made = perf_counter_ns()
         arm.run(*inputs.args, **inputs.kwargs)
-        _wait(target)
+        wait(target.device)
         calls_ns.append(perf_counter_ns() - made)
         inputs_ns.append(made - begun)
         _clear(target)
@@ -115,37 +117,37 @@ def _time(target: Target, arm: _Arm, request: dict[str, Any]) -> dict[str, int]:
 
 def _in_a_row(target: Target, call: Callable[..., Any], batch: list[tuple[Any, ...]], pick: int) -> tuple[int, Any]:
     before, picked, after = batch[:pick], batch[pick], batch[pick + 1 :]
-    _wait(target)
+    wait(target.device)
     begun = perf_counter_ns()
     for args in before:
         call(*args)
     kept = call(*picked)
     for args in after:
         call(*args)
-    _wait(target)
+    wait(target.device)
     return perf_counter_ns() - begun, kept
 
 
 def _with_names(target: Target, call: Callable[..., Any], batch: list[Inputs], pick: int) -> tuple[int, Any]:
     before, picked, after = batch[:pick], batch[pick], batch[pick + 1 :]
-    _wait(target)
+    wait(target.device)
     begun = perf_counter_ns()
     for each in before:
         call(*each.args, **each.kwargs)
     kept = call(*picked.args, **picked.kwargs)
     for each in after:
         call(*each.args, **each.kwargs)
-    _wait(target)
+    wait(target.device)
     return perf_counter_ns() - begun, kept
 
 
 def _one_by_one(target: Target, call: Callable[..., Any], batch: list[Inputs], pick: int) -> tuple[int, Any]:
     took, kept = 0, None
     for number, each in enumerate(batch):
-        _wait(target)
+        wait(target.device)
         begun = perf_counter_ns()
         given = call(*each.args, **each.kwargs)
-        _wait(target)
+        wait(target.device)
         took += perf_counter_ns() - begun
         if number == pick:
             kept = given
@@ -214,8 +216,3 @@ def _tensors(thing: Any) -> list[torch.Tensor]:
 def _clear(target: Target) -> None:
     if target.module is not None:
         target.module.zero_grad(set_to_none=True)
-
-
-def _wait(target: Target) -> None:
-    if target.device != "cpu":
-        torch.cuda.synchronize(target.device)

@@ -1,0 +1,172 @@
+"""Plugins that a person has added: copies in the home, each under the digest of what it was when it was added."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.plugins import load_plugin, read_plugin
+from esper_agents.errors import DefinitionError, NotFoundError, StorageError
+from esper_agents.paths import home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from esper_agents.agents.plugins import Plugin, PluginFiles
+
+_INDEX = "installed.json"
+_SCRATCH = ".esper-"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The plugins that a person has added.
+
+    Attributes:
+        plugins: By name.
+        refused: Those whose files are not what was added; they do not stop the others.
+    """
+
+    plugins: tuple[Plugin, ...] = ()
+    refused: tuple[DefinitionError, ...] = ()
+
+
+def installed_plugins() -> Installed:
+    """Return the plugins that were added; one whose files have changed since is refused."""
+    plugins: list[Plugin] = []
+    refused: list[DefinitionError] = []
+    folder = plugins_folder()
+    for name, digest in sorted(_read_index(folder).items()):
+        try:
+            plugins.append(_as_added(folder, name, digest))
+        except DefinitionError as error:
+            refused.append(error)
+    return Installed(tuple(plugins), tuple(refused))
+
+
+def plugins_with(folders: Sequence[Path]) -> Installed:
+    """Return the plugins that were added with those of further folders, which go before one of the same name.
+
+    Raises:
+        DefinitionError: One of the folders cannot be used, or two of them share a name.
+    """
+    further: dict[str, Plugin] = {}
+    for folder in folders:
+        plugin = load_plugin(folder)
+        if other := further.get(plugin.name):
+            problem = f"is a plugin named {plugin.name!r}, as {str(other.folder)!r} is"
+            raise DefinitionError(str(folder), problem, remedy="leave one of them out")
+        further[plugin.name] = plugin
+    added = installed_plugins()
+    rest = (each for each in added.plugins if each.name not in further)
+    return Installed((*further.values(), *rest), added.refused)
+
+
+def _as_added(folder: Path, name: str, digest: str) -> Plugin:
+    remedy = f"esper plugins remove {name}, then add it again"
+    try:
+        plugin = load_plugin(folder / digest)
+    except DefinitionError as error:
+        raise DefinitionError(error.path, f"plugin {name!r}: {error.problem}", remedy=remedy) from error
+    if plugin.sha256 != digest:
+        problem = f"plugin {name!r} is not what was added any more"
+        raise DefinitionError(str(plugin.folder), problem, remedy=remedy)
+    return replace(plugin, name=name)
+
+
+def add_plugin(source: Path) -> Plugin:
+    """Copy what is used of a plugin into the home, in place of one of the same name, and return the copy.
+
+    Raises:
+        DefinitionError: It cannot be used; see `plugins.read_plugin`.
+        StorageError: The home cannot be written.
+    """
+    read = read_plugin(source)
+    name, digest = read.plugin.name, read.plugin.sha256
+    with _changing() as folder:
+        if not (folder / digest).is_dir():
+            _copy(read, folder / digest)
+        _write_index(folder, {**_read_index(folder), name: digest})
+    return replace(read.plugin, folder=plugins_folder() / digest)
+
+
+def remove_plugin(name: str) -> str:
+    """Take a plugin out of the home and return the digest it had.
+
+    Raises:
+        NotFoundError: There is none of that name.
+        StorageError: The home cannot be written.
+    """
+    with _changing() as folder:
+        known = dict(_read_index(folder))
+        if name not in known:
+            raise NotFoundError("plugin", name, known, listing="esper plugins list")
+        digest = known.pop(name)
+        _write_index(folder, known)
+    return digest
+
+
+def plugins_folder() -> Path:
+    """Return where added plugins lie."""
+    return home() / "plugins"
+
+
+@contextmanager
+def _changing() -> Iterator[Path]:
+    """Yield the folder of added plugins while nobody else changes it; what none of them needs is gone afterwards."""
+    import fcntl
+
+    folder = plugins_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder
+            kept = {*_read_index(folder).values()}
+            for each in folder.iterdir():
+                if each.is_dir() and each.name not in kept:
+                    shutil.rmtree(each)
+    except OSError as error:
+        problem = f"{str(folder)!r} cannot be written: {(error.strerror or 'no reason given').lower()}"
+        raise StorageError(problem, remedy="make it a folder that you may write, or set ESPER_HOME") from error
+
+
+def _copy(read: PluginFiles, target: Path) -> None:
+    """Write a plugin's files to a new folder that appears whole or not at all."""
+    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=_SCRATCH))
+    for path, data in read.contents.items():
+        file = scratch / PurePosixPath(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    scratch.rename(target)
+
+
+def _read_index(folder: Path) -> Mapping[str, str]:
+    """Return the digests of the added plugins by name.
+
+    Raises:
+        DefinitionError: The index is not what this program writes.
+    """
+    file = folder / _INDEX
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))["plugins"]
+        return {str(name): str(digest) for name, digest in found.items() if str(digest).isalnum()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DefinitionError(str(file), "cannot be read", remedy="delete it, and add your plugins again") from error
+
+
+def _write_index(folder: Path, known: Mapping[str, str]) -> None:
+    handle, scratch = tempfile.mkstemp(dir=folder, prefix=_SCRATCH)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump({"plugins": dict(known)}, file, indent=2, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(scratch).replace(folder / _INDEX)

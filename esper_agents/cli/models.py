@@ -1,0 +1,139 @@
+"""`esper models`: which language models agents may reason with, and where source of a project may go."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.live import say
+from esper_agents.cli.spending import Part, as_data, by, total
+from esper_agents.cli.terminal import echo, echo_json, short, table
+from esper_agents.domain.expense import dollars
+from esper_agents.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from esper_agents.domain.expense import Expense
+    from esper_agents.storage.expenses import Spent
+
+models_app = typer.Typer(
+    name="models",
+    help="Show models, their prices and what they have cost; agree to what they may read.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Host = Annotated[str, typer.Argument(help="The server; left out, the one that the environment names.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    app.add_typer(models_app)
+
+
+@models_app.command("list", epilog="Example: esper models list")
+def list_models(*, as_json: _Json = False) -> None:
+    """List models with their prices in US dollars for a million tokens, the roles that mean them, and consents."""
+    asyncio.run(_list(as_json=as_json))
+
+
+async def _list(*, as_json: bool) -> None:
+    from esper_agents.api import open_project
+
+    async with open_project() as project:
+        known, agreed = project.models, project.consents()
+        if as_json:
+            models = [{key: str(value) for key, value in asdict(each).items()} for each in known.models.values()]
+            echo_json({"models": models, "roles": known.roles, "consents": [asdict(each) for each in agreed]})
+            return
+        rows = [
+            (
+                each.name,
+                ", ".join(role for role, name in known.roles.items() if name == each.name),
+                f"{each.input.normalize():f}",
+                f"{each.cache_read.normalize():f}",
+                f"{each.output.normalize():f}",
+            )
+            for each in known.models.values()
+        ]
+        table(("model", "role", "input $", "cached $", "output $"), rows)
+        echo()
+        for each in agreed:
+            word = "agreed" if each.is_agreed else "refused"
+            say("may read" if each.is_agreed else "may not", f"{each.host}, {word} by {each.by} at {each.at}")
+        if not any(each.is_agreed for each in agreed):
+            say("may read", "nobody: source of this project stays here")
+
+
+@models_app.command("cost")
+def cost(
+    part: Annotated[Part, typer.Option("--by", help="Add up for each of these.")] = Part.MODEL,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many, the dearest first.")] = 20,
+    *,
+    as_json: _Json = False,
+) -> None:
+    """Show what models have used over all sessions of the project: tokens, share of the cache, money.
+
+    Examples:
+      esper models cost
+      esper models cost --by agent
+      esper models cost --by session --limit 5
+    """
+    spent = asyncio.run(_spent())
+    found = sorted(by(spent, part).items(), key=lambda each: each[1].money, reverse=True)
+    if as_json:
+        rows = [{str(part): name, **(as_data(each) or {})} for name, each in found[:limit]]
+        echo_json({"by": part, "rows": rows, "total": as_data(total(spent))})
+        return
+    if not found:
+        echo("no model has been asked in this project")
+        return
+    shown = [(short(name), *_columns(each)) for name, each in found[:limit]]
+    table((part, "turns", "tokens", "cached", "cost"), [*shown, ("all", *_columns(total(spent)))])
+    if total(spent).unpriced:
+        echo("the price of some is not known: they count as the dearest model that is listed")
+
+
+def _columns(used: Expense) -> tuple[str, ...]:
+    return f"{used.turns:,}", f"{used.tokens:,}", f"{used.cached_percent} %", dollars(used.money)
+
+
+async def _spent() -> tuple[Spent, ...]:
+    from esper_agents.api import open_project
+
+    async with open_project() as project:
+        return await project.expenses()
+
+
+@models_app.command("agree", epilog="Example: esper models agree api.anthropic.com")
+def agree(host: _Host = "") -> None:
+    """Agree that source of this project may go to a server, until that is withdrawn."""
+    asyncio.run(_agree(host))
+
+
+async def _agree(host: str) -> None:
+    from esper_agents.api import open_project
+
+    async with open_project() as project:
+        said = project.agree(host or project.workshop.server.host)
+        say("agreed", f"source of {project.root} may go to {said.host}")
+        say("next", 'esper submit --reasoner claude "review this training code" train.py')
+
+
+@models_app.command("withdraw", epilog="Example: esper models withdraw api.anthropic.com")
+def withdraw(host: _Host = "") -> None:
+    """Take that back: from then on nothing of this project is sent there."""
+    asyncio.run(_withdraw(host))
+
+
+async def _withdraw(host: str) -> None:
+    from esper_agents.api import open_project
+
+    async with open_project() as project:
+        name = host or project.workshop.server.host
+        if not project.withdraw(name):
+            known = [each.host for each in project.consents()]
+            raise NotFoundError("consent", name, known, listing="esper models list")
+        say("withdrawn", f"nothing of {project.root} goes to {name} from now on")

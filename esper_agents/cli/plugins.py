@@ -1,0 +1,114 @@
+"""`esper plugins`: add, list and remove folders of agents, commands and skills in the Claude Code format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.cli.outline import outline
+from esper_agents.cli.terminal import echo, echo_json, report
+
+if TYPE_CHECKING:
+    from esper_agents.agents.plugins import Plugin
+
+plugins_app = typer.Typer(
+    no_args_is_help=True, help="Add, list and remove plugins: agents, commands and skills.", rich_markup_mode=None
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_SHOWN = 12
+_MOST_NAMED = 5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    app.add_typer(plugins_app, name="plugins")
+
+
+@plugins_app.command()
+def add(
+    path: Annotated[Path, typer.Argument(help="The folder that holds `.claude-plugin`.")], as_json: _Json = False
+) -> None:
+    """Copy a plugin into your data folder, in place of one of the same name. Nothing of it is run.
+
+    Examples:
+      esper plugins add ../torch-pack
+    """
+    from esper_agents.agents.installed import add_plugin
+
+    added = add_plugin(path)
+    if as_json:
+        echo_json(_summary(added))
+        return
+    echo(f"added: {_heading(added)}")
+    _show(added)
+
+
+@plugins_app.command("list")
+def list_plugins(as_json: _Json = False) -> None:
+    """List the plugins that were added, and those whose files have changed since.
+
+    Examples:
+      esper plugins list
+    """
+    from esper_agents.agents.installed import installed_plugins
+
+    found = installed_plugins()
+    if as_json:
+        refused = [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in found.refused]
+        echo_json({"plugins": [_summary(each) for each in found.plugins], "refused": refused})
+        return
+    for each in found.plugins:
+        echo(_heading(each))
+        _show(each)
+    if not found.plugins:
+        echo("no plugin yet; add one: esper plugins add PATH")
+    for error in found.refused:
+        report(error)
+
+
+@plugins_app.command()
+def remove(name: Annotated[str, typer.Argument(help="The plugin's name.")], as_json: _Json = False) -> None:
+    """Take a plugin out of your data folder.
+
+    Examples:
+      esper plugins remove torch-pack
+    """
+    from esper_agents.agents.installed import remove_plugin
+
+    digest = remove_plugin(name)
+    if as_json:
+        echo_json({"removed": name, "sha256": digest})
+    else:
+        echo(f"removed: {name}, sha256 {digest[:_SHOWN]}")
+
+
+def _heading(plugin: Plugin) -> str:
+    version = f" {plugin.version}" if plugin.version else ""
+    return f"{plugin.name}{version}, sha256 {plugin.sha256[:_SHOWN]}"
+
+
+def _show(plugin: Plugin) -> None:
+    if plugin.description:
+        outline(plugin.description, 1)
+    for part, names in plugin.names.items():
+        if names:
+            outline(f"{part}: {', '.join(names)}", 1)
+    if plugin.passed_over:
+        some = ", ".join(plugin.passed_over[:_MOST_NAMED])
+        left = len(plugin.passed_over) - _MOST_NAMED
+        outline(f"not used here: {some}{f' and {left} more' if left > 0 else ''}", 1)
+
+
+def _summary(plugin: Plugin) -> dict[str, Any]:
+    return {
+        "name": plugin.name,
+        "version": plugin.version,
+        "description": plugin.description,
+        "folder": str(plugin.folder),
+        "sha256": plugin.sha256,
+        **{str(part): list(names) for part, names in plugin.names.items()},
+        "passed_over": list(plugin.passed_over),
+    }

@@ -1,0 +1,102 @@
+"""`esper run`: submit the task that a command makes of its arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.submit import Publish, ReasonerName, show_plan
+from esper_agents.cli.terminal import echo, echo_json, one_line, report
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from esper_agents.agents.commands import Command, Commands
+
+_MOST_SAID = 5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(run)
+
+
+def run(
+    name: Annotated[str, typer.Argument(metavar="[COMMAND]", help="The command; all are listed where none.")] = "",
+    arguments: Annotated[list[str] | None, typer.Argument(help="What it is given: files, folders and words.")] = None,
+    plugin_dir: Annotated[
+        list[Path] | None, typer.Option("--plugin-dir", help="Use a plugin from where it lies, this once; repeatable.")
+    ] = None,
+    reasoner: Annotated[
+        ReasonerName, typer.Option(help="What decides: playbooks, a model, or a model where it may.")
+    ] = ReasonerName.AUTO,
+    plan: Annotated[bool, typer.Option("--plan", help="Show what would happen; run nothing.")] = False,
+    publish: Annotated[
+        Publish, typer.Option(help="Where views go: the project, if it is ours to write, or the data folder.")
+    ] = Publish.PROJECT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")] = False,
+) -> None:
+    """Submit a task by a template: ours, or the command of a plugin. It ends with a certificate.
+
+    Arguments that are files or folders are what the task is about. A template is text: nothing in it is run.
+
+    Examples:
+      esper run
+      esper run debug-nan train.py
+      esper run torch-pack:profile --plan train.py
+    """
+    plugins, into_project = tuple(plugin_dir or ()), publish is Publish.PROJECT
+    coroutine = _run(name, tuple(arguments or ()), plugins, reasoner, plan, into_project, as_json)
+    raise typer.Exit(asyncio.run(coroutine))
+
+
+async def _run(
+    name: str,
+    arguments: tuple[str, ...],
+    plugins: tuple[Path, ...],
+    reasoner: ReasonerName,
+    is_plan: bool,
+    into_project: bool,
+    as_json: bool,
+) -> int:
+    from esper_agents.api import open_project
+    from esper_agents.api.commands import commands_of, paths_among, task_of
+    from esper_agents.cli.driving import drive
+    from esper_agents.cli.sending import reasoned
+
+    async with open_project(*paths_among(arguments), plugins=plugins, publish=into_project) as project:
+        known = commands_of(project)
+        if not name:
+            return _list(known, as_json=as_json)
+        command = known.get(name)
+        _say_inert(command)
+        task = task_of(project, command, arguments)
+        task = reasoned(project, task, reasoner, is_plan=is_plan, is_told=not as_json)
+        if is_plan:
+            return await show_plan(project, task, as_json=as_json)
+        return await drive(project, await project.submit(task), as_json=as_json)
+
+
+def _list(known: Commands, *, as_json: bool) -> int:
+    if as_json:
+        echo_json([asdict(each) for each in known.commands.values()])
+        return ExitCode.DONE
+    for each in known.commands.values():
+        echo(one_line(f"{each.name} {each.argument_hint}"))
+        echo(f"  {one_line(each.description) or 'it says nothing of itself'}")
+    for error in known.refused:
+        report(error)
+    return ExitCode.DONE
+
+
+def _say_inert(command: Command) -> None:
+    """Say on standard error what is run or read elsewhere and stays text here."""
+    for each in command.inert[:_MOST_SAID]:
+        why = "nothing in a command is run" if each.startswith("!") else "name the file as an argument to have it read"
+        sys.stderr.write(f"esper: {command.name}: {one_line(each)} stays text: {why}\n")
+    if len(command.inert) > _MOST_SAID:
+        sys.stderr.write(f"esper: {command.name}: {len(command.inert) - _MOST_SAID} more stay text\n")

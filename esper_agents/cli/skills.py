@@ -1,0 +1,164 @@
+"""`esper skills`: list, show and check what agents may load."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.cli.terminal import echo, echo_json, one_line, report, table
+from esper_agents.errors import ExitCode, InputFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from esper_agents.agents.skills import SkillFile
+    from esper_agents.agents.skills_library import SkillLibrary
+    from esper_agents.domain.skill import Skill
+    from esper_agents.errors import DefinitionError
+
+skills_app = typer.Typer(
+    name="skills", help="List, show and check skills.", no_args_is_help=True, rich_markup_mode=None
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_ProjectPath = Annotated[Path, typer.Option("--project", help="A path in the project whose own skills count.")]
+_PluginDirs = Annotated[
+    list[Path] | None, typer.Option("--plugin-dir", help="A plugin that counts where it lies; repeatable.")
+]
+_HERE = Path()
+_MOST_DESCRIPTION = 200
+
+
+def register(app: typer.Typer) -> None:
+    """Add `esper skills` to the command line."""
+    app.add_typer(skills_app, name="skills")
+
+
+@skills_app.command("list", epilog="Example: esper skills list")
+def list_skills(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None, as_json: _Json = False) -> None:
+    """List all skills, and the files that cannot be used."""
+    library = _library(project, plugin_dir)
+    skills = library.skills.values()
+    if as_json:
+        echo_json({"skills": [_summary(each) for each in skills], "refused": _refused(library.refused)})
+        return
+    rows = [(each.name, str(len(each.sheets)), _beginning(each.description)) for each in skills]
+    table(("skill", "sheets", "what it is for"), rows)
+    _report(library.refused)
+
+
+@skills_app.command(
+    "show",
+    epilog="Examples: esper skills show using-training-optimization; "
+    "esper skills show using-training-optimization gradient-management",
+)
+def show(
+    name: Annotated[str, typer.Argument(help="The skill's name, or words of what it is for.")],
+    sheet: Annotated[str, typer.Argument(help="One of its sheets.")] = "",
+    *,
+    project: _ProjectPath = _HERE,
+    plugin_dir: _PluginDirs = None,
+    as_json: _Json = False,
+) -> None:
+    """Show a skill or one of its sheets, as an agent loads it."""
+    library = _library(project, plugin_dir)
+    found = library.load(name, sheet)
+    if as_json:
+        echo_json(asdict(found))
+        return
+    echo(f"{one_line(found.skill)} {one_line(found.sheet)}".rstrip())
+    echo(f"file: {one_line(found.path)}\nsha256: {found.sha256}")
+    if not found.sheet:
+        _show_front(library.get(found.skill))
+    echo(f"\n{found.text}")
+
+
+@skills_app.command(
+    "lint", epilog="Examples: esper skills lint; esper skills lint .claude/skills; esper skills lint --strict my-skill"
+)
+def lint(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Skills, or folders of them; all skills where none.")
+    ] = None,
+    *,
+    project: _ProjectPath = _HERE,
+    plugin_dir: _PluginDirs = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where there is a warning.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Check skills and their sheets; exits with 2 where one cannot be used."""
+    from esper_agents.agents.skills_lint import lint_all
+
+    library = _of_paths(paths) if paths else _library(project, plugin_dir)
+    warnings, unusable = lint_all(library.files, library.skills)
+    refused = (*library.refused, *unusable)
+    if as_json:
+        echo_json({"warnings": [asdict(odd) for odd in warnings], "refused": _refused(refused)})
+    else:
+        for odd in warnings:
+            echo(f"{one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}\n  fix: {one_line(odd.remedy)}")
+        echo(f"skills read: {len(library.skills)}; warnings: {len(warnings)}")
+        _report(refused)
+    if refused:
+        raise typer.Exit(ExitCode.USAGE)
+    raise typer.Exit(ExitCode.AGAINST if strict and warnings else ExitCode.DONE)
+
+
+def _show_front(skill: Skill) -> None:
+    echo(f"sheets: {one_line(', '.join(skill.sheets)) or 'none'}\n\n{skill.description}")
+    for odd in skill.oddities:
+        echo(f"odd: {one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}")
+
+
+def _library(path: Path, plugin_dirs: list[Path] | None) -> SkillLibrary:
+    from esper_agents.agents.installed import plugins_with
+    from esper_agents.agents.skill_folders import skill_folders
+    from esper_agents.agents.skills_library import load_skills
+    from esper_agents.tools.git import find_project
+
+    known = plugins_with(plugin_dirs or [])
+    folders = skill_folders(known.plugins)
+    library = load_skills(Path(find_project([path], Path.cwd()).root), folders.pairs)
+    return replace(library, unusable=(*known.refused, *folders.refused))
+
+
+def _of_paths(paths: Iterable[Path]) -> SkillLibrary:
+    from esper_agents.agents.skills import skills_in
+    from esper_agents.agents.skills_library import SkillLibrary
+
+    found: list[SkillFile] = []
+    for path in paths:
+        if not path.exists():
+            raise InputFileError(str(path), "no such file or folder", remedy="correct the path")
+        if not (here := tuple(skills_in(path))):
+            raise InputFileError(str(path), "holds no `SKILL.md`", remedy="name a skill's folder, or a folder of them")
+        found += here
+    return SkillLibrary(tuple(found))
+
+
+def _summary(skill: Skill) -> dict[str, Any]:
+    return {
+        "name": skill.name,
+        "description": skill.description,
+        "sheets": skill.sheets,
+        "path": skill.path,
+        "sha256": skill.sha256,
+        "oddities": len(skill.oddities),
+    }
+
+
+def _refused(refused: Sequence[DefinitionError]) -> list[dict[str, Any]]:
+    return [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in refused]
+
+
+def _report(refused: Sequence[DefinitionError]) -> None:
+    for error in refused:
+        report(error)
+
+
+def _beginning(description: str) -> str:
+    line = one_line(description)
+    return line if len(line) <= _MOST_DESCRIPTION else line[:_MOST_DESCRIPTION].rsplit(" ", 1)[0] + " ..."

@@ -1,0 +1,99 @@
+"""`esper trace`: a session as OpenTelemetry spans, for a collector, a file, or standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.live import say
+from esper_agents.cli.terminal import echo_json
+from esper_agents.errors import InputFileError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.session import Event, SessionSummary
+    from esper_agents.observing.span import Span
+
+_HERE = Path()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(trace)
+
+
+def trace(
+    session: Annotated[
+        str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")
+    ] = "latest",
+    otlp: Annotated[
+        str, typer.Option("--otlp", metavar="URL", help="Send them to the collector there, by OTLP over HTTP.")
+    ] = "",
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write them there, as OTLP JSON lines.")
+    ] = None,
+    content: Annotated[
+        bool, typer.Option("--content", help="With what was asked, said, passed to tools and returned by them.")
+    ] = False,
+    project: Annotated[
+        Path, typer.Option("--project", help="The project; the working folder's where left out.")
+    ] = _HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make OpenTelemetry spans of a session from its record: of its agents, their turns and their tool calls.
+
+    Without --otlp and --output they are printed, as OTLP JSON lines. A session that goes on is traced as far as it
+    has come. The same record gives the same spans, under the same identifiers.
+
+    Examples:
+      esper trace latest --output trace.jsonl
+      esper trace latest --otlp http://localhost:4318
+    """
+    from esper_agents.observing.collector import address_of, host_of, send
+    from esper_agents.observing.ledger_spans import spans_of
+    from esper_agents.observing.otlp import json_lines
+
+    if otlp and output:
+        raise UsageError("spans go to one place at a time", remedy="give --otlp or --output")
+    url = address_of(otlp) if otlp else ""
+    found, events = asyncio.run(_rows(session, project))
+    spans = spans_of(found, events, with_content=content)
+    if url:
+        send(spans, url)
+        _report(found, spans, "sent", host_of(url), as_json=as_json)
+    elif output:
+        _write(output.expanduser(), "".join(f"{each}\n" for each in json_lines(spans)))
+        _report(found, spans, "wrote", str(output), as_json=as_json)
+    else:
+        sys.stdout.writelines(f"{each}\n" for each in json_lines(spans))
+
+
+async def _rows(session: str, where: Path) -> tuple[SessionSummary, tuple[Event, ...]]:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        found = await project.session(session)
+        return found, await project.timeline(found.id)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="ascii")
+    except OSError as error:
+        problem = (error.strerror or "cannot be written").lower()
+        raise InputFileError(str(file), problem, remedy="name a file that you may write with --output") from error
+
+
+def _report(found: SessionSummary, spans: Sequence[Span], done: str, where: str, *, as_json: bool) -> None:
+    trace_id = spans[0].trace
+    if as_json:
+        echo_json({"session": found.id, "trace": trace_id, "spans": len(spans), done: where})
+        return
+    say("session", found.id)
+    say("trace", trace_id)
+    say(done, f"{len(spans)} spans to {where}")

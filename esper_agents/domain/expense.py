@@ -1,0 +1,84 @@
+"""What language models have used: tokens by how they are billed, and money."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+
+_MILLION = 1_000_000
+_CENT = 10_000
+_PARTS = ("fresh", "written", "cached", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class Expense:
+    """What turns of language models have used. Expenses add up.
+
+    Attributes:
+        turns: How many turns.
+        fresh: Tokens of prompts that were neither read from a cache nor written to it.
+        written: Tokens of prompts that were written to a cache.
+        cached: Tokens of prompts that were read from a cache.
+        output: Tokens of answers.
+        money: In millionths of a US dollar.
+        unpriced: Turns of models whose price is not known, and was taken to be the dearest one's.
+    """
+
+    turns: int = 0
+    fresh: int = 0
+    written: int = 0
+    cached: int = 0
+    output: int = 0
+    money: int = 0
+    unpriced: int = 0
+
+    def __add__(self, other: Expense) -> Expense:
+        """Return both together."""
+        return Expense(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of prompts."""
+        return self.fresh + self.written + self.cached
+
+    @property
+    def tokens(self) -> int:
+        """All tokens."""
+        return self.prompt + self.output
+
+    @property
+    def cached_percent(self) -> int:
+        """Of the tokens of prompts, how many of a hundred were read from a cache; rounded down."""
+        return 100 * self.cached // self.prompt if self.prompt else 0
+
+    def __str__(self) -> str:
+        """Return tokens, share of the cache and money as a person reads them."""
+        doubt = ", the price is not known" if self.unpriced else ""
+        return f"{self.tokens:,} tokens, {self.cached_percent} % of prompts cached, {dollars(self.money)}{doubt}"
+
+
+def dollars(money: int) -> str:
+    """Return an amount in millionths of a US dollar as a person reads it; below a cent with all that counts."""
+    places = 2 if money >= _CENT or not money else 4
+    return f"${money / _MILLION:.{places}f}"
+
+
+def expense_of(record: JsonObject) -> Expense:
+    """Return what a turn has used, as its reasoner's record says; nothing where no model took it.
+
+    Args:
+        record: See `reasoner.Decision`.
+    """
+    usage, spent = record.get("usage"), record.get("spent")
+    if not isinstance(usage, dict):
+        return Expense()
+    money = _count(spent.get("money")) if isinstance(spent, dict) else 0
+    used = {name: _count(usage.get(name)) for name in _PARTS}
+    return Expense(1, money=money, unpriced=int(record.get("is_priced") is False), **used)
+
+
+def _count(said: object) -> int:
+    return said if type(said) is int and said > 0 else 0

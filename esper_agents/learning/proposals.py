@@ -1,0 +1,115 @@
+"""Proposed skills: files in the user's home that nobody loads, until a person has one taken into the project."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.sealing.plain_file import read_plain
+from esper_agents.errors import NotFoundError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FILE = "SKILL.md"
+_TARGET = ".esper/skills"
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_MOST_BYTES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A skill that was proposed and not taken yet.
+
+    Attributes:
+        name: Its name.
+        text: The text of its `SKILL.md`: what is shown is what is taken.
+    """
+
+    name: str
+    text: str
+
+
+def write_proposals(home: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
+    """Write proposed skills, each in place of an older one of its name, and return their files.
+
+    Args:
+        home: The folder that the program keeps the project's things in.
+        texts: The texts of their `SKILL.md`, by name.
+
+    Raises:
+        StorageError: They cannot be written.
+    """
+    return tuple(_write(home / "proposals" / name / _FILE, text) for name, text in texts.items())
+
+
+def proposals(home: Path) -> tuple[Proposal, ...]:
+    """Return the skills that wait for a person, by name."""
+    folder = home / "proposals"
+    named = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    found = ((name, _read(folder / name / _FILE)) for name in named if _NAME.fullmatch(name))
+    return tuple(Proposal(name, text) for name, text in found if text)
+
+
+def find_proposal(home: Path, name: str) -> Proposal:
+    """Return one proposed skill.
+
+    Raises:
+        NotFoundError: There is none of that name.
+    """
+    known = {each.name: each for each in proposals(home)}
+    if name not in known:
+        raise NotFoundError("proposed skill", name, known, listing="esper retrospect")
+    return known[name]
+
+
+def accept(home: Path, root: Path, proposal: Proposal) -> Path:
+    """Move a proposed skill into the project, as the person has seen it, and return its file.
+
+    Args:
+        home: The folder that the program keeps the project's things in.
+        root: The project.
+        proposal: What the person has seen.
+
+    Raises:
+        UsageError: The project has a skill of that name, or its folder leads out of it.
+        StorageError: It cannot be written.
+    """
+    target = root / _TARGET / proposal.name / _FILE
+    if not target.parent.resolve().is_relative_to(root.resolve()):
+        raise UsageError(f"{_TARGET} leads out of the project", remedy="put a folder in place of the link")
+    if target.parent.exists():
+        where = target.parent.relative_to(root)
+        raise UsageError(f"the project has {str(where)!r} already", remedy="rename or delete it first")
+    _write(target, proposal.text)
+    waiting = home / "proposals" / proposal.name
+    (waiting / _FILE).unlink(missing_ok=True)
+    waiting.rmdir()
+    return target
+
+
+def _read(file: Path) -> str:
+    try:
+        found = read_plain(file, _MOST_BYTES, follow=False)
+        return found.data.decode() if found and len(found.data) <= _MOST_BYTES else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _write(file: Path, text: str) -> Path:
+    """Write a file whole or not at all."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(dir=file.parent, prefix=".esper-")
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(scratch).chmod(0o644)
+        Path(scratch).replace(file)
+    except OSError as error:
+        problem = f"{str(file)!r} cannot be written: {(error.strerror or 'no reason given').lower()}"
+        raise StorageError(problem, remedy="make room there, or make its folder writable") from error
+    return file

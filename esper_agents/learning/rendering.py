@@ -1,0 +1,102 @@
+"""The report and the proposed skills as Markdown: what sessions say stands in it as text, never as markup."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.certificates.ink import Inked, MarkdownInk
+from esper_agents.certificates.redaction import redacted
+from esper_agents.paths import data_folder
+from esper_agents.review.rule import as_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jinja2 import Environment
+
+    from esper_agents.learning.retrospect import Retrospect, Suggestion
+    from esper_agents.learning.seen import Source
+    from esper_agents.review.rule import Example, Rule
+
+_INK = MarkdownInk()
+_SHORT = 12
+_MOST_SOURCES = 10
+_SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+
+
+def render_report(found: Retrospect) -> str:
+    """Return a retrospect as Markdown; the same one always gives the same text."""
+    text = _environment().get_template("retrospect.md.j2").render(found=redacted(found).value)
+    return _squeezed(text)
+
+
+def render_skill(skill: Suggestion) -> str:
+    """Return a proposed skill as the text of its `SKILL.md`.
+
+    It holds what the pages of installed rules say and the identifiers of sessions: nothing of what was reviewed.
+    """
+    return _squeezed(_environment().get_template("proposed-skill.md.j2").render(skill=skill))
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.split("\n"))).strip("\n") + "\n"
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(data_folder("memory")),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - no HTML here: finalize escapes every expression
+        finalize=_escaped,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "code": _INK.code,
+        "listed": _listed,
+        "sources": _sources,
+        "why": _why,
+        "example": _example,
+    }
+    return environment
+
+
+def _escaped(value: Any) -> str:
+    return value.text if isinstance(value, Inked) else _INK.prose(str(value)).text
+
+
+def _listed(names: Sequence[str]) -> Inked:
+    return Inked(", ".join(_INK.code(name).text for name in names))
+
+
+def _sources(sources: Sequence[Source]) -> Inked:
+    named = (each.certificate or each.session for each in sources[:_MOST_SOURCES])
+    left = len(sources) - _MOST_SOURCES
+    return Inked(", ".join(_short(each) for each in named) + (f" and {left} more" if left > 0 else ""))
+
+
+def _short(identifier: str) -> str:
+    """Return an identifier as every command takes it."""
+    kind, _, rest = identifier.partition("_")
+    return f"{kind}_{rest[-_SHORT:]}"
+
+
+def _why(rule: Rule) -> Inked:
+    """Return the first paragraph of a rule's page, and why the pattern costs something."""
+    parts = _SECTION.split(inspect.cleandoc(rule.__doc__ or rule.name))
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    wanted = (parts[0], sections.get("Why it costs", ""))
+    return Inked("\n\n".join(each.strip() for each in wanted if each.strip()))
+
+
+def _example(example: Example) -> Inked:
+    files = as_files(example)
+    headed = {path: f"# {path}\n{text}" if len(files) > 1 else text for path, text in files.items()}
+    return Inked("\n\n".join(f"```python\n{text.strip()}\n```" for text in headed.values()))

@@ -1,0 +1,229 @@
+"""What repeats over the sessions of a project: guidelines, skills worth having, and insights, each with its sessions.
+
+Pure: the same sessions give the same answer, in whatever order they come.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from esper_agents.domain.finding import Category, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from esper_agents.domain.finding import Claim
+    from esper_agents.learning.seen import Seen, Source
+    from esper_agents.review.rule import Rule
+
+T = TypeVar("T")
+
+LEAST_SESSIONS = 2
+_MOST_INSIGHTS = 40
+_MOST_NAMED = 5
+_WORST_FIRST = tuple(Severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """A rule that is broken again and again.
+
+    Attributes:
+        rule: Its code.
+        name: Its name.
+        category: Its part of the checklist.
+        severity: The worst that was found.
+        message: What is wrong, as it was found last.
+        remedy: What to do about it.
+        places: Where it was found, some of them.
+        sources: The sessions in which it was found.
+    """
+
+    rule: str
+    name: str
+    category: Category
+    severity: Severity
+    message: str
+    remedy: str
+    places: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """Something that the sessions show.
+
+    Attributes:
+        heading: What it is, in a few words.
+        text: What was seen.
+        advice: What to do about it.
+        sources: The sessions that show it.
+    """
+
+    heading: str
+    text: str
+    advice: str
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A skill worth having: what keeps one part of the checklist from being missed again.
+
+    Attributes:
+        name: What it would be called.
+        category: The part of the checklist.
+        habits: What it would prevent, by rule; only rules that are installed here.
+        rules: The rules, with their pages and examples.
+        sources: The sessions it rests on.
+    """
+
+    name: str
+    category: Category
+    habits: tuple[Habit, ...]
+    rules: tuple[Rule, ...]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrospect:
+    """What the sessions of a project say.
+
+    Attributes:
+        project: The project's name.
+        sessions: Those that were looked at, by identifier.
+        habits: Rules that are broken in several sessions: what guidelines are made of.
+        suggestions: Skills worth having.
+        insights: What else the sessions show, what most of them show first.
+        insights_left: How many more there are.
+    """
+
+    project: str
+    sessions: tuple[Source, ...] = ()
+    habits: tuple[Habit, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
+    insights: tuple[Insight, ...] = ()
+    insights_left: int = 0
+
+
+def retrospect(
+    project: str, sessions: Iterable[Seen], rules: Iterable[Rule] = (), *, least: int = LEAST_SESSIONS
+) -> Retrospect:
+    """Return what sessions show together.
+
+    Args:
+        project: The project's name.
+        sessions: What each came to.
+        rules: The rules that are installed.
+        least: In how many sessions something has to be seen before it counts as repeated.
+    """
+    seen = sorted(sessions, key=lambda each: each.source.session)
+    habits = _habits(seen, least)
+    insights = (*_lasting(seen, least), *_hops(seen), *_refuted(seen), *_gaps(seen, least), *_denied(seen, least))
+    return Retrospect(
+        project=project,
+        sessions=tuple(each.source for each in seen),
+        habits=habits,
+        suggestions=_suggestions(habits, {each.code: each for each in rules}),
+        insights=tuple(sorted(insights, key=lambda each: -len(each.sources)))[:_MOST_INSIGHTS],
+        insights_left=max(0, len(insights) - _MOST_INSIGHTS),
+    )
+
+
+def _habits(seen: Sequence[Seen], least: int) -> tuple[Habit, ...]:
+    by_rule: dict[str, list[tuple[Claim, Source]]] = defaultdict(list)
+    for each in seen:
+        for claim in each.claims:
+            by_rule[claim.rule].append((claim, each.source))
+    # One finding that is still there is no habit: the rule has to be broken in several places.
+    habits = (
+        _habit(found)
+        for found in by_rule.values()
+        if len({source for _, source in found}) >= least and len({claim.fingerprint for claim, _ in found}) >= least
+    )
+    return tuple(sorted(habits, key=lambda each: (-len(each.sources), _WORST_FIRST.index(each.severity), each.rule)))
+
+
+def _habit(found: Sequence[tuple[Claim, Source]]) -> Habit:
+    last = found[-1][0]
+    return Habit(
+        rule=last.rule,
+        name=last.name,
+        category=last.category,
+        severity=min((claim.severity for claim, _ in found), key=_WORST_FIRST.index),
+        message=last.message,
+        remedy=last.remedy,
+        places=tuple(dict.fromkeys(claim.location.path for claim, _ in found))[:_MOST_NAMED],
+        sources=_sources(source for _, source in found),
+    )
+
+
+def _sources(found: Iterable[Source]) -> tuple[Source, ...]:
+    return tuple(dict.fromkeys(found))
+
+
+def _suggestions(habits: Sequence[Habit], rules: Mapping[str, Rule]) -> tuple[Suggestion, ...]:
+    """Return a skill for each part of the checklist in which installed rules are broken again and again."""
+    known = [each for each in habits if each.rule in rules]
+    found = []
+    for category in Category:
+        some = tuple(each for each in known if each.category is category)
+        if some:
+            sources = _sources(source for each in some for source in each.sources)
+            named = tuple(rules[each.rule] for each in some)
+            found.append(Suggestion(f"learnt-{category}", category, some, named, sources))
+    return tuple(found)
+
+
+def _gathered(seen: Sequence[Seen], things: Callable[[Seen], Iterable[T]]) -> dict[T, tuple[Source, ...]]:
+    found: dict[T, list[Source]] = defaultdict(list)
+    for each in seen:
+        for thing in things(each):
+            found[thing].append(each.source)
+    return {thing: _sources(sources) for thing, sources in found.items()}
+
+
+def _lasting(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
+    claims = {claim.fingerprint: claim for each in seen for claim in each.claims}
+    for mark, sources in _gathered(seen, lambda each: [claim.fingerprint for claim in each.claims]).items():
+        if len(sources) >= least:
+            claim = claims[mark]
+            text = f"{claim.rule} at `{claim.location}` was found in {len(sources)} sessions: {claim.message}"
+            yield Insight("A finding that stays", text, claim.remedy, sources)
+
+
+def _hops(seen: Sequence[Seen]) -> Iterator[Insight]:
+    for hop, sources in _gathered(seen, lambda each: each.refused_hops).items():
+        text = f"{hop.sender} wanted to hand the task to {hop.receiver}, which was refused: {hop.reason}"
+        advice = f"Say in the definition of {hop.sender} whose subject that is."
+        yield Insight("A handoff that was refused", text, advice, sources)
+
+
+def _refuted(seen: Sequence[Seen]) -> Iterator[Insight]:
+    for claim, sources in _gathered(seen, lambda each: each.refuted).items():
+        named = f"{claim.rule}: {claim.text}" if claim.rule else claim.text
+        text = f"{named} was shown not to be so{f' by {claim.tool}' if claim.tool else ''}"
+        if claim.rule:
+            yield Insight(
+                "A claim that was refuted", text, "Have a run confirm this rule before acting on it.", sources
+            )
+        else:
+            yield Insight("Taken for granted, and false", text, "Check it at the start of the next task.", sources)
+
+
+def _gaps(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
+    told = {gap.what: gap for each in seen for gap in each.gaps}
+    for what, sources in _gathered(seen, lambda each: [gap.what for gap in each.gaps]).items():
+        if len(sources) >= least:
+            command = told[what].command
+            advice = f"Close it once and for all: `{command}`" if command else "Write the answer into the project."
+            yield Insight("A gap that stays open", f"{what}: {told[what].why}", advice, sources)
+
+
+def _denied(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
+    for call, sources in _gathered(seen, lambda each: each.denied).items():
+        if len(sources) >= least:
+            advice = f"Settle it by a rule for {call.tool} in your settings, one way or the other."
+            yield Insight("A call that is denied again and again", f"{call.tool}: {call.reason}", advice, sources)

@@ -1,0 +1,142 @@
+"""What one session came to, as far as anything can be learnt from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.assumption import AssumptionState
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.move import HandOff
+from esper_agents.orchestration.record import assumptions, gaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.assumption import Assumption, InformationGap
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.finding import Claim
+    from esper_agents.orchestration.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a statement rests on.
+
+    Attributes:
+        session: `ses_` identifier.
+        certificate: `crt_` identifier, or empty where the session has none.
+        request: What was asked in it.
+    """
+
+    session: str
+    certificate: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedHop:
+    """A handoff that was not carried out: who wanted to hand to whom, and why not."""
+
+    sender: str
+    receiver: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """A claim that evidence showed not to be so, or something taken for granted that turned out false.
+
+    Attributes:
+        rule: The claim's rule, or empty for what was taken for granted.
+        text: What was claimed.
+        tool: The tool whose evidence showed it.
+    """
+
+    rule: str
+    text: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """A tool call that was not allowed, and why."""
+
+    tool: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one session came to.
+
+    Attributes:
+        source: Which session.
+        claims: What was found and not refuted.
+        refused_hops: Handoffs that were not carried out.
+        refuted: What was shown not to be so.
+        gaps: What could not be known.
+        denied: Tool calls that were not allowed.
+    """
+
+    source: Source
+    claims: tuple[Claim, ...] = ()
+    refused_hops: tuple[RefusedHop, ...] = ()
+    refuted: tuple[Refuted, ...] = ()
+    gaps: tuple[InformationGap, ...] = ()
+    denied: tuple[Denied, ...] = ()
+
+
+def seen_in_ledger(history: History) -> Seen:
+    """Return what a session's ledger says."""
+    evidence = history.evidence()
+    return Seen(
+        source=Source(
+            history.session, history.certified.certificate if history.certified else "", history.begun.task.request
+        ),
+        claims=tuple(each.claim for each in history.findings()),
+        refused_hops=tuple(dict.fromkeys(_refused_hops(history))),
+        refuted=tuple(dict.fromkeys((*_refuted_claims(history), *_false(assumptions(history), evidence)))),
+        gaps=gaps(history),
+        denied=_denied(evidence),
+    )
+
+
+def seen_in_certificate(certificate: Certificate) -> Seen:
+    """Return what a certificate says: all that is left of a session whose rows were removed."""
+    return Seen(
+        source=Source(certificate.session, certificate.id, certificate.task.request),
+        claims=tuple(each.claim for each in certificate.findings),
+        refuted=tuple(dict.fromkeys(_false(certificate.assumptions, certificate.evidence))),
+        gaps=certificate.gaps,
+        denied=_denied(certificate.evidence),
+    )
+
+
+def _refused_hops(history: History) -> Iterator[RefusedHop]:
+    for frame in history.frames:
+        for turn in frame.turns:
+            if turn.refusal and turn.moved and isinstance(turn.moved.move, HandOff):
+                yield RefusedHop(frame.opened.agent.name, turn.moved.move.agent, turn.refusal.reasons[0])
+
+
+def _refuted_claims(history: History) -> Iterator[Refuted]:
+    claims = {each.claim.fingerprint: each.claim for _, report in history.reports() for each in report.findings}
+    standing = {each.claim.fingerprint for each in history.findings()}
+    for each in history.evidence():
+        for mark in each.refutes:
+            if mark in claims and mark not in standing:
+                yield Refuted(claims[mark].rule, claims[mark].message, each.tool)
+
+
+def _false(taken: tuple[Assumption, ...], evidence: tuple[Evidence, ...]) -> Iterator[Refuted]:
+    tools = {each.id: each.tool for each in evidence}
+    for each in taken:
+        if each.state is AssumptionState.REFUTED:
+            yield Refuted("", each.text, next((tools[one] for one in each.evidence if one in tools), ""))
+
+
+def _denied(evidence: tuple[Evidence, ...]) -> tuple[Denied, ...]:
+    calls = (Denied(each.tool, each.summary) for each in evidence if each.outcome is CallOutcome.DENIED)
+    return tuple(dict.fromkeys(calls))

@@ -1,0 +1,119 @@
+"""Spans as OpenTelemetry has them, and as lines of OTLP JSON."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.errors import UsageError
+from esper_agents.observing.ledger_spans import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+    from opentelemetry.trace import SpanContext
+
+    from esper_agents.observing.span import Span
+
+_SERVICE = "esper-agents"
+# Collectors refuse requests that are too large, usually beyond 20 MB; the SDK sends so many spans at once.
+_AT_ONCE, _MOST_CHARACTERS = 512, 4_000_000
+_IDS = frozenset(("traceId", "spanId", "parentSpanId"))
+
+
+def json_lines(spans: Sequence[Span]) -> Iterator[str]:
+    """Yield spans as OTLP JSON, one `TracesData` a line, in ASCII.
+
+    Raises:
+        UsageError: OpenTelemetry is not installed.
+    """
+    with needed():
+        from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # it has no types
+        from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+        for batch in batches(spans):
+            data = MessageToDict(encode_spans(batch), use_integers_for_enums=True)
+            yield json.dumps(_with_hex_ids(data), separators=(",", ":"))
+
+
+def batches(spans: Sequence[Span]) -> Iterator[list[ReadableSpan]]:
+    """Yield spans as the SDK has them, as many at a time as a collector takes at once."""
+    batch: list[ReadableSpan] = []
+    characters = 0
+    for span in spans:
+        batch.append(_readable(span))
+        characters += len(repr(span))
+        if len(batch) == _AT_ONCE or characters > _MOST_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+@contextmanager
+def needed() -> Iterator[None]:
+    """Say how to get OpenTelemetry where what is imported in the block is not there.
+
+    Raises:
+        UsageError: It is not.
+    """
+    try:
+        yield
+    except ImportError as error:
+        problem = "spans need OpenTelemetry, which is not installed"
+        raise UsageError(problem, remedy="pip install 'esper-agents[trace]'") from error
+
+
+@cache
+def _resource() -> Resource:
+    from opentelemetry.sdk.resources import Resource
+
+    # What the environment says of services is about programs that trace themselves, and would change the spans.
+    return Resource({"service.name": _SERVICE, "service.version": version(_SERVICE)})
+
+
+@cache
+def _scope() -> InstrumentationScope:
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    return InstrumentationScope(_SERVICE, version(_SERVICE), SCHEMA)
+
+
+def _readable(span: Span) -> ReadableSpan:
+    from opentelemetry.sdk.trace import Event, ReadableSpan
+    from opentelemetry.trace import Link, SpanKind, Status, StatusCode
+
+    return ReadableSpan(
+        name=span.name,
+        context=_context(span.trace, span.id),
+        parent=_context(span.trace, span.parent) if span.parent else None,
+        resource=_resource(),
+        attributes=span.attributes,
+        events=[Event(each.name, each.attributes, each.at_ns) for each in span.events],
+        links=[Link(_context(each.trace, each.span), each.attributes) for each in span.links],
+        kind=SpanKind.CLIENT if span.is_remote else SpanKind.INTERNAL,
+        instrumentation_scope=_scope(),
+        status=Status(StatusCode.ERROR if span.error else StatusCode.UNSET),
+        start_time=span.start_ns,
+        end_time=span.end_ns,
+    )
+
+
+def _context(trace: str, span: str) -> SpanContext:
+    from opentelemetry.trace import SpanContext, TraceFlags
+
+    return SpanContext(int(trace, 16), int(span, 16), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+def _with_hex_ids(data: Any) -> Any:
+    """Return what protobuf makes of a message with identifiers in hex, where OTLP differs from it."""
+    if isinstance(data, dict):
+        return {name: b64decode(each).hex() if name in _IDS else _with_hex_ids(each) for name, each in data.items()}
+    return [_with_hex_ids(each) for each in data] if isinstance(data, list) else data

@@ -1,0 +1,255 @@
+"""Whether a model's words are borne out: every place it cites, every number it gives, looked up in the evidence.
+
+What is not found goes back to the model. After the second time it stands on the certificate as unverified: a claim as
+an information gap, a sentence with a caveat beside it. Neither can raise a status. A pure function of the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.assumption import AssumptionState, InformationGap
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.finding import Severity
+from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.move import Conclude, HandOff
+from esper_agents.reasoning.said import RULE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from esper_agents.domain.assumption import Assumption
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.move import Move, SupportedClaim
+    from esper_agents.orchestration.history import Frame, History
+
+# How often a conclusion or a handoff goes back before it stands as unverified.
+_MOST_RETURNS = 2
+_FILE = r"(?<![\w/.-])(?P<path>(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,5})"
+# `a.py:12`, `a.py#L12`; `a.py`, line 12; line 12 of `a.py`.
+_CITED = tuple(
+    re.compile(each)
+    for each in (
+        rf"{_FILE}(?::|#L)(?P<line>\d+)",
+        rf"{_FILE}[`'\"]?,? \(?(?:(?:at|on|in) )?lines? (?P<line>\d+)",
+        rf"\blines? (?P<line>\d+) (?:of|in) [`'\"]?{_FILE}",
+    )
+)
+_UNIT = r"%|x(?!\w)|\u00d7|ms|[u\u00b5\u03bc]s|ns|s(?!\w)|seconds?|[KMGT]i?B|bytes?|[kKMG](?!\w)"
+# A hyphen is a sign where no word stands before it.
+_NUMBER = re.compile(rf"(?<![\w.,:/#^])(?<!\w-)(\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)[ \u00a0]?({_UNIT})?(?!\w)")
+_RANGE = re.compile(rf"(?<![\w.,-])(\d[\d,.]*)-(\d[\d,.]*[ \u00a0]?)({_UNIT})(?!\w)")
+_ANY_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d+)?")
+# Names of versions stand before their number; a number that is part of a name is no measurement either.
+_VERSIONED = re.compile(
+    r"\b(?:(?:py)?torch|python|cuda|cudnn|triton|onnx|opset|driver|version|release|v|step|epoch"
+    r"|lines?(?:\W{1,3}\d+\W{0,3}(?:and|to|or)?){0,9})\W{0,3}$",
+    re.IGNORECASE,
+)
+# So much of the text before a number is looked at for that.
+_BEFORE = 80
+# Small whole numbers count what is there to see; they are not looked up.
+_COUNTED = 20
+_KIB, _KB = Decimal(1024), Decimal(1000)
+_TIMES = tuple(Decimal(10) ** each for each in (-9, -6, -3, 0, 3, 6, 9))
+_BYTES = tuple(base**-each for base in (_KIB, _KB) for each in range(5))
+_COUNTS = tuple(_KB**-each for each in range(4))
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Something in a model's words that no evidence bears out.
+
+    Attributes:
+        why: In a sentence.
+        claim: The claim that it is about; None where it is about other words.
+    """
+
+    why: str
+    claim: SupportedClaim | None = None
+
+
+def doubts(history: History, frame: Frame, move: Move) -> tuple[Doubt, ...]:
+    """Return what is not borne out of a model's conclusion or handoff; nothing of what a playbook says."""
+    if not isinstance(move, Conclude | HandOff) or not frame.opened.definition.is_model:
+        return ()
+    evidence = {each.id: each for each in history.evidence() if each.outcome is CallOutcome.COMPLETED}
+    lines = {file.path: file.lines for each in history.evidence() for file in each.examined}
+    found = [doubt for each in move.claims for doubt in _of_claim(each, evidence, lines)]
+    known = _known(history, tuple(evidence.values()))
+    for name, text in _words(move):
+        found.extend(Doubt(f"{name} cites {place}, which nobody has read") for place in _unread(text, lines))
+        found.extend(
+            Doubt(f"{name} says {number}, which stands in no evidence of this session")
+            for number in _unknown(text, known)
+        )
+    return tuple(found)
+
+
+def as_it_stands(history: History, frame: Frame, move: Move) -> Move:
+    """Return a model's move as it can be carried out after it has gone back often enough: what is in doubt is told."""
+    if not isinstance(move, Conclude | HandOff) or not has_gone_back(frame, move):
+        return move
+    found = doubts(history, frame, move)
+    doubted = {id(each.claim): each for each in found if each.claim is not None}
+    gaps = tuple(_gap(each) for each in doubted.values())
+    claims = tuple(each for each in move.claims if id(each) not in doubted)
+    told = tuple(f"Unverified: {each.why}." for each in found if each.claim is None)
+    settled = tuple(_settled(history, each) for each in move.assumptions)
+    if isinstance(move, Conclude):
+        caveats = (*told, *move.caveats)
+        return replace(move, claims=claims, gaps=(*move.gaps, *gaps), caveats=caveats, assumptions=settled)
+    said = " ".join((move.context, *told))
+    return replace(move, claims=claims, gaps=(*move.gaps, *gaps), context=said, assumptions=settled)
+
+
+def has_gone_back(frame: Frame, move: Conclude | HandOff) -> bool:
+    """Return whether moves of this sort have just been sent back as often as they are."""
+    last = frame.settled[-_MOST_RETURNS:]
+    returned = [each for each in last if isinstance(each.result, Refusal) and isinstance(each.move, type(move))]
+    return len(returned) == _MOST_RETURNS
+
+
+def _settled(history: History, assumption: Assumption) -> Assumption:
+    """Return an assumption as it stands: open where it names what is no evidence of the session."""
+    is_known = {each.id for each in history.evidence()}.issuperset(assumption.evidence)
+    return assumption if is_known else replace(assumption, state=AssumptionState.OPEN, evidence=())
+
+
+def _gap(doubt: Doubt) -> InformationGap:
+    claim = doubt.claim.claim if doubt.claim else None
+    what = f"unverified: {claim.message} ({claim.location})" if claim else doubt.why
+    command = f"esper review {quote(claim.location.path)}" if claim else ""
+    # What would be against it, were it borne out, does not count for it because it is not.
+    is_grave = claim is not None and claim.severity is Severity.CRITICAL
+    return InformationGap(what, doubt.why, command, blocks_approval=is_grave)
+
+
+def _of_claim(said: SupportedClaim, evidence: Mapping[str, Evidence], lines: Mapping[str, int]) -> Iterator[Doubt]:
+    claim, named = said.claim, [evidence[each] for each in said.evidence if each in evidence]
+    if not named or len(named) < len(said.evidence):
+        yield Doubt(f"the claim {claim.name!r} names no evidence of this session that came to a result", said)
+        return
+    read = {file.path: file.lines for each in named for file in each.examined}
+    if not 1 <= claim.location.line <= read.get(claim.location.path, 0):
+        yield Doubt(f"the claim {claim.name!r} cites {claim.location}, which the evidence it names has not read", said)
+    known = _Numbers(_text(named))
+    text = f"{claim.message} {claim.basis}"
+    for place in _unread(text, lines):
+        yield Doubt(f"the claim {claim.name!r} cites {place}, which nobody has read", said)
+    for number in _unknown(text, known):
+        yield Doubt(f"the claim {claim.name!r} says {number}, which does not stand in the evidence it names", said)
+
+
+def _words(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
+    """Yield what is said beside claims, each with what it is called."""
+    if isinstance(move, HandOff):
+        yield "the context", move.context
+        yield "the reason", move.reason
+        return
+    yield "the summary", move.summary
+    yield "the rationale", move.rationale
+    yield "the reason below the ceiling", move.below_ceiling
+    for name, many in (("a condition", move.conditions), ("a caveat", move.caveats)):
+        for each in many:
+            yield name, each
+
+
+def _unread(text: str, lines: Mapping[str, int]) -> Iterator[str]:
+    for cited in (found for form in _CITED for found in form.finditer(text)):
+        path, line = cited["path"], cited["line"]
+        if not 1 <= int(line) <= lines.get(path.removeprefix("./"), 0):
+            yield f"{path}:{line}"
+
+
+def _known(history: History, evidence: Sequence[Evidence]) -> _Numbers:
+    """Return the numbers that anybody but a model has put on record."""
+    begun = history.begun
+    findings = " ".join(
+        f"{each.claim.message} {each.claim.remedy} {each.claim.location.line}"
+        for each in history.findings()
+        if each.claim.rule != RULE
+    )
+    said = (begun.task.request, " ".join(begun.environment.values()), findings, _text(evidence))
+    return _Numbers(" ".join(said))
+
+
+def _text(evidence: Sequence[Evidence]) -> str:
+    parts = ((each.summary, json.dumps(each.output), json.dumps(each.arguments)) for each in evidence)
+    return " ".join(text for part in parts for text in part)
+
+
+class _Numbers:
+    """The numbers of a text, found in any unit that fits."""
+
+    def __init__(self, text: str) -> None:
+        """Read them."""
+        found = (_decimal(each) for each in set(_ANY_NUMBER.findall(text)))
+        self._plain = frozenset(each for each in found if each is not None)
+        self._made: dict[str, list[Decimal]] = {}
+
+    def has(self, value: Decimal, unit: str) -> bool:
+        """Return whether one of them comes to a value, rounded as the value is written."""
+        kind = _kind(unit)
+        if kind not in self._made:
+            self._made[kind] = sorted(made for one in self._plain for made in _FORMS[kind](one))
+        made, exponent = self._made[kind], value.as_tuple().exponent
+        reach = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
+        first = bisect_left(made, value - reach)
+        return first < len(made) and made[first] <= value + reach
+
+
+def _decimal(text: str) -> Decimal | None:
+    try:
+        value = Decimal(text.replace(",", ""))
+    except InvalidOperation:
+        return None
+    return value if abs(value.adjusted()) < 30 else None  # noqa: PLR2004 - no quantity of ours is larger or smaller
+
+
+def _unknown(text: str, known: _Numbers) -> Iterator[str]:
+    """Yield the numbers in a text that no known one comes to, in any unit that fits, rounded as the text has it."""
+    plain = _RANGE.sub(r"\1 \3, \2\3", text)
+    for form in _CITED:
+        plain = form.sub(" ", plain)
+    for found in _NUMBER.finditer(plain):
+        value, unit = _decimal(found.group(1)), found.group(2) or ""
+        is_name = not unit and _VERSIONED.search(plain[max(0, found.start() - _BEFORE) : found.start()])
+        if value is None or is_name or _is_count(value, unit):
+            continue
+        if not known.has(value, unit):
+            yield found.group().strip()
+
+
+def _is_count(value: Decimal, unit: str) -> bool:
+    return not unit and value == value.to_integral_value() and value <= _COUNTED
+
+
+def _kind(unit: str) -> str:
+    if unit in {"%", "", "x", "\u00d7"}:
+        return unit.replace("\u00d7", "x")
+    if unit in {"k", "K", "M", "G"}:
+        return "count"
+    return "bytes" if unit.endswith("B") or unit.startswith("byte") else "time"
+
+
+def _percents(one: Decimal) -> tuple[Decimal, ...]:
+    hundred = Decimal(100)
+    less = (1 - 1 / one) * hundred if one else one
+    return one, one * hundred, (one - 1) * hundred, (1 - one) * hundred, less
+
+
+_FORMS: Mapping[str, Callable[[Decimal], tuple[Decimal, ...]]] = {
+    "": lambda one: (one,),
+    "x": lambda one: (one, 1 / one) if one else (one,),
+    "%": _percents,
+    "time": lambda one: tuple(one * each for each in _TIMES),
+    "bytes": lambda one: tuple(one * each for each in _BYTES),
+    "count": lambda one: tuple(one * each for each in _COUNTS),
+}

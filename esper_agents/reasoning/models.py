@@ -1,0 +1,143 @@
+"""Language models: which one a role means, what its tokens cost, and how much fits; all of it data."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.errors import DefinitionError
+from esper_agents.paths import data_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INHERIT = "inherit"
+_FILE = "models.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one turn of a model used, in tokens.
+
+    Attributes:
+        fresh: Of the prompt, neither read from the cache nor written to it.
+        written: Of the prompt, written to the cache.
+        cached: Of the prompt, read from the cache.
+        output: Of the answer, thinking included.
+    """
+
+    fresh: int = 0
+    written: int = 0
+    cached: int = 0
+    output: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.fresh + self.written + self.cached + self.output
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model.
+
+    Attributes:
+        name: Its full name.
+        input: Price of a token of the prompt, in millionths of a US dollar, which is dollars for a million tokens.
+        cache_write: The same for a token that is written to the cache as well.
+        cache_read: The same for a token that is read from the cache.
+        output: The same for a token of the answer.
+        window: How many tokens fit, prompt and answer together.
+        most_output: How many tokens an answer may have.
+        is_listed: Whether the table has it; prices of one that it has not are those of the dearest.
+    """
+
+    name: str
+    input: Decimal
+    cache_write: Decimal
+    cache_read: Decimal
+    output: Decimal
+    window: int
+    most_output: int
+    is_listed: bool = True
+
+    def cost(self, usage: Usage) -> int:
+        """Return what a turn costs, in millionths of a US dollar, rounded up."""
+        exact = (
+            usage.fresh * self.input
+            + usage.written * self.cache_write
+            + usage.cached * self.cache_read
+            + usage.output * self.output
+        )
+        return int(exact.to_integral_value(ROUND_CEILING))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTable:
+    """The models there are.
+
+    Attributes:
+        models: By full name.
+        roles: Full names by role.
+        fallback: Who is asked when a model declines or stays overloaded; empty for nobody.
+    """
+
+    models: Mapping[str, Model]
+    roles: Mapping[str, str]
+    fallback: str
+
+    def resolve(self, wanted: str) -> Model:
+        """Return the model that a definition's `model` means: a role, or a full name."""
+        name = self.roles.get(wanted.casefold() or INHERIT, wanted)
+        return self.models.get(name) or self._unlisted(name)
+
+    def _unlisted(self, name: str) -> Model:
+        dearest = max(self.models.values(), key=lambda each: each.output)
+        smallest = min(self.models.values(), key=lambda each: each.window)
+        prices = (dearest.input, dearest.cache_write, dearest.cache_read, dearest.output)
+        return Model(name, *prices, smallest.window, smallest.most_output, is_listed=False)
+
+    def changed(self, roles: Mapping[str, str], fallback: str | None = None) -> ModelTable:
+        """Return the table with other roles, as a person's settings have them."""
+        return ModelTable(self.models, {**self.roles, **roles}, self.fallback if fallback is None else fallback)
+
+
+@cache
+def load_models() -> ModelTable:
+    """Return the table that comes with the program.
+
+    Raises:
+        DefinitionError: The table is broken.
+    """
+    return read_models((data_folder("prompts") / _FILE).read_text(encoding="utf-8"))
+
+
+def read_models(text: str) -> ModelTable:
+    """Return the table that stands in a TOML text.
+
+    Raises:
+        DefinitionError: It says something that no such table can.
+    """
+    try:
+        table = tomllib.loads(text)
+        models = {each["name"]: _model(each) for each in table["model"]}
+        return ModelTable(models, dict(table["roles"]), str(table.get("fallback", {}).get("model", "")))
+    except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError, ValueError, InvalidOperation) as error:
+        raise DefinitionError(
+            _FILE, f"it is no table of models: {error}", remedy="install esper-agents again"
+        ) from error
+
+
+def _model(row: Mapping[str, Any]) -> Model:
+    return Model(
+        name=str(row["name"]),
+        input=Decimal(row["input"]),
+        cache_write=Decimal(row["cache_write"]),
+        cache_read=Decimal(row["cache_read"]),
+        output=Decimal(row["output"]),
+        window=int(row["window"]),
+        most_output=int(row["most_output"]),
+    )

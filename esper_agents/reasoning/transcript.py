@@ -1,0 +1,230 @@
+"""The turns of a frame as the messages of a conversation, and what a model said as a move."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.codec import JsonObject, canonical
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.handoff import ConsultAnswer
+from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.move import Answer, Consult, Panel, ToolCall, ToolReport, UseTools
+from esper_agents.memory.quoting import inert
+from esper_agents.reasoning.prompting import KEPT, opening_text, told_finding
+from esper_agents.reasoning.said import CONSULT, MOVES, NotSaidError, read_move
+from esper_agents.tools.showing import MOST_SHOWN, cut, shown, whole_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.domain.frame import Brief, Turn
+    from esper_agents.domain.move import Move
+    from esper_agents.reasoning.said import Speaker
+
+_ONE_KIND = "not done: a turn makes one kind of move, and this one made another; make it in a turn of its own"
+_PAUSED = "pause_turn"
+_THINKING = frozenset(("thinking", "redacted_thinking"))
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a model's turn comes to.
+
+    Attributes:
+        move: The move.
+        uses: The identifiers of the tool uses that the move carries out, in the order of its parts.
+        faults: What is told to each other tool use, by identifier.
+        words: What is told where no tool use can be answered, or empty.
+    """
+
+    move: Move
+    uses: tuple[str, ...] = ()
+    faults: dict[str, str] | None = None
+    words: str = ""
+
+
+def read_turn(content: Sequence[JsonObject], speaker: Speaker) -> Said:
+    """Return what the blocks of a model's message come to.
+
+    Tools go before moves: whoever asks for both wants to know first. Of several moves the first counts; questions to
+    several agents are a panel.
+    """
+    uses = [each for each in content if each.get("type") == "tool_use"]
+    if not uses:
+        return Said(UseTools(()), words="you made no move: call a tool, or end your work with conclude")
+    calls = [each for each in uses if each["name"] not in MOVES]
+    if calls:
+        move = UseTools(tuple(ToolCall(each["name"], each["input"]) for each in calls))
+        return Said(move, _ids(calls), _others(uses, calls))
+    first = uses[0]["name"]
+    chosen = [each for each in uses if each["name"] == first][: None if first == CONSULT else 1]
+    try:
+        moves = [read_move(first, each["input"], speaker) for each in chosen]
+    except NotSaidError as error:
+        return Said(UseTools(()), (), {each["id"]: str(error) for each in uses})
+    consults = tuple(each for each in moves if isinstance(each, Consult))
+    made: Move = Panel(consults) if len(consults) > 1 else moves[0]
+    return Said(made, _ids(chosen), _others(uses, chosen))
+
+
+def _ids(uses: Sequence[JsonObject]) -> tuple[str, ...]:
+    return tuple(each["id"] for each in uses)
+
+
+def _others(uses: Sequence[JsonObject], chosen: Sequence[JsonObject]) -> dict[str, str]:
+    done = set(_ids(chosen))
+    return {each["id"]: _ONE_KIND for each in uses if each["id"] not in done}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What of a conversation is not told any more.
+
+    A model's thinking is signed together with all that went before it, so none of it may stay behind what changes.
+
+    Attributes:
+        results: The results of how many turns from the first on are told in a line each, for want of room.
+        thinking: The thinking of how many turns from the first on is left out.
+    """
+
+    results: int = 0
+    thinking: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message as it is sent.
+
+    Attributes:
+        role: Whose it is.
+        text: Its JSON.
+        kept: The same with a mark up to which a server is to keep what it has read.
+    """
+
+    role: str
+    text: str
+    kept: str
+
+
+class Conversation:
+    """The messages of one frame as JSON, each written once, and the digest of what they say."""
+
+    def __init__(self, brief: Brief, fixed: JsonObject) -> None:
+        """Begin with nothing said.
+
+        Args:
+            brief: What the frame began with.
+            fixed: What every request says beside its messages.
+        """
+        self._brief = brief
+        self._fixed = sha256(canonical(fixed))
+        self._messages: list[_Message] = []
+        self._told, self._left_out = 0, LeftOut()
+        self._digest = self._fixed.copy()
+
+    def messages(self, turns: Sequence[Turn], left_out: LeftOut = LeftOut()) -> str:
+        """Return the conversation so far as a JSON array, the last two messages of the user marked for the cache.
+
+        Args:
+            turns: The settled turns, in order.
+            left_out: What is not told any more.
+        """
+        if not self._messages or left_out != self._left_out or len(turns) < self._told:
+            self._messages, self._told, self._left_out, self._digest = [], 0, left_out, self._fixed.copy()
+            before = [turn for turn in turns if "content" not in turn.record]
+            first = "\n\n".join((opening_text(self._brief), *map(_floor, before)))
+            self._add("user", [{"type": "text", "text": first}])
+        for number in range(self._told, len(turns)):
+            self._tell(turns[number], number)
+        self._told = len(turns)
+        kept = [each for each in self._messages if each.role == "user"][-2:]
+        return f"[{','.join(each.kept if each in kept else each.text for each in self._messages)}]"
+
+    @property
+    def sha256(self) -> str:
+        """Digest of what was last returned and of what is fixed: canonical JSON, one part after the other."""
+        return self._digest.hexdigest()
+
+    def _tell(self, turn: Turn, number: int) -> None:
+        if "content" not in turn.record:
+            return
+        is_bare = number < self._left_out.thinking
+        if said := [each for each in turn.record["content"] if not (is_bare and each.get("type") in _THINKING)]:
+            self._add("assistant", said)
+        if turn.record.get("stop") != _PAUSED:
+            self._add("user", list(_answer(turn, is_short=number < self._left_out.results)))
+
+    def _add(self, role: str, content: list[dict[str, Any]]) -> None:
+        marked = [*content[:-1], {**content[-1], "cache_control": KEPT}]
+        text, kept = (json.dumps({"role": role, "content": each}, ensure_ascii=False) for each in (content, marked))
+        self._messages.append(_Message(role, text, kept))
+        self._digest.update(canonical({"role": role, "content": content}))
+
+
+def _floor(turn: Turn) -> str:
+    """Return what was done for the model before it was asked."""
+    answers = turn.result if isinstance(turn.result, tuple) else (turn.result,)
+    told = [_told(each) for each in answers]
+    return f"Before you were asked, the program did this itself: {inert(told)}"
+
+
+def answers_of(turn: Turn) -> tuple[dict[str, Any], ...]:
+    """Return what a turn's results are told as; nothing where no model made it."""
+    return tuple(_answer(turn, is_short=False)) if "content" in turn.record else ()
+
+
+def _answer(turn: Turn, *, is_short: bool) -> Iterator[dict[str, Any]]:
+    """Yield the blocks that answer a model's message: one for each tool use, the others after them."""
+    uses, faults = turn.record.get("uses", []), dict(turn.record.get("faults") or {})
+    results = turn.result if isinstance(turn.result, tuple) else (turn.result,) * len(uses)
+    for use, result in zip(uses, results, strict=True):
+        yield _result(use, _texts(result, is_short=is_short), is_error=_is_error(result))
+    for use, fault in faults.items():
+        yield _result(use, (inert({"problem": fault}),), is_error=True)
+    if not uses and not faults:
+        words = turn.record.get("words") or ""
+        reasons = turn.result.reasons if isinstance(turn.result, Refusal) else ()
+        yield {"type": "text", "text": words or "; ".join(reasons) or "go on"}
+
+
+def _result(use: str, texts: Sequence[str], *, is_error: bool) -> dict[str, Any]:
+    content = [{"type": "text", "text": each} for each in texts]
+    return {"type": "tool_result", "tool_use_id": use, "content": content, "is_error": is_error}
+
+
+def _is_error(result: object) -> bool:
+    failed = isinstance(result, ToolReport) and result.evidence.outcome is not CallOutcome.COMPLETED
+    return failed or isinstance(result, Refusal)
+
+
+def _texts(result: object, *, is_short: bool) -> tuple[str, ...]:
+    """Return what a result is told in: a tool's record, and what it found apart from that."""
+    if not isinstance(result, ToolReport) or is_short:
+        return (cut(inert(_told(result)), MOST_SHOWN),)
+    found = [told_finding(each) for each in result.findings]
+    told = (cut(inert({"findings": found}), MOST_SHOWN, whole_of(result.evidence)),) if found else ()
+    return (shown(result.evidence), *told)
+
+
+def _told(result: object) -> JsonObject:
+    match result:
+        case ToolReport(evidence):
+            told = {"evidence": evidence.id, "outcome": str(evidence.outcome), "summary": evidence.summary}
+            return told | {"left_out": "for want of room; it is on record"}
+        case ConsultAnswer():
+            return {
+                "agent": result.agent,
+                "answer": result.problem or result.answer,
+                "findings": list(result.findings),
+                "evidence": list(result.evidence),
+                "gaps": [each.what for each in result.gaps],
+            }
+        case Answer():
+            return {"answer": result.text, "by": result.by}
+        case Refusal():
+            return {"problem": "; ".join(result.reasons)}
+        case _:
+            return {}

@@ -1,0 +1,290 @@
+"""What every reasoner must do, whoever wrote it: checks that need no test framework.
+
+    await check(Trial(source, brief, tools))
+
+Each check plays frames against scripted tools and raises `AssertionError` where the reasoner does not keep to
+`esper_agents.reasoning.reasoner.Reasoner`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, TypeAlias
+
+from esper_agents.domain.certificate import DETERMINISTIC
+from esper_agents.domain.codec import canonical, checked, encode
+from esper_agents.domain.evidence import CallOutcome, Evidence, Risk
+from esper_agents.domain.frame import Turn
+from esper_agents.domain.handoff import ConsultAnswer
+from esper_agents.domain.ledger import Moved, Refusal
+from esper_agents.domain.move import (
+    Answer,
+    Ask,
+    Conclude,
+    Consult,
+    HandOff,
+    Move,
+    Panel,
+    ToolCall,
+    ToolReport,
+    UseTools,
+)
+from esper_agents.errors import DriftError
+from esper_agents.testing.effects import effects_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.finding import Finding
+    from esper_agents.domain.frame import Brief
+    from esper_agents.domain.move import TurnResult
+    from esper_agents.reasoning.reasoner import Decision, Reasoner, ReasonerSource
+
+    Tools: TypeAlias = Callable[[ToolCall], ToolReport]
+    Agents: TypeAlias = Callable[[Consult], ConsultAnswer]
+    Check: TypeAlias = Callable[["Trial"], Awaitable[None]]
+
+_REFUSED = Refusal(("it cannot be carried out here",))
+_SAID_BY = "a person"
+
+
+def report(
+    call: ToolCall,
+    summary: str = "done",
+    output: JsonObject | None = None,
+    findings: Sequence[Finding] = (),
+    outcome: CallOutcome = CallOutcome.COMPLETED,
+) -> ToolReport:
+    """Return a report of a call as a scripted tool gives it; the same for the same call.
+
+    Args:
+        call: The call.
+        summary: What came out, in one line.
+        output: The result.
+        findings: What it found, recorded.
+        outcome: How the call ended.
+    """
+    digest = sha256(canonical({"tool": call.tool, "arguments": dict(call.arguments)})).hexdigest()
+    given = output or {}
+    evidence = Evidence(
+        id=f"ev_{digest[:32]}",
+        tool=call.tool,
+        provider="scripted",
+        risk=Risk.LOW,
+        is_repeatable=True,
+        arguments=call.arguments,
+        arguments_sha256=sha256(canonical(call.arguments)).hexdigest(),
+        outcome=outcome,
+        summary=summary,
+        output=given,
+        output_sha256=sha256(canonical(given)).hexdigest(),
+        examined=(),
+        artifacts=(),
+        started_at="2026-01-01T00:00:00.000Z",
+        duration_ns=1,
+        rerun=f"true {call.tool}",
+    )
+    return ToolReport(evidence, tuple(findings))
+
+
+def answer(consult: Consult, words: str = "as far as can be seen, yes", problem: str = "") -> ConsultAnswer:
+    """Return what an agent that is asked answers.
+
+    Args:
+        consult: The question.
+        words: The answer.
+        problem: Why there is none.
+    """
+    return ConsultAnswer(consult.agent, "" if problem else words, (), (), consult.question, problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a reasoner is checked with.
+
+    Attributes:
+        source: What builds it.
+        brief: What each frame begins with.
+        tools: What answers the calls; must answer the same call the same way.
+        agents: What answers for agents that are asked.
+        most_turns: In how many turns it must end.
+    """
+
+    source: ReasonerSource
+    brief: Brief
+    tools: Tools = report
+    agents: Agents = answer
+    most_turns: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A frame that was played to its end.
+
+    Attributes:
+        turns: The turns before the last move.
+        decisions: Every decision, the last one included.
+        said: What was said on the way.
+        effects: What was done to the machine while it decided.
+    """
+
+    turns: tuple[Turn, ...]
+    decisions: tuple[Decision, ...]
+    said: tuple[object, ...]
+    effects: tuple[str, ...]
+
+
+async def check(trial: Trial) -> None:
+    """Make every check.
+
+    Raises:
+        AssertionError: One of them failed; it says which, and at which turn.
+    """
+    for each in CHECKS:
+        await each(trial)
+
+
+async def play(trial: Trial, refused_at: int | None = None) -> Played:
+    """Play a frame to its end; a person who is asked agrees, and agents who are asked answer.
+
+    Args:
+        trial: What is played with.
+        refused_at: The turn whose move is refused, from 0.
+    """
+    player = _Player(trial)
+    turns: list[Turn] = []
+    decisions: list[Decision] = []
+    while len(turns) < trial.most_turns:
+        decision = await player.decide(turns)
+        decisions.append(decision)
+        if len(turns) == refused_at:
+            turns.append(Turn(decision.move, decision.record, _REFUSED))
+        elif isinstance(decision.move, HandOff | Conclude):
+            return Played(tuple(turns), tuple(decisions), tuple(player.said), tuple(player.effects))
+        else:
+            turns.append(Turn(decision.move, decision.record, _result(trial, decision.move)))
+    raise AssertionError(f"it has not ended after {trial.most_turns} turns")
+
+
+async def concludes(trial: Trial) -> None:
+    """Check that it ends, that its moves can be kept as JSON, and that it only ever says text."""
+    played = await play(trial)
+    for at, text in enumerate(played.said):
+        _holds(isinstance(text, str), f"what it said as number {at} is no text: {text!r}")
+
+
+async def goes_on_from_the_record(trial: Trial) -> None:
+    """Check that another one, built at any turn, makes the move that the first one made there."""
+    played = await play(trial)
+    for at, decision in enumerate(played.decisions):
+        again = await _Player(trial).decide(played.turns[:at])
+        _holds(
+            encode(again.move, Move) == encode(decision.move, Move),
+            f"built again at turn {at}, it makes another move: {again.move!r} and not {decision.move!r}",
+        )
+
+
+async def touches_nothing(trial: Trial) -> None:
+    """Check that it writes no file and starts no program: only the loop records, and only tools act."""
+    effects = (await play(trial)).effects
+    _holds(not effects, f"it acts by itself: {', '.join(effects)}")
+
+
+async def survives_calls_that_fail(trial: Trial) -> None:
+    """Check that it ends where every call fails, is denied, or was interrupted, and where nobody answers."""
+    for outcome in (CallOutcome.FAILED, CallOutcome.DENIED, CallOutcome.INTERRUPTED):
+
+        def tools(call: ToolCall, outcome: CallOutcome = outcome) -> ToolReport:
+            return report(call, f"{call.tool} {outcome}", outcome=outcome)
+
+        await play(replace(trial, tools=tools, agents=lambda asked: answer(asked, problem="nobody is there")))
+
+
+async def survives_refusals(trial: Trial) -> None:
+    """Check that it ends where any one of its moves is refused."""
+    for at in range(len((await play(trial)).decisions)):
+        await play(trial, refused_at=at)
+
+
+async def notices_turns_that_are_not_its_own(trial: Trial) -> None:
+    """Check that one that is bound to its record says so of a foreign one; any other may go on from it."""
+    foreign = Turn(Ask("is this a question of yours?"), {}, Answer("qst_0", "no", _SAID_BY))
+    try:
+        await _Player(trial).decide([foreign])
+    except DriftError:
+        return
+    _holds(trial.source.kind not in DETERMINISTIC, "it goes on from turns that it would not have made")
+
+
+async def says_what_it_costs(trial: Trial) -> None:
+    """Check that one that is not deterministic names what each decision cost, in whole numbers."""
+    for at, decision in enumerate((await play(trial)).decisions):
+        spent = decision.record.get("spent", {})
+        counted = all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in spent.values())
+        _holds(counted, f"what turn {at} has spent is not in whole numbers: {spent!r}")
+        is_said = trial.source.kind in DETERMINISTIC or spent.get("tokens", 0) > 0
+        _holds(is_said, f"turn {at} does not say under `spent` how many tokens it cost")
+
+
+async def is_what_its_source_says(trial: Trial) -> None:
+    """Check that its digest is that of its source, and that it can be built of it again where it says so."""
+    source = trial.source
+    digest = sha256(source.source).hexdigest() if source.source else source.sha256
+    _holds(digest == source.sha256, "its digest is not that of its source")
+    _holds(bool(source.kind and source.provider), "it does not say what it is or where it comes from")
+    if source.rebuild is not None:
+        kept = replace(source, build=source.rebuild(source.source))
+        made = [encode((await play(each)).decisions[0].move, Move) for each in (trial, replace(trial, source=kept))]
+        _holds(made[0] == made[1], "built of its own source, it makes another move")
+
+
+CHECKS: tuple[Check, ...] = (
+    concludes,
+    goes_on_from_the_record,
+    touches_nothing,
+    survives_calls_that_fail,
+    survives_refusals,
+    notices_turns_that_are_not_its_own,
+    says_what_it_costs,
+    is_what_its_source_says,
+)
+
+
+def _holds(claim: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    if not claim:
+        raise AssertionError(otherwise)
+
+
+class _Player:
+    """Asks one reasoner for its decisions, as the ledger would give them back, and watches it meanwhile."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.said: list[object] = []
+        self.effects: list[str] = []
+        with effects_seen() as seen:
+            self._reasoner: Reasoner = trial.source.build(trial.brief)
+        self.effects += seen
+
+    async def decide(self, turns: Sequence[Turn]) -> Decision:
+        with effects_seen() as seen:
+            decision = await self._reasoner.next_move(tuple(turns), self.said.append)
+        self.effects += seen
+        kept = checked(Moved, Moved(decision.move, json.loads(json.dumps(dict(decision.record)))))
+        return replace(decision, move=kept.move, record=kept.record)
+
+
+def _result(trial: Trial, move: Move) -> TurnResult:
+    match move:
+        case UseTools(calls):
+            return tuple(trial.tools(each) for each in calls)
+        case Consult():
+            return trial.agents(move)
+        case Panel(consults):
+            return tuple(trial.agents(each) for each in consults)
+        case Ask():
+            return Answer("qst_0", move.options[0] if move.options else "1", _SAID_BY)
+        case HandOff() | Conclude():
+            raise AssertionError("a frame has ended and goes on")

@@ -1,0 +1,214 @@
+"""Exchanges with a real endpoint as they are kept: JSON lines without secrets, found again by the request's digest."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from esper_agents.certificates.redaction import redacted
+from esper_agents.domain.codec import canonical
+from esper_agents.errors import UsageError
+from esper_agents.testing.answering import failure
+from esper_agents.testing.script import Cut, Fail
+from esper_agents.testing.serving import LoopbackServer, Received, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+    from esper_agents.domain.codec import JsonObject
+
+# What a piece of may stand in one event of a stream.
+_IN_PIECES = ("text", "thinking", "partial_json")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and its answer.
+
+    Attributes:
+        path: What was asked for.
+        sha256: Digest of the request, by which it is found again.
+        request: Its body.
+        status: Of the answer.
+        headers: Of the answer.
+        form: How the answer's body is kept.
+        response: The body: JSON, the events of a stream, text, or base64 of anything else.
+        is_whole: Whether the answer came to its end.
+    """
+
+    path: str
+    sha256: str
+    request: Any
+    status: int
+    headers: Mapping[str, str]
+    form: Literal["json", "events", "text", "base64"]
+    response: Any
+    is_whole: bool
+
+    def line(self, secrets: Iterable[str]) -> bytes:
+        """Return it as a line of a record.
+
+        Args:
+            secrets: Struck out wherever they stand, beside whatever looks like a secret.
+        """
+        known = tuple(secrets)
+        response = _joined(self.response, known) if self.form == "events" else self.response
+        clean: JsonObject = redacted({**asdict(self), "response": response, "sha256": ""}, known=known).value
+        line = json.dumps({**clean, "sha256": self.sha256}, ensure_ascii=False)
+        return line.encode("utf-8", "backslashreplace") + b"\n"
+
+    @property
+    def body(self) -> bytes:
+        """The answer's body."""
+        match self.form:
+            case "json":
+                return json.dumps(self.response, ensure_ascii=False).encode("utf-8", "backslashreplace")
+            case "events":
+                return b"".join(
+                    b"event: %s\ndata: %s\n\n" % (each["type"].encode(), json.dumps(each).encode())
+                    for each in self.response
+                )
+            case "text":
+                return str(self.response).encode()
+            case "base64":
+                return b64decode(self.response)
+
+
+def exchange_of(path: str, request: bytes, response: Response, *, is_whole: bool) -> Exchange:
+    """Return an exchange as it went over the wire."""
+    raw = b"".join(step for step in response.steps if isinstance(step, bytes))
+    headers = dict(response.headers)
+    form, body = _kept(raw, is_stream="event-stream" in headers.get("content-type", ""))
+    read = _json(request)
+    said = request.decode("utf-8", "backslashreplace") if read is None else read
+    return Exchange(path, digest_of(path, request), said, response.status, headers, form, body, is_whole)
+
+
+def digest_of(path: str, body: bytes) -> str:
+    """Return the digest that a request is found by: the same for JSON that says the same."""
+    said = _json(body)
+    return sha256(path.encode() + b"\n" + (body if said is None else canonical(said))).hexdigest()
+
+
+def exchanges_in(file: Path) -> list[Exchange]:
+    """Return the exchanges that a file holds.
+
+    Raises:
+        UsageError: It cannot be read, or a line of it is none.
+    """
+    try:
+        lines = file.read_bytes().removesuffix(b"\n").split(b"\n")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}", remedy="record it first, with Recorder") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(Exchange(**json.loads(line)))
+            _ = found[-1].body, found[-1].headers.items()
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise UsageError(f"{file}:{number} is no recorded exchange", remedy="record it again") from error
+    return found
+
+
+class Replayer:
+    """Answers the requests of a record as they were answered then, in the same order where one came several times."""
+
+    def __init__(self, file: Path) -> None:
+        """Read the record.
+
+        Raises:
+            UsageError: It is none.
+        """
+        self._file = file
+        self._waiting: dict[str, list[Exchange]] = defaultdict(list)
+        for each in exchanges_in(file):
+            self._waiting[each.sha256].append(each)
+        self._unknown: list[str] = []
+        self._server = LoopbackServer(self._respond)
+
+    @property
+    def url(self) -> str:
+        """What to set as `base_url` or `ANTHROPIC_BASE_URL`."""
+        return self._server.url
+
+    def __enter__(self) -> Self:
+        """Begin to answer."""
+        self._server.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End every connection.
+
+        Raises:
+            UsageError: A request came that is not on record.
+        """
+        self._server.stop()
+        if kind is None and self._unknown:
+            raise UsageError(
+                f"{self._file} has no record of {len(self._unknown)} requests, the first to {self._unknown[0]!r}",
+                remedy="record them, or find out what has changed in what is asked",
+            )
+
+    def _respond(self, received: Received) -> Response:
+        known = self._waiting.get(digest_of(received.path, received.body))
+        if not known:
+            self._unknown.append(received.path)
+            return failure(Fail(400, "this request is not on record"), "not_on_record", ())
+        # The last answer stands for all that follow.
+        exchange = known.pop(0) if len(known) > 1 else known[0]
+        end = () if exchange.is_whole else (Cut(0),)
+        return Response(exchange.status, tuple(exchange.headers.items()), (exchange.body, *end))
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse(constant: str) -> None:
+    """Refuse what JSON does not have, such as NaN: it has no digest."""
+    raise ValueError(constant)
+
+
+def _kept(raw: bytes, *, is_stream: bool) -> tuple[Literal["json", "events", "text", "base64"], Any]:
+    if is_stream and (events := _events(raw)):
+        return "events", events
+    if (read := _json(raw)) is not None:
+        return "json", read
+    try:
+        return "text", raw.decode()
+    except UnicodeDecodeError:
+        return "base64", b64encode(raw).decode()
+
+
+def _events(raw: bytes) -> list[JsonObject]:
+    """Return the events of a stream that came whole; none where it is not the stream of a message."""
+    lines = [line.removeprefix(b"data:") for line in raw.splitlines() if line.startswith(b"data:")]
+    if not raw.endswith(b"\n\n"):
+        lines = lines[:-1]
+    events = [_json(line) for line in lines]
+    return events if all(isinstance(each, dict) and "type" in each for each in events) else []
+
+
+def _joined(events: list[JsonObject], secrets: tuple[str, ...]) -> list[JsonObject]:
+    """Return events in which no secret is spread over several: a text that holds one stands whole in the first."""
+    pieces: dict[tuple[int, str], list[JsonObject]] = defaultdict(list)
+    kept = [{**each, "delta": dict(each["delta"])} if "index" in each and "delta" in each else each for each in events]
+    for each in kept:
+        for name in _IN_PIECES:
+            if name in each.get("delta", ()) and "index" in each:
+                pieces[each["index"], name].append(each["delta"])
+    for (_, name), deltas in pieces.items():
+        clean = redacted("".join(str(each[name]) for each in deltas), known=secrets)
+        if clean.count:
+            for at, delta in enumerate(deltas):
+                delta[name] = "" if at else clean.value  # type: ignore[index] # copied above
+    return kept

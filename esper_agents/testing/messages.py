@@ -1,0 +1,169 @@
+"""A scripted Messages API on a loopback port: what agents that ask Claude are tested with.
+
+    with MessagesServer([Use("read-file", {"path": "train.py"}), Say("It is fine.")]) as server:
+        client = anthropic.Anthropic(base_url=server.url, api_key="test")
+        ...
+    assert server.requests[1].last == "import torch"
+
+It refuses what the API refuses, counts what the API counts, and says what the script says.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Self
+
+from esper_agents.errors import UsageError
+from esper_agents.testing.admission import Door, Refused, judged
+from esper_agents.testing.answering import Reply, answer, digest_after, failure, message_of
+from esper_agents.testing.caching import PromptCache
+from esper_agents.testing.script import Cut, Fail, Part, Request, Stop
+from esper_agents.testing.serving import LoopbackServer, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from esper_agents.testing.answering import Headers
+    from esper_agents.testing.script import Script
+    from esper_agents.testing.serving import Received
+
+_COUNTING = "/count_tokens"
+_REQUESTS_A_MINUTE = 4000
+_TOKENS_A_MINUTE = 2_000_000
+
+
+class MessagesServer:
+    """Serves one script, from entering the context to leaving it.
+
+    Attributes:
+        requests: Every request for a message, in order of arrival; those refused by rule, too.
+        counted: Every request to count tokens.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        key: str | None = None,
+        window_tokens: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        port: int = 0,
+    ) -> None:
+        """Prepare to serve.
+
+        Args:
+            script: The answers in order, each a part or several; or what makes an answer of a request.
+            key: The only key that is let in; any where None.
+            window_tokens: How long a prompt may be; as the model has it where None.
+            clock: What the prompt cache expires by.
+            port: Where to serve, such as where another one has ended; the system chooses where it is 0.
+        """
+        self.requests: list[Request] = []
+        self.counted: list[Request] = []
+        self._script = script
+        self._cache = PromptCache(clock)
+        self._paused: set[bytes] = set()
+        self._door = Door(key, window_tokens, self._paused)
+        self._answers = 0
+        self._fault: Exception | None = None
+        # Identifiers of tool calls must differ from those of another server that began the conversation.
+        self._id = secrets.token_hex(6)
+        self._server = LoopbackServer(self._respond, port)
+
+    @property
+    def url(self) -> str:
+        """What to set as `base_url` or `ANTHROPIC_BASE_URL`."""
+        return self._server.url
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which a program talks to this server."""
+        return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": self._door.key or "test"}
+
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of CPU that the server has used."""
+        return self._server.cpu_s
+
+    def __enter__(self) -> Self:
+        """Begin to serve."""
+        self._server.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End every connection.
+
+        Raises:
+            UsageError: The script had no answer to a request.
+            Exception: What the script's own function raised.
+        """
+        self._server.stop()
+        if kind is None and self._fault is not None:
+            raise self._fault
+
+    def _respond(self, received: Received) -> Response:
+        path = received.path.partition("?")[0]
+        seen = self.counted if path.endswith(_COUNTING) else self.requests
+        id_ = f"{self._id}{len(self.requests) + len(self.counted):06d}"
+        headers = self._headers(id_)
+        found = judged(received, path, self._door)
+        number = len(seen) + 1
+        if isinstance(found, Refused):
+            refused = failure(found.fail, id_, headers)
+            seen.append(Request(number, received.headers, found.body, message_of(found.fail), path=received.path))
+            return refused if received.method else Response(refused.status, refused.headers, (*refused.steps, Cut(0)))
+        prompt, usage = found.prompt, self._cache.usage(found.prompt)
+        request = Request(number, received.headers, found.body, usage=usage, path=received.path)
+        seen.append(request)
+        if seen is self.counted:
+            body = json.dumps({"input_tokens": prompt.tokens[-1]}).encode()
+            return Response(200, (*headers, ("content-type", "application/json")), (body,))
+        return self._answered(Reply(request, prompt, id_, headers))
+
+    def _answered(self, reply: Reply) -> Response:
+        """Return what the script answers; what it raises is raised again where the test leaves the server."""
+        try:
+            parts = self._parts(reply.request)
+            response = answer(parts, reply)
+        except Exception as fault:  # noqa: BLE001 - a test's own function may raise anything
+            self._fault = self._fault or fault
+            return failure(Fail(400, f"the script failed: {fault}"), reply.id, reply.headers)
+        if response.status == HTTPStatus.OK:
+            self._cache.keep(reply.prompt)
+        if any(isinstance(part, Stop) and part.reason == "pause_turn" for part in parts):
+            self._paused.add(digest_after(parts, reply))
+        return response
+
+    def _parts(self, request: Request) -> Sequence[Part]:
+        if request.body["max_tokens"] == 0:
+            return (Stop("max_tokens"),)
+        self._answers += 1
+        if callable(self._script):
+            said = self._script(request)
+        elif self._answers <= len(self._script):
+            said = self._script[self._answers - 1]
+        else:
+            raise UsageError(
+                f"the script has {len(self._script)} answers and was asked for more",
+                remedy="add an answer, or give a function that makes one of each request",
+            )
+        parts: Sequence[Any] = said if isinstance(said, Sequence) else (said,)
+        if wrong := [part for part in parts if not isinstance(part, Part)]:
+            raise UsageError(f"{wrong[0]!r} is no part of an answer", remedy="say it with Say, Use, Stop and so on")
+        return parts
+
+    def _headers(self, id_: str) -> Headers:
+        reset = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        left = max(0, _REQUESTS_A_MINUTE - len(self.requests))
+        limits = {"requests": (_REQUESTS_A_MINUTE, left)}
+        limits |= dict.fromkeys(("tokens", "input-tokens", "output-tokens"), (_TOKENS_A_MINUTE, _TOKENS_A_MINUTE))
+        headers = [("request-id", f"req_{id_}"), ("anthropic-organization-id", "00000000-0000-0000-0000-000000000000")]
+        for name, (limit, remaining) in limits.items():
+            values = (("limit", limit), ("remaining", remaining), ("reset", reset))
+            headers += [(f"anthropic-ratelimit-{name}-{what}", str(value)) for what, value in values]
+        return tuple(headers)

@@ -1,0 +1,73 @@
+"""A prompt as the model reads it, block by block: tools, system, messages."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING
+
+from esper_agents.testing.portions import extended, portion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.testing.models import ModelRules
+    from esper_agents.testing.portions import Block, Portion
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a request has the model read.
+
+    Attributes:
+        model: The model.
+        messages: Its messages.
+        blocks: What stands in the tools, in the system prompt and in the messages.
+        digests: Of what stands before each block, and of all.
+        tokens: How long it is before each block, and in the end.
+        read_as: By the role of a block, what else decides how it is read.
+    """
+
+    model: ModelRules
+    messages: tuple[Portion, ...]
+    blocks: tuple[Block, ...]
+    digests: tuple[bytes, ...]
+    tokens: tuple[int, ...]
+    read_as: Mapping[str, str]
+
+    def place(self, at: int) -> str:
+        """Return where a block of a message stands in the request, such as `messages.1.content.0`."""
+        inside = at - len(self.blocks) + sum(len(each.blocks) for each in self.messages)
+        for turn, message in enumerate(self.messages):
+            if inside < len(message.blocks):
+                return f"messages.{turn}.content.{inside}"
+            inside -= len(message.blocks)
+        raise IndexError(at)
+
+
+def portions_of(body: JsonObject) -> Iterator[tuple[str, Portion]]:
+    """Yield the parts of a request with their places, in the order in which the model reads them."""
+    yield "tools", portion("tools", body.get("tools") or [])
+    yield "system", portion("system", body.get("system") or "")
+    for at, message in enumerate(body["messages"]):
+        yield f"messages.{at}", portion("messages", message)
+
+
+def read_prompt(body: JsonObject, portions: Mapping[str, Portion], model: ModelRules) -> Prompt:
+    """Return the prompt of a request whose parts are in order."""
+    blocks = [block for each in portions.values() for block in each.blocks]
+    if (mark := body.get("cache_control")) and blocks and not blocks[-1].ttl:
+        blocks[-1] = replace(blocks[-1], ttl=str(mark.get("ttl") or "5m"))
+    # Tools are read the same whatever else is chosen; the system prompt and the messages are not.
+    speed = str(body.get("speed"))
+    chosen = json.dumps([speed, *(body.get(name) for name in ("tool_choice", "thinking", "output_config"))])
+    return Prompt(
+        model,
+        tuple(islice(portions.values(), 2, None)),
+        tuple(blocks),
+        tuple(accumulate(blocks, extended, initial=b"")),
+        tuple(accumulate((each.tokens for each in blocks), initial=0)),
+        {"tools": "", "system": speed, "user": chosen, "assistant": chosen},
+    )

@@ -1,0 +1,29 @@
+"""Signatures of thinking blocks: they hold for one text behind one prompt."""
+
+from __future__ import annotations
+
+import hmac
+from base64 import b64decode, b64encode
+
+# One key for all servers: a conversation may go on with another one.
+_KEY = b"esper-agents scripted Messages API server"
+_MAC_BYTES = 32
+
+
+def signature_of(thinking: str, prompt: bytes) -> str:
+    """Return the signature of a thinking block behind the prompt with this digest."""
+    return b64encode(_mac(thinking, prompt) + prompt).decode()
+
+
+def prompt_of(thinking: str, signature: str) -> bytes | None:
+    """Return the digest of the prompt that a block was made on, or None where the signature is not the block's own."""
+    try:
+        taken = b64decode(signature, validate=True)
+    except ValueError:
+        return None
+    mac, prompt = taken[:_MAC_BYTES], taken[_MAC_BYTES:]
+    return prompt if hmac.compare_digest(mac, _mac(thinking, prompt)) else None
+
+
+def _mac(thinking: str, prompt: bytes) -> bytes:
+    return hmac.digest(_KEY, prompt + thinking.encode("utf-8", "surrogatepass"), "sha256")

@@ -1,0 +1,86 @@
+"""Finds files of the project by their names."""
+
+from __future__ import annotations
+
+import asyncio
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.errors import UsageError
+from esper_agents.tools.project_files import project_files
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.codec import JsonObject
+
+_MOST = 500
+_MOST_DEPTHS = 4
+_LONGEST = 300
+_ANY_DEPTH = "**"
+
+
+def _rerun(arguments: JsonObject) -> str:
+    base = str(arguments.get("path", ".")).rstrip("/")
+    pattern = str(arguments["pattern"])
+    glob = quote(f":(glob){pattern if base in {'', '.'} else f'{base}/{pattern}'}")
+    return f"git ls-files --cached --others --exclude-standard -- {glob}"
+
+
+@tool("find-files", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+async def find_files(context: ToolContext, pattern: str, path: str = ".") -> ToolResult:
+    """Find files and folders by a pattern such as `**/*.py`, at most 500; what git ignores and secrets are left out.
+
+    Args:
+        context: The project.
+        pattern: `*` and `?` stay within a name, `**` stands for any folders; `*` alone lists one folder.
+        path: The folder to look in, relative to the project.
+    """
+    parts = parts_of(pattern)
+    files = await asyncio.to_thread(project_files, context, path)
+    base = PurePosixPath(path)
+    named = {PurePosixPath(each): each for each in files}
+    for each in tuple(named):
+        named |= {folder: f"{folder}/" for folder in each.parents if folder.parts}
+    root = context.within(path).relative_to(context.root.resolve())
+    found = sorted(
+        shown
+        for place, shown in named.items()
+        if place.is_relative_to(root) and is_like(place.relative_to(root).parts, parts)
+    )
+    more = f", the first {_MOST} of them told" if len(found) > _MOST else ""
+    output = {"paths": found[:_MOST], "found": len(found)}
+    number = "1 path matches" if len(found) == 1 else f"{len(found)} paths match"
+    return ToolResult(f"{number} {pattern!r} in {base.as_posix()!r}{more}", output)
+
+
+def is_like(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Return whether the parts of a path fit those of a pattern."""
+    match pattern:
+        case []:
+            return not parts
+        case [first, *rest] if first == _ANY_DEPTH:
+            return any(is_like(parts[start:], rest) for start in range(len(parts) + 1))
+        case [first, *rest]:
+            return bool(parts) and fnmatchcase(parts[0], first) and is_like(parts[1:], rest)
+        case _:
+            return False
+
+
+def parts_of(pattern: str) -> list[str]:
+    """Return the parts of a pattern.
+
+    Raises:
+        UsageError: It leads out of the folder, or is too long to be tried on every file.
+    """
+    parts = [each for each in pattern.split("/") if each not in {"", "."}]
+    if pattern.startswith("/") or ".." in parts or not parts:
+        raise UsageError(f"{pattern!r} is no pattern inside a folder", remedy="write one such as **/*.py")
+    if len(pattern) > _LONGEST or parts.count(_ANY_DEPTH) > _MOST_DEPTHS:
+        problem = f"a pattern has up to {_LONGEST} characters, and ** up to {_MOST_DEPTHS} times"
+        raise UsageError(problem, remedy="write a shorter one")
+    return parts

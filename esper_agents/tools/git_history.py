@@ -1,0 +1,188 @@
+"""What git's history says of the project: its commits, what they changed, and who wrote a line last."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from shlex import join, quote
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk, source_file
+from esper_agents.errors import EvidenceError
+from esper_agents.inert_git import git, repository_filters
+from esper_agents.review.report import number_of
+from esper_agents.tools.private import is_private, readable
+from esper_agents.tools.showing import cut, kept_text
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+from esper_agents.torchlab.revisions import commit_of, repository
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.codec import JsonObject
+
+_MOST_COMMITS = 200
+_MOST_LINES = 400
+_MOST_SHOWN = 12_000
+_MOST_NAMED = 500
+# A line each: only what comes last may have several. No message holds the zero byte that stands between commits.
+_FORMAT = "%H%n%aI%n%an%n%s%n%b"
+# What must not run: signature checkers, and programs that a repository names for showing files.
+_QUIET = ("--no-show-signature", "--no-notes", "--no-color")
+_DIFF = (
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/"),
+    *("--submodule=short", "--ignore-submodules=all"),
+)
+# Larger files are told as binary.
+_BOUNDED = ("-c", "core.bigFileThreshold=1m", "-c", "core.quotePath=false", "-c", "log.showSignature=false")
+
+
+def _paths(arguments: JsonObject) -> str:
+    named = [str(each) for each in arguments.get("paths") or ()]
+    return f" -- {join(named)}" if named else ""
+
+
+def _rerun_log(arguments: JsonObject) -> str:
+    most, revision = int(arguments.get("most", 20)), str(arguments.get("revision", "HEAD"))
+    return f"git log -n {most} {quote(revision)}{_paths(arguments)}"
+
+
+@tool("git-log", risk=Risk.LOW, repeatable=True, rerun=_rerun_log)
+async def git_log(
+    context: ToolContext, revision: str = "HEAD", paths: list[str] | None = None, most: int = 20
+) -> ToolResult:
+    """Tell the project's commits, newest first: identifier, time, author and message.
+
+    Args:
+        context: The project.
+        revision: A commit, a branch, or a range such as `main..HEAD`.
+        paths: Only commits that changed these files or folders.
+        most: How many commits at most; 200 are the most of all.
+    """
+    number = max(1, min(most, _MOST_COMMITS))
+    meant = await asyncio.to_thread(_commits, context, revision)
+    asked = ("log", "-z", f"-n{number}", f"--format={_FORMAT}", *_QUIET, meant, "--", *_literally(paths))
+    said = await _said(context, asked)
+    commits = [_commit(each) for each in said.split("\0") if each.strip()]
+    first = f", the newest {commits[0]['commit'][:12]} of {commits[0]['at']}" if commits else ""
+    return ToolResult(f"{number_of(len(commits), 'commit')} of {revision}{first}", {"commits": commits})
+
+
+def _commit(record: str) -> dict[str, str]:
+    commit, at, author, subject, body = record.split("\n", 4)
+    return {"commit": commit, "at": at, "author": author, "subject": subject, "body": cut(body.strip(), 2_000)}
+
+
+def _rerun_show(arguments: JsonObject) -> str:
+    revision = str(arguments.get("revision", ""))
+    shown = "diff HEAD" if not revision else f"{'diff' if '..' in revision else 'show'} {quote(revision)}"
+    return f"git {shown}{_paths(arguments)}"
+
+
+@tool("git-show", risk=Risk.LOW, repeatable=True, rerun=_rerun_show)
+async def git_show(context: ToolContext, revision: str = "", paths: list[str] | None = None) -> ToolResult:
+    """Tell what a commit changed, what differs between two (`A..B`), or what is not committed yet; as a unified diff.
+
+    Args:
+        context: The project.
+        revision: A commit or a range; left out, the work tree against the last commit.
+        paths: Only these files or folders.
+    """
+    meant = await asyncio.to_thread(_commits, context, revision or "HEAD")
+    is_one = revision and ".." not in revision
+    asked = ("show", "--format=", "--first-parent", "-m", *_QUIET, *_DIFF) if is_one else ("diff", *_DIFF)
+    named = _literally(paths)
+    listed = await _said(context, (*asked, "--name-only", "-z", meant, "--", *named))
+    names = sorted({each for each in listed.split("\0") if each})
+    withheld = [each for each in names if is_private(each)]
+    text = ""
+    if len(withheld) < len(names):
+        others = [f":(exclude,top,literal){each}" for each in withheld]
+        text = await _said(context, (*asked, meant, "--", *named, *others))
+    kept = kept_text(context, text, "difference.diff") if len(text) > _MOST_SHOWN else ()
+    output = {"files": names[:_MOST_NAMED], "withheld": withheld, "diff": cut(text.strip("\n"), _MOST_SHOWN, kept)}
+    number = number_of(len(names), "changed file")
+    return ToolResult(f"{revision or 'not committed yet'}: {number}", output, artifacts=kept)
+
+
+def _commits(context: ToolContext, revision: str) -> str:
+    """Return a revision, or a range of two, by the identifiers of commits: no option, and no file of a commit."""
+    top = repository(context.root)
+    first, dots, second = revision.partition("..." if "..." in revision else "..")
+    if not dots:
+        return commit_of(top, first)
+    return f"{commit_of(top, first or 'HEAD')}{dots}{commit_of(top, second or 'HEAD')}"
+
+
+def _literally(paths: Sequence[str] | None) -> list[str]:
+    return [f":(literal){each}" for each in paths or () if each]
+
+
+@tool(
+    "git-blame",
+    risk=Risk.LOW,
+    repeatable=True,
+    rerun=lambda arguments: (
+        f"git blame -L {int(arguments.get('first_line', 1))},+{_MOST_LINES} -- {quote(str(arguments['path']))}"
+    ),
+)
+async def git_blame(context: ToolContext, path: str, first_line: int = 1, last_line: int = 0) -> ToolResult:
+    """Tell for each line of a file which commit changed it last, when and by whom; at most 400 lines.
+
+    Args:
+        context: The project.
+        path: A file, relative to the project.
+        first_line: From 1.
+        last_line: The last line; 0 goes as far as the bound allows.
+    """
+    target = readable(context, path)
+    data = target.read_bytes() if target.is_file() else b""
+    lines = len(data.splitlines())
+    first = max(1, first_line)
+    last = min(lines, last_line or lines, first + _MOST_LINES - 1)
+    if first > last:
+        raise EvidenceError(f"{path!r} has {lines} lines", remedy="name lines that are there")
+    inside = target.relative_to(context.root.resolve()).as_posix()
+    asked = ("blame", "--line-porcelain", "--no-textconv", f"-L{first},{last}", "--", inside)
+    said = await _said(context, asked)
+    told = _blamed(said)
+    return ToolResult(f"{path}:{first}-{last}", {"lines": told}, examined=(source_file(inside, data),))
+
+
+def _blamed(said: str) -> list[dict[str, str | int]]:
+    told: list[dict[str, str | int]] = []
+    about: dict[str, str] = {}
+    for line in said.split("\n"):
+        if line.startswith("\t"):
+            commit, _, number = about["head"].split(" ")[:3]
+            who = {"author": about.get("author", ""), "subject": about.get("summary", ""), "text": line[1:]}
+            told.append({"line": int(number), "commit": commit, "at": _moment(about.get("author-time", "0")), **who})
+            about = {}
+        elif "head" not in about:
+            about["head"] = line
+        else:
+            name, _, text = line.partition(" ")
+            about[name] = text
+    return told
+
+
+def _moment(seconds: str) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat()
+
+
+async def _said(context: ToolContext, asked: Sequence[str]) -> str:
+    """Return what git says.
+
+    Raises:
+        UsageError: The project is not under git.
+        EvidenceError: git fails.
+    """
+
+    def run() -> str | None:
+        repository(context.root)
+        return git(context.root, *_BOUNDED, *asked, emptied=repository_filters(context.root))
+
+    said = await asyncio.to_thread(run)
+    if said is None:
+        raise EvidenceError(f"git {asked[0]} fails here", remedy="name a file that git knows, or run `git fsck`")
+    return said

@@ -1,0 +1,53 @@
+"""Loads the text of a skill, or of a sheet beside it, as evidence of what an agent went by."""
+
+from __future__ import annotations
+
+import asyncio
+from shlex import join
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.errors import EvidenceError
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+
+_MOST_LINES = 400
+_MOST_CHARACTERS = 40_000
+
+
+def _rerun(arguments: JsonObject) -> str:
+    names = [str(arguments["name"]), str(arguments.get("sheet", ""))]
+    return join(["esper", "skills", "show", *(each for each in names if each)])
+
+
+@tool("load-skill", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+async def load_skill(context: ToolContext, name: str, sheet: str = "", first_line: int = 1) -> ToolResult:
+    """Load what a skill says: what is known of a kind of work, to be read before such work. At most 400 lines.
+
+    Args:
+        context: What may be loaded.
+        name: The skill's name, or words of what it is for.
+        sheet: The name of a sheet beside it; empty for the skill's own text, which says which sheets there are.
+        first_line: From 1; a longer text is read in parts.
+    """
+    if context.skills is None:
+        raise EvidenceError("there are no skills here", remedy="go on without them")
+    found = await asyncio.to_thread(context.skills, name, sheet)
+    lines = found.text.splitlines()
+    first = max(1, first_line)
+    shown = "\n".join(lines[first - 1 : first - 1 + _MOST_LINES])[:_MOST_CHARACTERS]
+    last = first - 1 + len(shown.splitlines())
+    output: JsonObject = {
+        "skill": found.skill,
+        "sheet": found.sheet,
+        "path": found.path,
+        "sha256": found.sha256,
+        "first_line": first,
+        "last_line": last,
+        "lines": len(lines),
+        "text": shown,
+    }
+    whole = "" if (first, last) == (1, len(lines)) else f", lines {first}-{last} of {len(lines)}"
+    return ToolResult(f"{found.path}{whole}", output)

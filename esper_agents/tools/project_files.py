@@ -1,0 +1,86 @@
+"""The files of a project that a model may be shown: what git knows or would take, without links and secrets."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.errors import EvidenceError
+from esper_agents.inert_git import git, toplevel
+from esper_agents.review.discover import LEFT_OUT
+from esper_agents.tools.private import is_private, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from esper_agents.tools.tool import ToolContext
+
+MOST_FILES = 200_000
+
+
+def project_files(context: ToolContext, path: str = ".", *, ignored: bool = False) -> tuple[str, ...]:
+    """Return the files of the project in a folder, or the one that is named, relative to the project and sorted.
+
+    Under git these are the files that it knows and those that it would take: nothing that it ignores. Elsewhere
+    hidden folders, environments and what programs made are left out.
+
+    Args:
+        context: The project.
+        path: A file or a folder.
+        ignored: Those that git ignores as well.
+
+    Raises:
+        EvidenceError: It is not there, is kept from models, or holds too many files.
+    """
+    target = readable(context, path)
+    root = context.root.resolve()
+    inside = target.relative_to(root).as_posix()
+    if target.is_file():
+        return (inside,)
+    listed = _walked(root, target) if ignored or toplevel(root) is None else _known_to_git(root, inside)
+    found = set(listed)
+    if len(found) > MOST_FILES:
+        raise EvidenceError(f"{path!r} holds over {MOST_FILES} files", remedy="work in a smaller folder")
+    return tuple(sorted(_plain(root, found)))
+
+
+def _known_to_git(root: Path, inside: str) -> Iterator[str]:
+    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", f":(literal){inside}")
+    if listed is None:
+        raise EvidenceError("git cannot list the project's files", remedy="run `git status` in the project")
+    yield from (each for each in listed.split("\0") if each)
+
+
+def _walked(root: Path, folder: Path) -> Iterator[str]:
+    count = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = [each for each in folders if not _is_left_out(Path(place, each))]
+        for name in names:
+            count += 1
+            if count > MOST_FILES + 1:
+                return
+            yield Path(place, name).relative_to(root).as_posix()
+
+
+def _is_left_out(folder: Path) -> bool:
+    return folder.name.startswith(".") or folder.name in LEFT_OUT or (folder / "pyvenv.cfg").exists()
+
+
+def _plain(root: Path, paths: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that are files themselves, in folders that are: a link may lead anywhere."""
+    is_own: dict[str, bool] = {}
+    for path in paths:
+        folder = path.rpartition("/")[0] or "."
+        if folder not in is_own:
+            is_own[folder] = (root / folder).resolve() == root / folder
+        if is_own[folder] and not is_private(path) and _is_plain_file(f"{root}/{path}"):
+            yield path
+
+
+def _is_plain_file(file: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(file).st_mode)
+    except (OSError, ValueError):
+        return False

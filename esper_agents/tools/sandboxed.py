@@ -1,0 +1,267 @@
+"""Runs programs in the lab's sandbox, on a copy of the project: no network, no secrets, bounded, gone afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.sealing.keys import secret_places
+from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.paths import home
+from esper_agents.tools.private import is_private
+from esper_agents.tools.project_files import project_files
+from esper_agents.tools.scratch_tree import own_folder
+from esper_agents.torchlab import sandbox
+from esper_agents.torchlab.lab import Settings
+from esper_agents.torchlab.worker import launch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.tools.tool import ToolContext
+    from esper_agents.torchlab.sandbox import Choice, Interpreter, View
+
+LONGEST_S = 600
+_WORKER = Path(sandbox.__file__).parent / "worker"
+_BOOTSTRAP = (
+    "import importlib.util as u, sys; p = sys.argv[1]; "
+    "s = u.spec_from_file_location('esper_worker', p + '/__init__.py', submodule_search_locations=[p]); "
+    "m = u.module_from_spec(s); sys.modules['esper_worker'] = m; s.loader.exec_module(m); "
+    "from esper_worker.launch import main; main(sys.argv[2])"
+)
+_MOST_BYTES = 1 << 30
+_LARGEST_FILE = 1 << 30
+_MEMORY_BYTES = Settings().memory_bytes
+# Of what it prints; the rest is read and dropped.
+_MOST_PRINTED = 2 << 20
+_CHUNK = 1 << 16
+_MOST_WRITTEN = 4 << 30
+_LOOKING_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """A copy of the project in which programs run.
+
+    Attributes:
+        folder: What can be written; the home of what runs.
+        tree: The copy, in that folder.
+        files: How many files it holds.
+        python: The interpreter.
+        view: What can be seen.
+        choice: What holds the programs.
+    """
+
+    folder: Path
+    tree: Path
+    files: int
+    python: Interpreter
+    view: View
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a program.
+
+    Attributes:
+        exit_code: What it exited with, negative for a signal.
+        stopped: What it was stopped after, such as `60 s`; empty where it ended by itself.
+        printed: What it printed, errors included, the project called by its own folder.
+        dropped: How many bytes more it printed.
+    """
+
+    exit_code: int | None
+    stopped: str
+    printed: str
+    dropped: int
+
+    @property
+    def ended(self) -> str:
+        """How it ended, in words."""
+        return f"stopped after {self.stopped}" if self.stopped else f"exited with {self.exit_code}"
+
+
+@asynccontextmanager
+async def workplace(context: ToolContext, also: Sequence[str] = ()) -> AsyncIterator[Workplace]:
+    """Yield a copy of the project to run programs in; it is gone when the block ends.
+
+    Args:
+        context: The project.
+        also: Files and folders of it that git ignores and that are wanted as well, such as data.
+
+    Raises:
+        EvidenceError: No sandbox holds here, or the project is too large to be copied.
+        UsageError: There is no interpreter.
+    """
+    made = own_folder()
+    making = asyncio.ensure_future(asyncio.to_thread(made.__enter__))
+    try:
+        folder = await asyncio.shield(making)
+        yield await asyncio.to_thread(_prepared, context, folder.resolve(), also)
+    finally:
+        with suppress(EvidenceError):
+            await making
+            await asyncio.shield(asyncio.to_thread(made.__exit__, None, None, None))
+
+
+def _prepared(context: ToolContext, folder: Path, also: Sequence[str]) -> Workplace:
+    root = context.root.resolve()
+    tree = folder / "project"
+    tree.mkdir()
+    files = {*project_files(context), *(each for path in also for each in project_files(context, path, ignored=True))}
+    try:
+        _copy(root, tree, files)
+    except OSError as error:
+        problem = f"the project cannot be copied: {error.strerror}"
+        raise EvidenceError(problem, remedy="make room, or name another place in TMPDIR") from error
+    python = _without(sandbox.interpreter(sys.executable), root)
+    hidden = (root, *secret_places(home()), *_secrets_beside(python))
+    view = sandbox.View(python, (), _WORKER, folder, hidden)
+    # What runs has the whole of the empty machine to itself: nothing is to be walled off in it.
+    choice = replace(sandbox.choose(view, is_waived=False), can_wall=False)
+    return Workplace(folder, tree, len(files), python, view, choice)
+
+
+def _copy(root: Path, tree: Path, files: set[str]) -> None:
+    left = _MOST_BYTES
+    for path in sorted(files):
+        target = tree / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            # Gone, or closed to us, since it was listed.
+            continue
+        with open(handle, "rb") as source, target.open("xb") as copy:  # noqa: PTH123 - a descriptor
+            state = os.fstat(handle)
+            left -= state.st_size
+            if left < 0:
+                problem = f"the project has over {_MOST_BYTES >> 20} MiB, which is too much to copy"
+                raise EvidenceError(problem, remedy="keep data out of git, and name what is wanted of it")
+            shutil.copyfileobj(source, copy)
+            target.chmod(0o600 | state.st_mode & 0o111)
+
+
+def _without(python: Interpreter, root: Path) -> Interpreter:
+    """Return an interpreter without the project, where it is installed in it: the copy stands for that.
+
+    An environment that lies in the project stays.
+    """
+    prefix = Path(python.executable).parent.parent
+    own = prefix != root and prefix.is_relative_to(root)
+    kept = [each for each in python.places if not each.is_relative_to(root) or (own and each.is_relative_to(prefix))]
+    return replace(python, places=(*kept, prefix) if own and prefix not in kept else tuple(kept))
+
+
+def _secrets_beside(python: Interpreter) -> Iterator[Path]:
+    """Yield what is kept from models beside packages that are installed from the folders they are written in."""
+    for place in python.places:
+        if place.is_dir():
+            yield from (each for each in place.iterdir() if is_private(each.name))
+
+
+async def run(context: ToolContext, place: Workplace, argv: Sequence[str], *, timeout_s: int) -> Ran:
+    """Run a program in a workplace, with all that it starts.
+
+    Args:
+        context: The project.
+        place: Where.
+        argv: The program and its arguments.
+        timeout_s: After how many seconds it is stopped.
+
+    Raises:
+        EvidenceError: It could not be confined, or there is no such program.
+        UsageError: The time is none that can be given.
+    """
+    if not 1 <= timeout_s <= LONGEST_S:
+        raise UsageError(f"timeout_s is {timeout_s}", remedy=f"give 1 to {LONGEST_S} seconds")
+    launching = ["-I", "-c", _BOOTSTRAP, str(_WORKER), json.dumps(_message(place, argv))]
+    # A pipe of our own: asyncio takes no program for ended while something holds one of its pipes.
+    end, start = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *sandbox.command(place.choice, place.view, launching),
+            cwd=place.folder,
+            env=_environment(context, place),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=start,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(end)
+        raise
+    finally:
+        os.close(start)
+    reading, filling = asyncio.create_task(_read(end)), asyncio.create_task(_filled(place.folder))
+    ending = asyncio.create_task(process.wait())
+    try:
+        done, _ = await asyncio.wait({ending, filling}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        filling.cancel()
+        # What it left running in the background ends as well.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await ending
+        data, dropped = await reading
+    printed = data.decode("utf-8", "replace").replace(str(place.tree), str(context.root.resolve()))
+    if process.returncode == launch.REFUSED and printed.startswith(launch.NOT_CONFINED):
+        raise EvidenceError(printed.strip()[:300], remedy="run it by hand, where you trust it")
+    stopped = "" if ending in done else "filling the disk" if filling in done else f"{timeout_s} s"
+    return Ran(process.returncode, stopped, printed.replace(str(place.folder), "~"), dropped)
+
+
+async def _filled(folder: Path) -> None:
+    """Return when much more of the disk is taken than when this began, by whomever: nothing else bounds many files."""
+    begun = _free_bytes(folder)
+    while begun - _free_bytes(folder) < _MOST_WRITTEN:  # noqa: ASYNC110 - no disk tells
+        await asyncio.sleep(_LOOKING_S)
+
+
+def _free_bytes(folder: Path) -> int:
+    state = os.statvfs(folder)
+    return state.f_bavail * state.f_frsize
+
+
+def _message(place: Workplace, argv: Sequence[str]) -> JsonObject:
+    return {
+        "argv": list(argv),
+        "folder": str(place.tree),
+        "grants": {**sandbox.grants(place.view), "writable": [str(place.folder)]},
+        "confined": True,
+        "own_network": place.choice.has_own_network,
+        "memory_bytes": _MEMORY_BYTES,
+        "file_bytes": _LARGEST_FILE,
+    }
+
+
+def _environment(context: ToolContext, place: Workplace) -> dict[str, str]:
+    """Return the environment: the copy goes before what the interpreter knows of the project."""
+    root = context.root.resolve()
+    known = sandbox.interpreter(sys.executable).places
+    inside = [place.tree / each.relative_to(root) for each in known if each.is_relative_to(root)]
+    paths = dict.fromkeys(map(str, (place.tree, *(each for each in inside if each.is_dir()))))
+    return sandbox.environment(place.folder) | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+
+
+async def _read(end: int) -> tuple[bytes, int]:
+    stream = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(stream)
+    pipe = os.fdopen(end, "rb", 0)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    data, dropped = bytearray(), 0
+    while chunk := await stream.read(_CHUNK):
+        room = max(0, _MOST_PRINTED - len(data))
+        data += chunk[:room]
+        dropped += len(chunk[room:])
+    return bytes(data), dropped

@@ -1,0 +1,81 @@
+"""Tries a regular expression on the lines of files; run as a process by `search_files`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.evidence import source_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MOST_HITS = 200
+_LARGEST_BYTES = 2_000_000
+_LONGEST_LINE = 300
+# A longer line is no text that somebody wrote.
+_LONGEST_TRIED = 10_000
+_BINARY = b"\0"
+
+
+def search(root: Path, files: Sequence[str], expression: re.Pattern[str]) -> dict[str, Any]:
+    """Return the lines that an expression fits, with the files that they stand in as they were read.
+
+    Args:
+        root: The project's folder.
+        files: Relative to it, in order.
+        expression: What is tried on each line.
+    """
+    hits: list[dict[str, str | int]] = []
+    examined = []
+    for number, path in enumerate(files, 1):
+        data = _read(root / path)
+        found = list(_fitting(data, path, expression)) if data is not None else []
+        if data is not None and found:
+            hits += found
+            examined.append(asdict(source_file(path, data)))
+        if len(hits) > _MOST_HITS:
+            return {"hits": hits[:_MOST_HITS], "examined": examined, "searched": number, "is_cut": True}
+    return {"hits": hits, "examined": examined, "searched": len(files), "is_cut": False}
+
+
+def _fitting(data: bytes, path: str, expression: re.Pattern[str]) -> Iterator[dict[str, str | int]]:
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        if len(line) <= _LONGEST_TRIED and expression.search(line):
+            yield {"path": path, "line": number, "text": line.strip()[:_LONGEST_LINE]}
+
+
+def _read(file: Path) -> bytes | None:
+    """Return a file's bytes; None for what is no text, too large, a link or a pipe."""
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(handle, "rb") as opened:  # noqa: PTH123 - a descriptor
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode) or state.st_size > _LARGEST_BYTES:
+            return None
+        data = opened.read(_LARGEST_BYTES + 1)
+    return None if _BINARY in data[:8_192] or len(data) > _LARGEST_BYTES else data
+
+
+def main() -> None:
+    """Read what is asked as JSON, and write what is found as JSON."""
+    asked = json.load(sys.stdin)
+    flags = re.IGNORECASE if asked["ignore_case"] else re.NOFLAG
+    try:
+        expression = re.compile(asked["pattern"], flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        json.dump({"problem": str(error)}, sys.stdout)
+        return
+    json.dump(search(Path(asked["root"]), asked["files"], expression), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

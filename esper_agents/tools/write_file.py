@@ -1,0 +1,31 @@
+"""Writes a whole file of the project; a person must agree first."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import Risk
+from esper_agents.tools.changing_files import changed
+from esper_agents.tools.tool import ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
+
+
+def _rerun(arguments: JsonObject) -> str:
+    return f"printf %s {quote(str(arguments['content']))} > {quote('./' + str(arguments['path']))}"
+
+
+@tool("write-file", risk=Risk.MEDIUM, repeatable=False, rerun=_rerun)
+async def write_file(context: ToolContext, path: str, content: str) -> ToolResult:
+    """Write a whole file of the project, with the folders that it lies in; a file that is there is replaced.
+
+    Args:
+        context: The project.
+        path: Relative to the project.
+        content: All that is to stand in it.
+    """
+    from anthropic.lib.tools.agent_toolset import beta_write_tool
+
+    return await changed(context, path, beta_write_tool, {"content": content})

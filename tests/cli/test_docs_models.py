@@ -1,0 +1,59 @@
+"""What `docs/models.md` says of commands, settings and models is so."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+from esper_agents.cli.main import build
+from esper_agents.domain.rule import RuleSource
+from esper_agents.orchestration.settings import read_rules
+from esper_agents.reasoning import exchange
+from esper_agents.reasoning.models import load_models
+from esper_agents.tools.showing import MOST_SHOWN
+
+TEXT = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")
+COMMANDS = [shlex.split(line[2:]) for line in re.findall(r"^\$ esper .*$", TEXT, re.MULTILINE)]
+(SETTINGS,) = re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def app():
+    return typer.main.get_command(build())
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_and_option_that_is_shown_exists(app, words):
+    command, known = app, set()
+    for word in words[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+        known |= {each for parameter in command.params for each in parameter.opts}
+    assert {each for each in words if each.startswith("--")} <= known
+
+
+def test_every_command_of_the_group_is_told_of(app):
+    assert set(app.commands["models"].commands) == {words[2] for words in COMMANDS if words[1] == "models"}
+
+
+def test_the_settings_are_read_and_name_models_that_there_are():
+    assert read_rules(SETTINGS, "config.toml", RuleSource.PERSON) == ()
+    table, known = tomllib.loads(SETTINGS)["models"], load_models()
+    assert set(table) - {"fallback"} <= set(known.roles)
+    assert set(table.values()) <= {*known.models, ""}
+
+
+def test_every_variable_that_is_looked_for_is_told_of_with_its_default():
+    names = {exchange.SERVER, exchange.TIMEOUT, exchange.SECOND_ADDRESS, exchange.SECOND_KEY}
+    assert all(f"`{each}`" in TEXT for each in names)
+    assert f"may say nothing; {exchange.server_of({}).silence_s:.0f} |" in TEXT
+    assert f"{MOST_SHOWN:,} characters each" in TEXT
+
+
+def test_the_number_of_retries_is_the_one_that_is_made():
+    assert exchange.MOST_RETRIES == 4
+    assert "made again, four times at most" in TEXT.replace("\n", " ")

@@ -1,0 +1,100 @@
+"""Real sessions are looked back on: their ledgers, and the certificates of those whose rows were removed."""
+
+from __future__ import annotations
+
+import pytest
+from toys import calls
+
+from esper_agents.api.retrospect import look_back, proposal, take
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
+from esper_agents.domain.move import Conclude, HandOff, ToolCall, UseTools
+from esper_agents.learning.seen import seen_in_certificate
+
+pytestmark = pytest.mark.anyio
+
+GAP = InformationGap("how large the data is", "it decides about workers", "du -sh data")
+
+
+def reviewing(brief):
+    """Review, try a handoff that nobody can take, call what is denied, and conclude with a gap and an error."""
+    (report,) = yield UseTools((ToolCall("static-review", {"paths": list(brief.task.paths)}),))
+    yield HandOff("nobody", "herons", "they know", "nothing")
+    yield calls("ring")
+    false = Assumption(
+        "the loader is fast",
+        Tier.WORK,
+        is_critical=False,
+        state=AssumptionState.REFUTED,
+        evidence=(report.evidence.id,),
+        command="",
+    )
+    return Conclude("seen", gaps=(GAP,), assumptions=(false,))
+
+
+@pytest.fixture
+def box(toybox):
+    toybox.agent("heron", reviewing)
+    toybox.tool("ring")
+    other = (toybox.project / "train.py").read_text()
+    (toybox.project / "other.py").write_text(other)
+    return toybox
+
+
+async def sessions(box, opened, *paths):
+    for path in paths:
+        task = opened.task("review this", [box.project / path], agent="heron")
+        await (await opened.submit(opened.restricted(task, deny=["ring"]))).run()
+
+
+async def test_what_repeats_in_real_sessions_is_found_with_its_certificates(box):
+    async with box.open() as opened:
+        await sessions(box, opened, "train.py", "other.py")
+        found = await look_back(opened)
+        certificates = {each.id for each in await opened.certificates()}
+    assert {each.certificate for each in found.sessions} == certificates
+    habit = next(each for each in found.habits if each.rule == "ESP305")
+    assert habit.places == ("train.py", "other.py")
+    seen = {each.heading: each for each in found.insights}
+    assert {each.certificate for each in seen["A gap that stays open"].sources} == certificates
+    assert "ring: not allowed" in seen["A call that is denied again and again"].text
+    assert "heron wanted to hand the task to nobody" in seen["A handoff that was refused"].text
+    assert "the loader is fast was shown not to be so by static-review" in seen["Taken for granted, and false"].text
+
+
+async def test_a_proposed_skill_is_loaded_by_nobody_until_it_is_taken(box):
+    async with box.open() as opened:
+        await sessions(box, opened, "train.py", "other.py")
+        (suggestion, *_) = (await look_back(opened)).suggestions
+        assert not any(suggestion.name in each for each in opened.workshop.skills.skills)
+        target = take(opened, proposal(opened, suggestion.name))
+        assert f"project:{suggestion.name}" in opened.workshop.skills.skills
+    assert target.is_relative_to(box.project)
+
+
+async def test_a_certificate_says_what_the_rows_did_but_for_refused_handoffs(box):
+    async with box.open() as opened:
+        await sessions(box, opened, "train.py")
+        (entry,) = await opened.certificates()
+        seen = seen_in_certificate(await opened.read(entry.id))
+    assert "ESP305" in {each.rule for each in seen.claims}
+    assert [each.tool for each in seen.denied] == ["ring"]
+    assert GAP in seen.gaps
+    assert [each.text for each in seen.refuted] == ["the loader is fast"]
+
+
+async def test_a_session_whose_rows_were_removed_is_seen_in_its_certificate(box):
+    async with box.open() as opened:
+        await sessions(box, opened, "train.py", "other.py")
+        before = await look_back(opened)
+        await opened.prune(await opened.prunable(days=0), days=0)
+        after = await look_back(opened)
+    assert after.habits == before.habits
+    assert {each.heading for each in before.insights} - {each.heading for each in after.insights} == {
+        "A handoff that was refused"
+    }
+
+
+async def test_two_looks_back_at_the_same_sessions_are_equal(box):
+    async with box.open() as opened:
+        await sessions(box, opened, "train.py", "other.py")
+        assert await look_back(opened) == await look_back(opened)

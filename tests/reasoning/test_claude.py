@@ -1,0 +1,467 @@
+"""Agents that reason with a model: the real SDK against a scripted server, from the task to the certificate."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from modelling import ask, conclude, finding, opening, served, told
+from toys import calling
+
+from esper_agents.domain.budget import Resource, read_budget
+from esper_agents.domain.evidence import Risk
+from esper_agents.domain.move import Conclude, UseTools
+from esper_agents.domain.session import SessionState
+from esper_agents.domain.status import Status
+from esper_agents.errors import ExitCode, ModelBusyError, ModelError, UsageError
+from esper_agents.orchestration.budgets import spent
+from esper_agents.orchestration.consent import ConsentError
+from esper_agents.reasoning.claude import ClaudeReasoner
+from esper_agents.testing.script import Cut, Fail, Hang, Nonsense, Say, Stop, Think, Use
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    monkeypatch.setenv("ESPER_MODEL_TIMEOUT", "0.5")
+    monkeypatch.setattr("anthropic._base_client.INITIAL_RETRY_DELAY", 0.001)
+    monkeypatch.setattr("anthropic._base_client.MAX_RETRY_DELAY", 0.002)
+
+
+@pytest.fixture
+def worker(toybox):
+    """Return a toybox with a tool and an agent whose playbook looks once and concludes."""
+    toybox.tool("look")
+    toybox.agent("worker", calling("look", then=lambda _: Conclude("looked")))
+    return toybox
+
+
+async def test_what_a_model_looks_up_and_concludes_ends_in_a_certificate_that_names_the_exchange(worker, monkeypatch):
+    def script(request):
+        if request.number == 1:
+            return [Think("first"), Say("I look."), Use("look", {"text": "twice"})]
+        return conclude(findings=[finding(request)], stance="conditional", below_ceiling="it is young")
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.outcome.state is SessionState.DONE
+    assert [each.claim.name for each in ran.certificate.findings] == ["gradients-not-clipped"]
+    assert ran.certificate.verdict.status is Status.CONDITIONALLY_APPROVED
+    by = {each.reasoner: each for each in ran.certificate.definitions}
+    assert set(by) == {"playbook", "claude"}
+    assert len(by["claude"].exchanges) == len(server.requests) == 2
+    assert by["claude"].provider.startswith("anthropic ")
+    assert not by["playbook"].exchanges
+
+
+async def test_a_playbook_has_its_say_before_a_model_is_asked_and_its_evidence_is_told(worker, monkeypatch):
+    with served([conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+    first = ran.bodies("moved")[0]["move"]
+    assert (first["move"], first["reasoner"]) == ("consult", "playbook")
+    assert worker.effects() == ["look"]
+    assert ran.certificate.evidence[0].id in opening(server.requests[0])
+
+
+async def test_several_tool_calls_of_one_turn_are_one_step_and_each_is_answered(worker, monkeypatch):
+    script = [[Use("look", {"text": "a"}), Use("look", {"text": "b"}), Use("look", {"text": "c"})], conclude()]
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert worker.effects() == ["look", "look a", "look b", "look c"]
+    answers = server.requests[1].body["messages"][-1]["content"]
+    assert [each["type"] for each in answers] == ["tool_result"] * 3
+    made = [turn.moved.move for turn in ran.history.frames[0].turns if isinstance(turn.moved.move, UseTools)]
+    assert [len(each.calls) for each in made] == [3]
+
+
+async def test_thinking_is_given_back_with_its_signature(worker, monkeypatch):
+    with served([[Think("hm"), Use("look")], conclude()], monkeypatch) as server:
+        await ask(worker, server)
+    block = server.requests[1].body["messages"][1]["content"][0]
+    assert block["type"] == "thinking"
+    assert block["signature"]
+
+
+async def test_a_move_beside_tool_calls_waits_and_is_told_so(worker, monkeypatch):
+    with served([[Use("look"), conclude()], conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert "one kind of move" in told(server.requests[1])
+    assert ran.outcome.state is SessionState.DONE
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Use("no-such-tool", {}), "has no tool"),
+        (Use("look", {"txt": "x"}), "of tool"),
+        (Use("conclude", {"summing-up": "x"}), "do not fit its schema"),
+        (Use("conclude", {"summary": 5}), "do not fit its schema"),
+        (Use("hand_off", {"agent": "worker", "domain": "x", "reason": "x", "context": "x"}), "to itself"),
+        (Use("hand_off", {"agent": "worcker", "domain": "x", "reason": "x", "context": "x"}), "did you mean worker"),
+        (Use("consult", {"agent": "nobody", "question": "x"}), "no other agent"),
+        (Say("I think it is fine."), "no move"),
+        ([Use("look"), Stop("max_tokens")], "was cut"),
+    ],
+)
+async def test_what_cannot_be_carried_out_goes_back_in_words_and_nothing_of_it_runs(worker, monkeypatch, answer, said):
+    with served([answer, conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert said in told(server.requests[1])
+    assert worker.effects() == ["look"]
+    assert ran.outcome.state is SessionState.DONE
+
+
+async def test_a_model_that_never_makes_a_move_ends_undecided(worker, monkeypatch):
+    with served(lambda _: Say("Let me think."), monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert len(server.requests) == 3
+
+
+async def test_a_model_that_calls_tools_for_ever_ends_undecided(worker, monkeypatch):
+    monkeypatch.setattr("esper_agents.orchestration.turn.MOST_TURNS", 5)
+    with served(lambda _: Use("look"), monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert len(server.requests) == 4
+
+
+async def test_a_consult_is_answered_and_the_one_who_asks_stays_in_charge(worker, monkeypatch):
+    worker.agent("other")
+
+    def script(request):
+        if "Another agent asks you" in opening(request):
+            return conclude(summary="It depends.")
+        if request.number == 1:
+            return Use("consult", {"agent": "other", "question": "does it?"})
+        return conclude()
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert "It depends." in told(server.requests[2])
+    assert [each.agent for each in ran.certificate.consults] == ["worker", "other"]
+
+
+async def test_questions_to_several_agents_are_a_panel(worker, monkeypatch):
+    worker.agent("one")
+    worker.agent("two")
+
+    def script(request):
+        if "Another agent asks you" in opening(request):
+            return conclude(summary="Yes.")
+        if request.number == 1:
+            return [Use("consult", {"agent": name, "question": "is it?"}) for name in ("one", "two")]
+        return conclude()
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert [each.agent for each in ran.certificate.consults] == ["worker", "one", "two"]
+
+
+async def test_a_handoff_starts_on_the_brief_and_not_on_the_transcript(worker, monkeypatch):
+    worker.agent("other", calling("look"))
+
+    def script(request):
+        if request.number == 1:
+            return Use("look", {"text": "a long story"})
+        if request.number == 2:
+            return Use("hand_off", {"agent": "other", "domain": "toys", "reason": "theirs", "context": "all seen"})
+        return conclude()
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    last = server.requests[2].body
+    assert len(last["messages"]) == 1
+    assert "all seen" in opening(server.requests[2])
+    assert ran.certificate.agent == "other"
+    assert [each.receiver for each in ran.certificate.handoffs] == ["other"]
+
+
+async def test_a_question_to_the_person_waits_and_its_answer_reaches_the_model(worker, monkeypatch):
+    with served([Use("ask_person", {"question": "which?", "options": ["a", "b"]}), conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+        assert ran.outcome.state is SessionState.WAITING
+        async with worker.open() as opened:
+            outcome = await (await opened.answer(ran.outcome.questions[0].id, "b")).run()
+    assert outcome.state is SessionState.DONE
+    assert '\\"answer\\": \\"b\\"' in told(server.requests[1])
+
+
+async def test_a_tool_of_some_risk_waits_for_a_person(worker, monkeypatch):
+    worker.tool("write", risk=Risk.MEDIUM)
+    with served([Use("write")], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.outcome.state is SessionState.WAITING
+    assert worker.effects() == ["look"]
+
+
+async def test_a_turn_that_is_on_record_is_never_asked_for_again(worker, monkeypatch):
+    with served([Use("ask_person", {"question": "which?"}), conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+        async with worker.open() as opened:
+            await opened.resume(ran.outcome.session)
+            assert len(server.requests) == 1
+
+
+async def test_a_replay_asks_nobody_and_gives_the_same_certificate(worker, monkeypatch):
+    with served([Use("look"), conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+        async with worker.open() as opened:
+            replayed = await opened.replay(ran.outcome.session)
+        assert len(server.requests) == 2
+    assert replayed.is_identical
+    assert not replayed.differences
+
+
+async def test_nothing_is_sent_before_a_person_has_agreed(worker, monkeypatch):
+    with served([conclude()], monkeypatch) as server, pytest.raises(ConsentError, match="nobody has agreed"):
+        await ask(worker, server, agreed=False)
+    assert not server.requests
+
+
+async def test_nothing_is_sent_after_consent_was_withdrawn(worker, monkeypatch):
+    with served([Use("ask_person", {"question": "which?"}), conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+        async with worker.open() as opened:
+            opened.withdraw(opened.workshop.server.host)
+            session = await opened.answer(ran.outcome.questions[0].id, "b")
+            with pytest.raises(ConsentError):
+                await session.run()
+        assert len(server.requests) == 1
+
+
+async def test_without_a_key_there_are_two_ways_on(worker, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
+    async with worker.open() as opened:
+        with pytest.raises(UsageError, match="no key") as raised:
+            opened.reasoned(opened.task("review this", [worker.project / "train.py"], agent="worker"), "claude")
+    assert "ANTHROPIC_API_KEY" in raised.value.remedy
+    assert "--reasoner playbook" in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "code"),
+    [
+        (Fail(401), UsageError, ExitCode.USAGE),
+        (Fail(403), UsageError, ExitCode.USAGE),
+        (Fail(404), ModelError, ExitCode.FAILED),
+        (Fail(400, "temperature: not known"), ModelError, ExitCode.FAILED),
+        (Fail(429), ModelBusyError, ExitCode.BUSY),
+        (Fail(500), ModelBusyError, ExitCode.BUSY),
+        (Fail(529), ModelBusyError, ExitCode.BUSY),
+        (Cut(0), ModelBusyError, ExitCode.BUSY),
+        ([Say("I begin to"), Cut(600)], ModelBusyError, ExitCode.BUSY),
+        (Hang(), ModelBusyError, ExitCode.BUSY),
+        (Nonsense(b"<html>welcome</html>"), ModelError, None),
+    ],
+)
+async def test_a_server_in_trouble_is_told_in_one_line_and_the_session_goes_on_later(
+    worker, monkeypatch, answer, error, code
+):
+    with served(lambda _: answer, monkeypatch) as server:
+        with pytest.raises(error) as raised:
+            await ask(worker, server)
+        assert "\n" not in raised.value.problem
+        assert raised.value.remedy
+        assert code is None or raised.value.exit_code is code
+    with served([conclude()], monkeypatch) as server:
+        async with worker.open() as opened:
+            opened.agree(opened.workshop.server.host)
+            outcome = await (await opened.resume("latest")).run()
+    assert outcome.state is SessionState.DONE
+    assert worker.effects() == ["look"]
+
+
+async def test_a_stream_that_breaks_off_is_asked_for_again(worker, monkeypatch):
+    answers = iter([[Say("I begin"), Cut(600)], Fail(529), Fail(429, retry_after_s=0.001), conclude()])
+    with served(lambda _: next(answers), monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.outcome.state is SessionState.DONE
+    assert len(server.requests) == 4
+
+
+async def test_a_model_that_declines_leaves_the_judgement_open_after_the_fallback_declined_too(worker, monkeypatch):
+    with served(lambda _: [Say("I cannot."), Stop("refusal")], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert len({each.body["model"] for each in server.requests}) == 2
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert any("declined" in each.why for each in ran.certificate.gaps)
+
+
+async def test_a_prompt_that_is_too_long_is_sent_again_with_older_results_in_a_line_each(worker, monkeypatch):
+    def script(request):
+        if request.number <= 3:
+            return Use("look", {"text": "x" * 3000})
+        long = "left_out" not in json.dumps(request.body["messages"])
+        return Fail(400, "prompt is too long: 9 tokens > 8 maximum") if long else conclude()
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.outcome.state is SessionState.DONE
+    assert len(server.requests) == 5
+
+
+async def bounded(worker, monkeypatch, budget):
+    """Run a task that would never end under a budget; return its outcome, its history and the server."""
+    with served(lambda _: Use("look"), monkeypatch) as server:
+        async with worker.open() as opened:
+            opened.agree(opened.workshop.server.host)
+            paths = [worker.project / "train.py"]
+            task = opened.task("review this", paths, agent="worker", budget=read_budget(budget))
+            outcome = await (await opened.submit(opened.reasoned(task, "claude"))).run()
+            return outcome, await opened.history(outcome.session), server
+
+
+async def test_what_a_model_costs_is_on_record_and_stops_at_the_budget(worker, monkeypatch):
+    outcome, history, server = await bounded(worker, monkeypatch, "money=0.005")
+    assert outcome.exit_code is ExitCode.BUDGET
+    assert len(server.requests) == 1
+    used = spent(history)
+    assert used[Resource.MONEY] > 5000
+    assert used[Resource.TOKENS] > server.requests[0].usage.total > 0
+
+
+async def test_what_the_program_itself_says_of_an_end_goes_back_to_nobody(worker, monkeypatch):
+    monkeypatch.setattr("esper_agents.orchestration.turn.MOST_TURNS", 25)
+    with served(lambda _: Use("look"), monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert any("has taken 25 turns" in each.why for each in ran.certificate.gaps)
+    assert not ran.bodies("move-refused")
+
+
+@pytest.mark.parametrize(("budget", "asked"), [("money=0.0001", 0), ("tokens=1000", 0), ("tokens=12000", 1)])
+async def test_a_prompt_that_alone_is_more_than_what_is_left_is_not_sent(worker, monkeypatch, budget, asked):
+    outcome, history, server = await bounded(worker, monkeypatch, budget)
+    assert outcome.exit_code is ExitCode.BUDGET
+    assert len(server.requests) == asked
+    resource = Resource(budget.partition("=")[0])
+    assert spent(history)[resource] < read_budget(budget)[0].amount
+    last = history.frames[0].turns[-1].moved.move
+    assert "is too small to ask once more" in last.summary
+    (more,) = read_budget(last.next_steps[0].split()[3])
+    assert more.amount > 2 * read_budget(budget)[0].amount
+
+
+async def test_a_replay_of_a_session_that_a_budget_stopped_is_the_same(worker, monkeypatch):
+    outcome, _, _ = await bounded(worker, monkeypatch, "tokens=1000")
+    async with worker.open() as opened:
+        replayed = await opened.replay(outcome.session)
+    assert replayed.is_identical
+    assert not replayed.differences
+
+
+async def test_what_a_prompt_takes_at_least_is_never_more_than_what_it_takes(worker, monkeypatch):
+    told, least = [], ClaudeReasoner.least
+    monkeypatch.setattr(ClaudeReasoner, "least", lambda *given: told.append(least(*given)) or told[-1])
+    _, history, server = await bounded(worker, monkeypatch, "tokens=60000,money=1")
+    records = [turn.moved.record for turn in history.frames[0].turns if "usage" in turn.moved.record]
+    assert len(records) == len(server.requests) > 2
+    for (tokens, money), record, request in zip(told, records, server.requests, strict=False):
+        assert 0 < tokens.amount <= request.usage.total
+        assert 0 < money.amount <= record["spent"]["money"]
+
+
+async def test_the_prefix_is_read_from_the_cache_from_turn_to_turn_and_from_hop_to_hop(worker, monkeypatch):
+    worker.agent("other", calling("look"))
+
+    def script(request):
+        if request.number <= 3:
+            return Use("look", {"text": str(request.number)})
+        if request.number == 4:
+            return Use("hand_off", {"agent": "other", "domain": "toys", "reason": "theirs", "context": "all seen"})
+        return conclude()
+
+    with served(script, monkeypatch) as server:
+        await ask(worker, server)
+    first, *later = [each.usage for each in server.requests]
+    assert first.read == 0
+    assert all(each.read > 0.5 * first.written for each in later)
+
+
+async def test_what_a_model_writes_is_told_as_it_comes(worker, monkeypatch):
+    heard = []
+    with served([Say("One moment."), conclude()], monkeypatch):
+        async with worker.open() as opened:
+            opened.agree(opened.workshop.server.host)
+            task = opened.task("review this", [worker.project / "train.py"], agent="worker")
+            await (await opened.submit(opened.reasoned(task, "claude"))).run(heard.append)
+    assert "".join(heard).startswith("One moment.")
+
+
+async def test_the_name_of_the_model_follows_from_the_definition_and_the_persons_settings(worker, monkeypatch, home):
+    worker.agent("reader", calling("look"), extra="model: haiku\n")
+    (home / "config.toml").write_text('[models]\nhaiku = "claude-opus-4-8"\n')
+    with served([conclude()], monkeypatch) as server:
+        await ask(worker, server, agent="reader")
+    assert server.requests[0].body["model"] == "claude-opus-4-8"
+
+
+async def test_another_model_argues_the_other_side_and_both_positions_are_on_the_certificate(worker, monkeypatch):
+    def script(request):
+        if "Argue the other side" in opening(request):
+            return conclude(summary="Rather not: it is rare.")
+        if request.number == 1:
+            return Use("second_opinion", {"question": "is it worth it?", "position": "yes, for the speed"})
+        return conclude()
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    models = [each.body["model"] for each in server.requests]
+    assert models[0] == models[2] != models[1]
+    (_, other) = ran.certificate.consults
+    assert "yes, for the speed" in other.question
+    assert other.answer == "Rather not: it is rare."
+
+
+async def test_a_second_opinion_is_asked_for_twice_at_most(worker, monkeypatch):
+    def script(request):
+        if "Argue the other side" in opening(request):
+            return conclude(summary="Rather not.")
+        if "which is the most" in told(request):
+            return conclude()
+        return Use("second_opinion", {"question": "is it worth it?", "position": "yes"})
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert len(ran.certificate.consults) == 3
+    assert ran.outcome.state is SessionState.DONE
+
+
+async def test_a_second_opinion_may_come_from_another_server_which_needs_its_own_consent(worker, monkeypatch):
+    script = [Use("second_opinion", {"question": "is it worth it?", "position": "yes"}), conclude()]
+    with served([conclude(summary="Rather not.")], monkeypatch) as other, served(script, monkeypatch) as server:
+        monkeypatch.setenv("ESPER_SECOND_OPINION_BASE_URL", other.url)
+        monkeypatch.setenv("ESPER_SECOND_OPINION_API_KEY", "theirs")
+        ran = await ask(worker, server)
+        assert not other.requests
+        assert "nobody has agreed" in ran.certificate.consults[1].problem
+
+
+async def test_thinking_is_left_out_once_what_went_before_it_is_told_in_fewer_words(worker, monkeypatch):
+    monkeypatch.setattr("esper_agents.reasoning.claude._FULL", 0.04)
+
+    def script(request):
+        turns = sum(each["role"] == "assistant" for each in request.body["messages"])
+        look = Use("look", {"text": "x" * 3000})
+        return [Think(f"hm {turns}"), look] if turns < 8 else [Think("so"), conclude()]
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.outcome.state is SessionState.DONE
+    assert not any(each.refusal for each in server.requests)
+    assert "left_out" in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_thinking_that_does_not_fit_what_the_project_says_by_now_is_left_out(worker, monkeypatch):
+    script = [[Think("hm"), Use("ask_person", {"question": "which?"})], conclude(), conclude()]
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+        (worker.project / "CLAUDE.md").write_text("Say little.")
+        async with worker.open() as opened:
+            outcome = await (await opened.answer(ran.outcome.questions[0].id, "b")).run()
+    assert outcome.state is SessionState.DONE
+    refused, last = server.requests[1:]
+    assert "different conversation" in refused.refusal
+    assert "thinking" not in [each["type"] for each in last.body["messages"][1]["content"]]

@@ -1,0 +1,78 @@
+"""What models have used, read from the rows of sessions, on both databases."""
+
+from __future__ import annotations
+
+import pytest
+from briefs import agent, opened
+from storage_samples import PROJECT
+
+from esper_agents.domain.expense import Expense
+from esper_agents.domain.ledger import Moved, RowKey, RowKind
+from esper_agents.domain.move import UseTools
+from esper_agents.domain.project import Project
+from esper_agents.storage import expenses as module
+from esper_agents.storage import ledger
+from esper_agents.storage.expenses import Spent, expenses
+
+OTHER = Project("/elsewhere/toy", "toy", "toy-ba9876543210", is_git=True)
+
+
+def turn(tokens, *, model="claude-opus-5-5", money=1_000, **more):
+    """Return the record of a model's turn."""
+    usage = {"fresh": tokens, "written": 0, "cached": 0, "output": 0}
+    spent = {"tokens": tokens, "money": money}
+    text = {"type": "text", "text": 'a "quoted" \u2028 \x00 text'}
+    return {"model": model, "content": [text], "usage": usage, "spent": spent, "is_priced": True, **more}
+
+
+@pytest.fixture
+def play(store, create):
+    """Return what makes a session of turns, each as a frame with the records of its turns."""
+
+    def made(*frames, project=PROJECT):
+        held = create(project=project)
+        for number, records in enumerate(frames, 1):
+            rows = [(RowKey(number, 0, 0, RowKind.OPENED), opened())]
+            rows += [
+                (RowKey(number, step, 0, RowKind.MOVED), Moved(UseTools(()), record))
+                for step, record in enumerate(records, 1)
+            ]
+            ledger.append(store, held, rows)
+        return held.session
+
+    return made
+
+
+def test_turns_are_added_up_for_each_agent_of_each_session_and_each_model(store, play):
+    one = play([turn(10), turn(5, money=500)], [turn(7, model="claude-haiku-5-5")])
+    other = play([turn(3)])
+    assert expenses(store, PROJECT.key) == (
+        Spent(one, agent().name, "claude-opus-5-5", Expense(2, fresh=15, money=1_500)),
+        Spent(one, agent().name, "claude-haiku-5-5", Expense(1, fresh=7, money=1_000)),
+        Spent(other, agent().name, "claude-opus-5-5", Expense(1, fresh=3, money=1_000)),
+    )
+
+
+def test_turns_that_no_model_took_are_no_turns(store, play):
+    play([{}, {"content": []}, {"spent": {"tokens": 5, "money": 5}}])
+    assert expenses(store, PROJECT.key) == ()
+
+
+def test_a_price_that_is_not_known_is_told(store, play):
+    play([turn(1, is_priced=False), turn(1)])
+    ((spent),) = expenses(store, PROJECT.key)
+    assert spent.expense.unpriced == 1
+
+
+def test_projects_do_not_pay_for_one_another(store, play):
+    theirs = play([turn(1)], project=OTHER)
+    assert expenses(store, PROJECT.key) == ()
+    assert expenses(store, PROJECT.key, [theirs]) == ()
+
+
+@pytest.mark.parametrize("most", [0, 200])
+def test_only_the_sessions_that_are_named_count(store, play, monkeypatch, most):
+    monkeypatch.setattr(module, "_MOST_SINGLY", most)
+    made = [play([turn(number)]) for number in (1, 2, 3)]
+    assert [each.session for each in expenses(store, PROJECT.key, made[:2])] == made[:2]
+    assert expenses(store, PROJECT.key, []) == ()
