@@ -62,7 +62,7 @@ def _called(body: JsonObject, told: set[str]) -> list[tuple[str, str]]:
     return said + [_finding(each["claim"]) for each in findings[:_MOST_FINDINGS]] + _more(findings)
 
 
-_MOST_FINDINGS = 12
+_MOST_FINDINGS, _MOST_RULES = 12, 5
 
 
 def _finding(claim: dict[str, Any]) -> tuple[str, str]:
@@ -103,8 +103,9 @@ def _concluded(body: JsonObject) -> list[tuple[str, str]]:
 
 
 def _submitted(body: JsonObject) -> list[tuple[str, str]]:
-    count = len(body.get("rules", ()))
-    return [("rules", f"{count} about tools hold; see them: esper doctor")] if count else []
+    rules = [f"{each['action']} {each['tool']}, by {each['source']}" for each in body.get("rules", ())]
+    more = f"; and {len(rules) - _MOST_RULES} more: esper doctor" if len(rules) > _MOST_RULES else ""
+    return [("rules", "; ".join(rules[:_MOST_RULES]) + more)] if rules else []
 
 
 _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {

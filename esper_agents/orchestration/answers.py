@@ -110,7 +110,9 @@ def only_question(history: History, found: SessionSummary) -> str:
         UsageError: It asks none or several.
     """
     asked = history.questions
-    if len(asked) != 1:
+    if not asked:
+        raise UsageError(f"session {found.id} waits for no answer", remedy=f"see what does: {_LISTING}")
+    if len(asked) > 1:
         problem = f"session {found.id} asks {len(asked)} questions"
         raise UsageError(problem, remedy=f"name one of them: run `{_LISTING}`")
     return asked[0].id

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.project import Revision
 from esper_agents.inert_git import git, repository_filters
+from esper_agents.review.report import number_of
 from esper_agents.tools.projects import find_project
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
@@ -77,5 +78,5 @@ async def git_state(context: ToolContext) -> ToolResult:
     output = {"commit": now.commit, "tree": now.tree, "branch": now.branch, "dirty": list(now.dirty)}
     if not now.is_git:
         return ToolResult("not under git", output)
-    dirt = f"{len(now.dirty)} changed files" if now.dirty else "clean"
+    dirt = number_of(len(now.dirty), "changed file") if now.dirty else "clean"
     return ToolResult(f"commit {now.commit[:12] or 'none yet'}, {dirt}", output)

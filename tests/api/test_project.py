@@ -123,6 +123,20 @@ async def test_a_task_knows_its_paths_from_the_project_and_its_kind_from_its_wor
     assert opened.task("explain this", ["train.py"]).kind is Kind.ADVICE
 
 
+@pytest.mark.parametrize(
+    ("request_text", "paths"),
+    [
+        ("review train.py", ("train.py",)),
+        ("is train.py:train faster than train.py:other?", ("train.py",)),
+        ("review nosuch.py", (".",)),
+        ("review ../train.py and /etc/train.py", (".",)),
+        ("review my.training", (".",)),
+    ],
+)
+async def test_a_task_without_paths_is_about_the_files_that_its_words_name(opened, request_text, paths):
+    assert opened.task(request_text).paths == paths
+
+
 async def test_outside_git_a_task_without_paths_is_about_nothing(make_project):
     root = make_project(under_git=False)
     async with open_project(root) as found:

@@ -111,7 +111,7 @@ def test_nothing_that_an_agent_wrote_is_in_a_command():
 def test_with_a_rule_of_the_person_the_tool_runs_unasked(waiting, settings):
     settings('[[rule]]\ntool = "run-tests"\naction = "allow"\n')
     done = waiting.esper(*ASKED, code=0)
-    assert "rules      1 about tools hold" in done.stdout
+    assert "rules      allow run-tests, by your settings" in done.stdout
     assert len(waiting.esper("approvals", "list", "--json", code=0).json) == 1
 
 

@@ -97,6 +97,20 @@ def test_another_status_than_is_required_is_named(status):
     assert standing(judged(status), required=frozenset({status})).standing is Standing.COVERED
 
 
+@pytest.mark.parametrize("status", [Status.GO, Status.RECOMMEND])
+def test_a_go_on_a_condition_covers_only_where_conditions_are_taken(status):
+    found = judged(status)
+    issued = found.verified.certificate
+    verdict = replace(issued.verdict, conditions=("its tests must pass as well",))
+    found = replace(found, verified=replace(found.verified, certificate=replace(issued, verdict=verdict)))
+    required = frozenset({Status.APPROVED, status})
+    open_still = standing(found, required=required)
+    assert open_still.standing is Standing.OTHER_STATUS
+    assert "its tests must pass as well" in open_still.why
+    taken = standing(found, required=required | {Status.CONDITIONALLY_APPROVED})
+    assert taken.standing is Standing.COVERED
+
+
 def test_each_agent_that_is_asked_for_must_have_judged_it():
     assert standing(judged(), agent="pytorch-expert").standing is Standing.UNCOVERED
     assert standing(judged(agent="pytorch-expert"), agent="pytorch-expert").standing is Standing.COVERED
