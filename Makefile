@@ -17,7 +17,7 @@ demo: $(SETUP)
 	$(BIN)/python examples/demo.py
 
 test: $(SETUP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(SETUP)
 	$(BIN)/ruff format --check .
