@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from esper_agents.tools.tool import Tool
 
 _FILE = re.compile(r"(?<![\w./~-])\w[\w./-]*\.(?:py|ipynb)(?!\w)")
+_LOOKS, _LOOK_S = 20, 0.1
 # Who checks the work of others.
 _CHECKER = "validation-specialist"
 
@@ -331,6 +333,11 @@ class OpenProject(Holdings, Lineage, Modelling):
         held = await self._store.run(lease.claim, session_id)
         async with running(self.workshop, held, lambda _: None) as run:
             await record_answer(run, question, carried(text), person(), is_decision=is_decision)
+        # Who answered the same question later looks at the session for a moment, and is refused.
+        for _ in range(_LOOKS):
+            with suppress(BusyError):
+                return await self.resume(session_id)
+            await asyncio.sleep(_LOOK_S)
         return await self.resume(session_id)
 
     async def _asked(self, wanted: str) -> tuple[str, str]:
