@@ -4,8 +4,7 @@ EsperError
 ├── UsageError ............... 2  wrong usage or bad input
 │   ├── NotFoundError ........ 2  a name that nothing answers to (nearest names offered)
 │   ├── InputFileError ....... 2  a path that cannot be reviewed
-│   ├── DefinitionError ...... 2  an agent or configuration file that cannot be used
-│   └── RefusedError ......... 2  the router will not take the task
+│   └── DefinitionError ...... 2  an agent or configuration file that cannot be used
 ├── EvidenceError ............ 4  something could not be measured or read
 ├── IntegrityError ........... 7  a certificate or archive that is not what it was
 │   └── NewerRecordError ..... 4  a record that a newer esper-agents issued, which this one cannot judge
@@ -122,10 +121,6 @@ class DefinitionError(UsageError):
         super().__init__(f"{where}: {problem}", remedy=remedy)
         self.path = path
         self.line = line
-
-
-class RefusedError(UsageError):
-    """The router will not take the task: it is nobody's subject here."""
 
 
 class EvidenceError(EsperError):

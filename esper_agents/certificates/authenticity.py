@@ -96,13 +96,3 @@ def proof_check(envelope_data: bytes, proof_data: bytes | None, keyring: Keyring
         return Check(LOG, Outcome.CANNOT_DECIDE, f"nobody who is trusted here signed the checkpoint of {head.origin}")
     detail = f"entry {proof.idx} of {head.size} in {head.origin}, as {key_id_of(by)} signed"
     return Check(LOG, Outcome.HOLDS, detail)
-
-
-def index_of(proof_data: bytes | None) -> int | None:
-    """Return the place in the log that a proof speaks of; None where it cannot be read."""
-    if proof_data is None:
-        return None
-    try:
-        return read_proof(proof_data).idx
-    except IntegrityError:
-        return None

@@ -53,6 +53,7 @@ class Brief:
             not to be relied on.
         tools: What it may call.
         agents: The names of all agents that a task can go to.
+        neighbours: Those among them that the agent's definition names; empty for a playbook, which knows them itself.
         budget_left: What the session could still use when the frame began; without a limit where it is not named.
         before: What the session came to that this one continues, or None; nothing of it is evidence here.
         catalogue: Every tool there is, whoever may call it; the same for all agents of a session.
@@ -79,6 +80,7 @@ class Brief:
     documents: tuple[Document, ...] = ()
     skills: tuple[tuple[str, str], ...] = ()
     packs: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

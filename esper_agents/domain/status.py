@@ -87,11 +87,6 @@ _SPELLING = {
 }
 
 
-def worse(one: Stance, other: Stance) -> Stance:
-    """Return the stance of the two that says less for the subject."""
-    return max(one, other, key=STANCES.index)
-
-
 def exit_code(status: Status) -> ExitCode:
     """Return what the command line exits with after this verdict."""
     match status:

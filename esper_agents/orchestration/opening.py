@@ -104,4 +104,5 @@ def _with_surroundings(run: Run, brief: Brief) -> Brief:
         "packs": packs_of(brief.agent, run.workshop.plugins).lines,
     }
     catalogue = tuple(tool.use for tool in run.workshop.tools.named(None))
-    return replace(brief, catalogue=catalogue, **redacted(told, known=run.secrets).value)
+    near = run.workshop.agents.neighbours_known(brief.agent.name)
+    return replace(brief, catalogue=catalogue, neighbours=near, **redacted(told, known=run.secrets).value)

@@ -30,7 +30,7 @@ MOST_RETRIES = 4
 # Between two events of a stream; a server sends pings while a model thinks.
 _SILENCE_S = 120.0
 _CONNECT_S = 10.0
-_OVERLOADED, _TOO_LARGE, _BAD = 529, 413, 400
+_TOO_LARGE, _BAD = 413, 400
 _WITHOUT = "or work without a model: esper submit --reasoner playbook"
 _NEEDS = {
     ANTHROPIC: f"export ANTHROPIC_API_KEY=..., {_WITHOUT}",

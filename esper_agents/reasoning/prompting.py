@@ -64,8 +64,7 @@ def _own(brief: Brief) -> Iterator[str]:
     names = ", ".join(each.name for each in brief.tools) or "none"
     yield f"# Your tools\n\nOf the tools you may call: {names}. A call of any other is refused."
     if others := [each for each in brief.agents if each != agent.name]:
-        near = [each for each in agent.hands_off_to if each in others]
-        first = f" Your neighbours are {', '.join(near)}." if near else ""
+        first = f" Your neighbours are {', '.join(brief.neighbours)}." if brief.neighbours else ""
         yield f"# Other agents\n\nThere are {', '.join(others)}.{first}"
     if brief.packs:
         yield "\n".join(("# Packs\n", *map(inert, brief.packs)))

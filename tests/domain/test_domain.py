@@ -15,7 +15,7 @@ from esper_agents.domain.finding import Location, fingerprint
 from esper_agents.domain.identifier import Prefix, is_id, new_id
 from esper_agents.domain.ledger import Moved, Refusal, RowKey, RowKind
 from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Move, ToolCall, UseTools
-from esper_agents.domain.status import Kind, Stance, Status, exit_code, status_for, worse
+from esper_agents.domain.status import Kind, Stance, Status, exit_code, status_for
 from esper_agents.errors import EsperError, ExitCode, InputFileError, NotFoundError, UsageError
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
@@ -133,14 +133,6 @@ def test_every_kind_spells_every_stance(kind):
 
 def test_every_status_is_spelled_by_some_kind():
     assert {status_for(kind, stance) for kind in Kind for stance in Stance} == set(Status)
-
-
-@given(st.sampled_from(Stance), st.sampled_from(Stance))
-def test_the_worse_of_two_stances_is_one_of_them_and_the_same_either_way(one, other):
-    assert worse(one, other) is worse(other, one)
-    assert worse(one, other) in {one, other}
-    assert worse(one, one) is one
-    assert worse(Stance.FOR, one) is one
 
 
 def every_error():

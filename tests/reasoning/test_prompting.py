@@ -46,7 +46,7 @@ def test_what_agents_of_a_session_share_stands_first_and_both_parts_are_kept():
 
 
 def test_an_agent_is_told_who_it_is_and_what_it_may_call_of_all_tools():
-    (_, own) = system_of(brief(agent=agent(hands_off_to=("profiler", "gone")), skills=(("caching", "for memory"),)))
+    (_, own) = system_of(brief(neighbours=("profiler",), skills=(("caching", "for memory"),)))
     assert "You are worker's body." in own["text"]
     assert "you may call: look." in own["text"]
     assert "There are profiler. Your neighbours are profiler." in own["text"]
