@@ -53,6 +53,7 @@ class Frame:
     handed_off: HandedOff | None = None
     concluded: Concluded | None = None
     concluded_at: str = ""
+    _settled: list[Turn] = field(default_factory=list, repr=False)
 
     @property
     def is_closed(self) -> bool:
@@ -73,11 +74,11 @@ class Frame:
     @property
     def settled(self) -> tuple[Turn, ...]:
         """The turns whose results are known, as the reasoner sees them."""
-        return tuple(
-            Turn(turn.moved.move, turn.moved.record, turn.result)
-            for turn in self.turns
-            if turn.moved is not None and turn.result is not None
-        )
+        # What is settled stays as it is, and only the last turn may be unsettled.
+        for turn in self.turns[len(self._settled) :]:
+            if turn.moved is not None and turn.result is not None:
+                self._settled.append(Turn(turn.moved.move, turn.moved.record, turn.result))
+        return tuple(self._settled)
 
     @property
     def answer(self) -> ConsultAnswer | None:
