@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ _OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 # Where the signing key is: nothing that we start needs to know.
 _KEY_FILE = "ESPER_SIGNING_KEY_FILE"
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
+_ORIGIN = "remote.origin.url"
+_OF_REPOSITORY = frozenset(("local", "worktree"))
 
 
 def git(root: Path, *arguments: str, emptied: Sequence[str] = (), index: Path | None = None) -> str | None:
@@ -31,7 +34,7 @@ def git(root: Path, *arguments: str, emptied: Sequence[str] = (), index: Path | 
     Args:
         root: A folder of the repository.
         arguments: Command and options.
-        emptied: Settings that are to do nothing, such as those of `repository_filters`.
+        emptied: Settings that are to do nothing, such as the filters of `configured`.
         index: The index to look at instead of the repository's own.
     """
     environment = _environment(emptied) | ({"GIT_INDEX_FILE": str(index)} if index else {})
@@ -104,10 +107,27 @@ def toplevel(folder: Path) -> Path | None:
     return top if top is not None and folder.resolve().is_relative_to(top) else None
 
 
-def repository_filters(root: Path) -> list[str]:
-    """Return the settings by which the repository itself names programs to run on its files; the user's own stand."""
-    said = (git(root, "config", "-z", "--show-scope", "--name-only", "--get-regexp", _FILTERS) or "").split("\0")
-    return [name for scope, name in zip(said[::2], said[1::2], strict=False) if scope in {"local", "worktree"}]
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What git's configuration says that matters here, all of it asked at once.
+
+    Attributes:
+        filters: The settings by which the repository itself names programs to run on its files; the user's own stand.
+        origin: The address of `origin`; empty where there is none.
+    """
+
+    filters: tuple[str, ...]
+    origin: str
+
+
+def configured(root: Path) -> Configured:
+    """Return what git's configuration says."""
+    said = git(root, "config", "-z", "--show-scope", "--get-regexp", rf"{_FILTERS}|^{re.escape(_ORIGIN)}$") or ""
+    parts = said.split("\0")
+    settings = [(scope, *each.partition("\n")[::2]) for scope, each in zip(parts[::2], parts[1::2], strict=False)]
+    addresses = [text for _, name, text in settings if name == _ORIGIN]
+    filters = tuple(name for scope, name, _ in settings if name != _ORIGIN and scope in _OF_REPOSITORY)
+    return Configured(filters, addresses[-1] if addresses else "")
 
 
 def _command(root: Path, arguments: Sequence[str]) -> list[str]:

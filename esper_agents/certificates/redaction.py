@@ -5,6 +5,7 @@ What a secret looks like stands in `certificates/secrets.toml`.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -47,8 +48,29 @@ def redacted(value: T, *, known: Iterable[str] = ()) -> Redacted[T]:
         value: Anything; what holds no text stays as it is. Names of members are texts, too.
         known: Secrets of this machine, struck out wherever they stand; see `secrets_of`.
     """
-    strike = _Strike(tuple(sorted({each for each in known if len(each) >= _SHORTEST}, key=len, reverse=True)))
+    secrets = tuple(sorted({each for each in known if len(each) >= _SHORTEST}, key=len, reverse=True))
+    if _is_clean(value, secrets):
+        return Redacted(value, 0)
+    strike = _Strike(secrets)
     return Redacted(strike.out_of(value), strike.count)
+
+
+def _is_clean(value: object, known: tuple[str, ...]) -> bool:
+    """Return whether one look at all texts of a value tells that none holds a secret; most values are so."""
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=_opened)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    # Within JSON some characters stand escaped; the hints have none of those.
+    is_known = any(each in text or json.dumps(each, ensure_ascii=False)[1:-1] in text for each in known)
+    return not is_known and not _any_hint().search(text.lower())
+
+
+def _opened(value: Any) -> Any:
+    """Return what JSON can hold of a value that it cannot hold itself; None where it has no texts."""
+    if names := _members(value.__class__):
+        return {name: getattr(value, name) for name in names}
+    return dict(value) if isinstance(value, Mapping) else None
 
 
 def struck_out(text: str) -> int:
@@ -76,7 +98,7 @@ class _Strike:
         """Return a value without secrets; itself where it has none."""
         if isinstance(value, str):
             return value if isinstance(value, Enum) else self._text(value)
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             found = [self.out_of(each) for each in value]
             return value if all(map(is_, found, value)) else type(value)(found)
         if names := _members(value.__class__):

@@ -31,22 +31,22 @@ def to_json(thing: object, depth: int = 0) -> Any:  # noqa: PLR0911 - one for ea
     Raises:
         TypeError: Something in it is no JSON and no domain value.
     """
-    if depth > _MOST_DEPTH and isinstance(thing, Mapping | list | tuple):
-        return _TOO_DEEP
-    if thing is None or isinstance(thing, bool):
-        return thing
     if isinstance(thing, str):
         return plain(str(thing))
+    if thing is None or isinstance(thing, bool):
+        return thing
+    if depth > _MOST_DEPTH and isinstance(thing, (Mapping, list, tuple)):
+        return _TOO_DEEP
     if isinstance(thing, int):
         return int(thing) if abs(thing) <= LARGEST_INTEGER else _digits(thing)
     if isinstance(thing, float):
         return repr(float(thing))
+    if names := _names(thing.__class__):
+        return {name: to_json(getattr(thing, name), depth + 1) for name in names}
+    if isinstance(thing, (list, tuple)):
+        return [to_json(each, depth + 1) for each in thing]
     if isinstance(thing, Mapping):
         return _members(thing, depth)
-    if isinstance(thing, list | tuple):
-        return [to_json(each, depth + 1) for each in thing]
-    if is_dataclass(thing):
-        return {name: to_json(getattr(thing, name), depth + 1) for name in _names(thing.__class__)}
     raise TypeError(f"a certificate cannot hold {type(thing).__name__}")
 
 
@@ -187,7 +187,8 @@ def _want(holds: bool, where: str, what: str) -> None:  # noqa: FBT001 - a claim
 
 @cache
 def _names(shape: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(shape))
+    """Return the names of a data class's fields; none of anything else."""
+    return tuple(each.name for each in fields(shape)) if is_dataclass(shape) else ()
 
 
 @cache

@@ -55,7 +55,12 @@ async def make_call(run: Run, frame: Frame, turn: OpenTurn, number: int, call: T
             if begun is None:
                 return
             report = await _run_tool(run, frame, tool, call, begun.evidence)
-    run.note((RowKey(frame.number, turn.step, number, RowKind.CALLED), report))
+    called = (RowKey(frame.number, turn.step, number, RowKind.CALLED), report)
+    if tool.is_repeatable:
+        run.note(called)
+    else:
+        # Whatever decides next may take its time, and this cannot be run again.
+        await run.record(called)
 
 
 def interrupted(tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:

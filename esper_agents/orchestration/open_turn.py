@@ -122,7 +122,7 @@ class OpenTurn(_Rows):
     @property
     def is_waiting(self) -> bool:
         """Whether nothing but an answer can take this turn further."""
-        if self.moved is None or self.result is not None or not self.questions:
+        if not any(each.is_waiting for each in self.calls.values()) or self.moved is None or self.result is not None:
             return False
         wanted = len(self.moved.move.calls) if isinstance(self.moved.move, UseTools) else 1
         return all((call := self.calls.get(n)) and (call.report or call.is_waiting) for n in range(wanted))

@@ -67,7 +67,7 @@ async def _turns(run: Run, frame: Frame) -> None:
 async def _decide(run: Run, frame: Frame, reasoner: Reasoner) -> None:
     is_begun = bool(frame.turns) and frame.turns[-1].moved is None
     step = len(frame.turns) + (not is_begun)
-    if not is_begun and not await run.begin((RowKey(frame.number, step, 0, RowKind.DECIDING), {})):
+    if not is_begun and not await _begin(run, frame, (RowKey(frame.number, step, 0, RowKind.DECIDING), {})):
         return
     if stopped := budgets.ends_decision(run.history, frame):
         moved = Moved(budgets.stopping(run.history, frame, stopped), {}, stopped_by=stopped)
@@ -85,11 +85,22 @@ async def _decide(run: Run, frame: Frame, reasoner: Reasoner) -> None:
     run.note((RowKey(frame.number, step, 0, RowKind.MOVED), moved))
 
 
+async def _begin(run: Run, frame: Frame, deciding: tuple[RowKey, object]) -> bool:
+    """Put the row before a decision on record, and return whether it may be made.
+
+    What a playbook decides takes no time and is decided again after a crash: its row is written with the next ones.
+    """
+    if frame.opened.definition.is_model:
+        return await run.begin(deciding)
+    run.note(deciding)
+    return True
+
+
 def _short(run: Run, frame: Frame, reasoner: Reasoner) -> Amount | None:
     """Return what the next decision takes at least of a budget that has less left; None where it may be asked for."""
     if not run.history.begun.task.budget or not isinstance(reasoner, Priced):
         return None
-    return budgets.too_little(run.history, reasoner.least(frame.settled))
+    return reasoner.within(frame.settled, budgets.left(run.history))
 
 
 async def _moved(frame: Frame, reasoner: Reasoner, run: Run) -> Moved:

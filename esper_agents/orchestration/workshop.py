@@ -141,7 +141,7 @@ class Workshop:
 
         return Bench(Path(self.project.root))
 
-    @property
+    @cached_property
     def context(self) -> ToolContext:
         """What tools may touch."""
         root = Path(self.project.root)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import EvidenceError, UsageError
-from esper_agents.inert_git import git, repository_filters, toplevel
+from esper_agents.inert_git import configured, git, toplevel
 from esper_agents.review.discover import LEFT_OUT
 from esper_agents.review.source import LARGEST_BYTES, Unreadable, from_bytes, read
 from esper_agents.torchlab.git_tree import LINK, SUBMODULE, contents, entries
@@ -57,7 +57,7 @@ def change_since(root: Path, revision: str, paths: Collection[str]) -> Change:
     if ".." in revision:
         return _between(root, revision, paths)
     old = _commit(root, revision)
-    said = git(root, "diff", *_QUIET, old, "--", emptied=repository_filters(root))
+    said = git(root, "diff", *_QUIET, old, "--", emptied=configured(root).filters)
     listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     unknown = git(root, "ls-files", "-z", "--others", "--exclude-standard")
     if said is None or listed is None or unknown is None:

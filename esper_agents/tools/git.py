@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.project import Revision
-from esper_agents.inert_git import git, repository_filters
+from esper_agents.inert_git import configured, git
 from esper_agents.review.report import number_of
 from esper_agents.tools.projects import find_project
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
@@ -32,7 +32,8 @@ _NO_COMMIT, _NO_BRANCH = "(initial)", "(detached)"
 
 def revision(root: Path) -> Revision:
     """Return what git knows of a project now; our own published files do not count as changes."""
-    status = git(root, *_STATUS, emptied=repository_filters(root))
+    known = configured(root)
+    status = git(root, *_STATUS, emptied=known.filters)
     where = (git(root, "rev-parse", "--show-toplevel", "--revs-only", "HEAD^{tree}") or "").rstrip("\n")
     if status is None or not where:
         return _NOT_UNDER_GIT
@@ -47,7 +48,7 @@ def revision(root: Path) -> Revision:
         commit=commit,
         tree=tree,
         branch=about["branch.head"].replace(_NO_BRANCH, ""),
-        remote=_without_credentials((git(root, "config", "--get", "remote.origin.url") or "").strip()),
+        remote=_without_credentials(known.origin.strip()),
         is_git=True,
         dirty=tuple(sorted(_changed(entries))),
     )

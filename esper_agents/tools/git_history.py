@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.errors import EvidenceError
-from esper_agents.inert_git import git, repository_filters
+from esper_agents.inert_git import configured, git
 from esper_agents.review.report import number_of
 from esper_agents.tools.private import is_private, readable
 from esper_agents.tools.showing import cut, kept_text
@@ -180,7 +180,7 @@ async def _said(context: ToolContext, asked: Sequence[str]) -> str:
 
     def run() -> str | None:
         repository(context.root)
-        return git(context.root, *_BOUNDED, *asked, emptied=repository_filters(context.root))
+        return git(context.root, *_BOUNDED, *asked, emptied=configured(context.root).filters)
 
     said = await asyncio.to_thread(run)
     if said is None:

@@ -122,7 +122,7 @@ async def test_what_was_done_before_something_went_wrong_is_on_record(toybox, mo
         assert (await opened.session(session.id)).state is SessionState.OPEN
 
 
-async def test_nothing_is_decided_after_a_session_was_cancelled(toybox):
+async def test_nothing_is_carried_out_after_a_session_was_cancelled(toybox):
     async def cancel(_context):
         async with toybox.open() as elsewhere:
             await elsewhere.cancel("latest")
@@ -137,7 +137,7 @@ async def test_nothing_is_decided_after_a_session_was_cancelled(toybox):
     toybox.agent("worker", two)
     ran = await toybox.run("worker")
     assert ran.outcome.state is SessionState.CANCELLED
-    assert [row.kind for row in ran.rows][-3:] == ["calling", "called", "cancelled"]
+    assert [row.kind for row in ran.rows][-4:] == ["called", "deciding", "moved", "cancelled"]
     assert toybox.effects() == ["first"]
 
 
