@@ -69,6 +69,8 @@ class Ink(Protocol):
 
 def visible(text: str) -> str:
     r"""Return text on one line: what cannot be seen shows as its escape (`\u202e`), white space as one space."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
     return _SPACES.sub(" ", _INVISIBLE.sub(_escape, _SPACES.sub(" ", text))).strip()
 
 

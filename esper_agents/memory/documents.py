@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.memory import Note, NoteKind
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|!~&])")
+_ESCAPED = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]<>#|!~&"})
 NOTE, HEADING = "esper:note", "esper:memory"
 # Within JSON these stand in texts alone, and never have to.
 _ENDS = re.compile(r"[<>&]|-(?=-)")
@@ -107,7 +107,7 @@ def _source(note: Note) -> str:
 
 def _shown(value: object) -> str:
     """Return text that is one line and no markup, whatever it holds."""
-    return value if isinstance(value, _Code) else _SPECIAL.sub(r"\\\1", _one_line(str(value)))
+    return value if isinstance(value, _Code) else _one_line(str(value)).translate(_ESCAPED)
 
 
 def _one_line(text: str) -> str:

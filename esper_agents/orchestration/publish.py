@@ -81,7 +81,7 @@ def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, repla
 
 def _memory(store: Store, workshop: Workshop, agents: Iterable[str]) -> dict[Path, bytes]:
     wanted = {}
-    for agent in agents:
+    for agent in dict.fromkeys(agents):
         folder = _folder(workshop, agent)
         for kind, kept in notes.of_agent(store, workshop.project.key, agent).items():
             wanted[_memory_path(workshop, folder, agent, kind)] = document(agent, kind, kept).encode()
