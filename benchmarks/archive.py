@@ -3,8 +3,9 @@
 The certificates are made up in bulk, with every row that finds them; the newest have a real record with 20 findings,
 which is read again for each hit of a search. Each kind of question is asked with drawn names; p95 counts: of CPU, of
 this process and of the server's that answers it, so that other work on the machine falls on none of it; of wall time
-where the server is on another machine. Every figure is printed with its aim, and with MISSED where it is not met; the
-exit code is then 1. What an earlier run has filled is asked again as it is.
+where the server is on another machine. Beside it stand the server's share and wall time. Every figure is printed with
+its aim, and with MISSED where it is not met; the exit code is then 1. What an earlier run has filled is asked again as
+it is.
 
     python benchmarks/archive.py [--rows 1000000] [--draws 60] [--database sqlite|postgresql|URL] [--keep FOLDER]
 """
@@ -15,12 +16,11 @@ import argparse
 import os
 import random
 import sqlite3
-import statistics
 import sys
 import tempfile
 import time
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate, chain
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import databases
+from databases import Question
 from sqlalchemy import URL, make_url, text
 
 from esper_agents.certificates import archive
@@ -185,21 +186,6 @@ def begin(execute: Callable[[str, tuple[Any, ...]], object]) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Something that is asked of the archive.
-
-    Attributes:
-        name: What, in words.
-        aim_ms: Below this 95 of 100 answers are to be.
-        ask: Asks it once, with drawn names.
-    """
-
-    name: str
-    aim_ms: float
-    ask: Callable[[random.Random], Sequence[object]]
-
-
 def questions(store: Store, total: int) -> Iterator[Question]:
     """Yield everything that is asked."""
 
@@ -294,26 +280,6 @@ def week(number: int) -> Filter:
     return Filter(since=issued_at(number), until=issued_at(number + 7 * 24 * 60))
 
 
-def ask(question: Question, draws: int, clock: databases.Clock) -> bool:
-    """Ask a question so many times, print what it took, and return whether that is within the aim."""
-    chance = random.Random(question.name)  # noqa: S311 - a design, not a secret
-    question.ask(chance)
-    wall, counted, answers = [], [], 0
-    for _ in range(draws):
-        began, before = time.perf_counter(), clock.ms()
-        answers += len(question.ask(chance))
-        counted.append(clock.ms() - before)
-        wall.append((time.perf_counter() - began) * 1000)
-    p95 = statistics.quantiles(counted, n=20)[-1]
-    is_met = p95 < question.aim_ms
-    print(
-        f"{question.name:48}{statistics.median(counted):9.2f}{p95:9.2f}{statistics.quantiles(wall, n=20)[-1]:9.2f}"
-        f"{answers / draws:8.1f}   under {question.aim_ms:.0f} ms {'met' if is_met else 'MISSED'}",
-        flush=True,
-    )
-    return is_met
-
-
 def measure(url: URL, given: argparse.Namespace) -> bool:
     """Fill a database, unless it is filled already, ask everything, and return whether all aims are met."""
     store = Store(url)
@@ -330,11 +296,9 @@ def measure(url: URL, given: argparse.Namespace) -> bool:
     if url.get_backend_name() == "sqlite":
         print(f"{Path(str(url.database)).stat().st_size / 1e9:.1f} GB")
     print(f"{url.get_backend_name()}, {given.rows} certificates, load {os.getloadavg()[0]:.1f}, in ms")
-    clock = databases.clock_of(store)
-    print(f"{f'of {clock.of}':48}{'p50':>9}{'p95':>9}{'p95 wall':>9}{'found':>8}")
-    met = [ask(question, given.draws, clock) for question in questions(store, given.rows)]
+    is_met = databases.ask_all(store, questions(store, given.rows), given.draws)
     store.close()
-    return all(met)
+    return is_met
 
 
 def main() -> None:

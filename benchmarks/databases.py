@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import statistics
 import tempfile
 import time
 import warnings
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from psycopg import Connection
 
@@ -85,10 +87,12 @@ class Clock:
     Attributes:
         of: What of: CPU or wall time.
         ms: Returns how much of it there was so far, in milliseconds.
+        server_ms: Returns how much of that is known to be the server's.
     """
 
     of: str
     ms: Callable[[], float]
+    server_ms: Callable[[], float] = float
 
 
 def clock_of(store: Store) -> Clock:
@@ -106,7 +110,59 @@ def clock_of(store: Store) -> Clock:
     spent = Path(f"/proc/{process}/schedstat")
     if not is_here or not spent.is_file():
         return Clock("wall time", lambda: time.perf_counter() * 1000)
-    return Clock("CPU", lambda: time.process_time() * 1000 + int(spent.read_text().split()[0]) / 1e6)
+
+    def server_ms() -> float:
+        return int(spent.read_text().split()[0]) / 1e6
+
+    return Clock("CPU", lambda: time.process_time() * 1000 + server_ms(), server_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something that a store is asked.
+
+    Attributes:
+        name: What, in words.
+        aim_ms: Below this 95 of 100 answers are to be.
+        ask: Asks it once, with drawn names.
+    """
+
+    name: str
+    aim_ms: float
+    ask: Callable[[random.Random], Sequence[object]]
+
+
+def ask_all(store: Store, questions: Iterable[Question], draws: int) -> bool:
+    """Ask each question so many times, print what it took, and return whether all are within their aims."""
+    clock = clock_of(store)
+    print(f"{f'of {clock.of}':48}{'p50':>9}{'p95':>9}{'server':>9}{'p95 wall':>9}{'found':>8}")
+    met = [_ask(each, draws, clock) for each in questions]
+    return all(met)
+
+
+def _ask(question: Question, draws: int, clock: Clock) -> bool:
+    chance = random.Random(question.name)  # noqa: S311 - a design, not a secret
+    question.ask(chance)
+    took: list[tuple[float, ...]] = []
+    answers = 0
+    for _ in range(draws):
+        before = clock.ms(), clock.server_ms(), time.perf_counter() * 1000
+        answers += len(question.ask(chance))
+        after = clock.ms(), clock.server_ms(), time.perf_counter() * 1000
+        took.append(tuple(now - then for now, then in zip(after, before, strict=True)))
+    counted, server, wall = zip(*took, strict=True)
+    p95 = _p95(counted)
+    is_met = p95 < question.aim_ms
+    print(
+        f"{question.name:48}{statistics.median(counted):9.2f}{p95:9.2f}{_p95(server):9.2f}{_p95(wall):9.2f}"
+        f"{answers / draws:8.1f}   under {question.aim_ms:.0f} ms {'met' if is_met else 'MISSED'}",
+        flush=True,
+    )
+    return is_met
+
+
+def _p95(took: Sequence[float]) -> float:
+    return statistics.quantiles(took, n=20)[-1]
 
 
 @contextmanager

@@ -15,7 +15,6 @@ Run it with `python benchmarks/freeze.py [--database postgresql] [--trials 24] [
 from __future__ import annotations
 
 import argparse
-import asyncio
 import fcntl
 import json
 import os
@@ -27,30 +26,24 @@ import statistics
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 from crash import fork, make_template, prepared, waited, warm_up
 from crash_checks import look, violations
-from crash_session import UNREPEATABLE, Place, Points, be_worker, place_points, work
+from crash_session import UNREPEATABLE, Place, be_worker
 from databases import add_option, drop, server_of
-
-from esper_agents.errors import BusyError, EsperError, UsageError
-from esper_agents.storage import lease, store, writers
+from freeze_workers import LONGEST_S, be_frozen, be_rescuer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LATE_MS = 1500
 AIMED = ("beyond_the_lease_ms", "after_the_thaw_ms")
-_LONGEST_S = 60
-_MOST_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,79 +80,6 @@ class Result:
     is_writing: bool
     recovery_ms: float
     violations: list[str]
-
-
-class FreezingPoints(Points):
-    """Named points of a session; the process is stopped at one of them, once the session was accepted."""
-
-    def __init__(self, place: Place, target: int) -> None:
-        """Stop at the first point from the target on at which the session was accepted."""
-        super().__init__(place, 0)
-        self._wanted = target
-
-    def reach(self, name: str) -> None:
-        """Pass a point, or stop at it until somebody sends SIGCONT."""
-        super().reach(name)
-        if self._wanted and self._passed >= self._wanted and self._place.lines("accepted"):
-            self._wanted = 0
-            self._place.note("died", name)
-            os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def shorten(lease_ms: int) -> None:
-    """Let leases of this process be short, and its patience with whoever is stopped."""
-    lease.LEASE_MS = lease_ms
-    writers.PATIENCE_S = lease_ms / 2000
-
-
-def be_frozen(place: Place, point: int, lease_ms: int) -> None:
-    """Work until the point, stop there, and after the thaw go on as if nothing had happened."""
-    signal.alarm(_LONGEST_S)
-    os.environ.update(place.environment)
-    shorten(lease_ms)
-    store.STOPPED_MS = lease_ms // 2
-    points = FreezingPoints(place, point)
-    place_points(points)
-    try:
-        asyncio.run(work(place, points))
-    except EsperError as error:
-        # What a thawed worker is to meet: the lease is somebody else's, or its transaction was ended.
-        place.note("thawed", f"{type(error).__name__}: {error.problem}")
-    except BaseException:  # noqa: BLE001 - a forked process must not run on into its parent's code
-        place.note("trouble", traceback.format_exc())
-    else:
-        place.note("thawed", "it went on to the end")
-
-
-def be_rescuer(place: Place, lease_ms: int) -> None:
-    """Ask for the session until it can be had, note when, and take it to its end."""
-    signal.alarm(_LONGEST_S)
-    shorten(lease_ms)
-    plain = lease.claim
-
-    def patient(*given: Any) -> Any:
-        while True:
-            try:
-                claimed = plain(*given)
-            except BusyError:
-                time.sleep(0.02)
-            else:
-                place.note("claimed_at", str(time.monotonic()))
-                return claimed
-
-    os.environ.update(place.environment)
-    points = Points(place, 0)
-    place_points(points)
-    with patch.object(lease, "claim", patient):
-        for _ in range(_MOST_TRIES):
-            try:
-                asyncio.run(work(place, points))
-            except UsageError:
-                # The thawed one has answered the same question while nobody had the session, as it may.
-                continue
-            except BaseException:  # noqa: BLE001 - a forked process must not run on into its parent's code
-                place.note("trouble", traceback.format_exc())
-            break
 
 
 def run_trial(trial: Trial, place: Place, expected: Sequence[tuple[int, int, int, str]], lease_ms: int) -> Result:
@@ -220,7 +140,7 @@ def _can_write(place: Place) -> bool:
 
 
 def _wait_for(place: Place, name: str) -> None:
-    deadline = time.monotonic() + _LONGEST_S
+    deadline = time.monotonic() + LONGEST_S
     while not place.lines(name) and time.monotonic() < deadline:
         time.sleep(0.005)
 

@@ -103,7 +103,7 @@ def fill(place: Place, entries: int) -> None:
     connection.execute("INSERT INTO log_checkpoint VALUES (?, ?, ?)", (entries, note, AT))
     connection.commit()
     connection.close()
-    pins.advance(place.home, str(place.folder / "esper.db"), note)
+    pins.accept(place.home, str(place.folder / "esper.db"), note)
 
 
 def audit(place: Place) -> dict[str, Any]:
@@ -143,8 +143,9 @@ def issue(place: Place, store: Store, number: int) -> None:
     record = Record(f"ntc_{number:032x}", EntryKind.NOTICE, "", STATEMENT)
     with store.writing() as transaction:
         pins.check_before_append(transaction.connection, place.home, store.where)
-        logged = log.append(transaction, signing_key(place.home), PROJECT, record)
-    pins.advance(place.home, store.where, logged.checkpoint_note)
+        log.append(transaction, signing_key(place.home), PROJECT, record)
+    with store.reading() as connection:
+        pins.renew(connection, place.home, store.where)
 
 
 def timed_issues(place: Place, numbers: Sequence[int]) -> tuple[list[float], list[str]]:

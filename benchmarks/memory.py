@@ -3,9 +3,9 @@
 The notes are made up in bulk, a tenth of them for each of ten agents; those of the first are all current. Half of the
 files that they speak of are there, so that whether facts still hold is found out as in a session. Each kind of
 question is asked with drawn names; p95 counts: of CPU, of this process and of the server's that answers it, so that
-other work on the machine falls on none of it; of wall time where the server is on another machine. Every figure is
-printed with its aim, and with MISSED where it is not met; the exit code is then 1. What an earlier run has filled is
-asked again as it is.
+other work on the machine falls on none of it; of wall time where the server is on another machine. Beside it stand
+the server's share and wall time. Every figure is printed with its aim, and with MISSED where it is not met; the exit
+code is then 1. What an earlier run has filled is asked again as it is.
 
     python benchmarks/memory.py [--rows 1000000] [--draws 60] [--database sqlite|postgresql|URL] [--keep FOLDER]
 """
@@ -17,18 +17,17 @@ import json
 import os
 import random
 import sqlite3
-import statistics
 import sys
 import tempfile
 import time
 from bisect import bisect_left
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import databases
+from databases import Question
 from sqlalchemy import URL, make_url, text
 
 from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
@@ -168,21 +167,6 @@ def begin(execute: Callable[[str, tuple[Any, ...]], object]) -> None:
     execute("INSERT INTO project (key, root, name, opened_at) VALUES (?, ?, ?, ?)", (PROJECT, "/bulk", "bulk", now))
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Something that memory is asked.
-
-    Attributes:
-        name: What, in words.
-        aim_ms: Below this 95 of 100 answers are to be.
-        ask: Asks it once, with drawn names.
-    """
-
-    name: str
-    aim_ms: float
-    ask: Callable[[random.Random], Sequence[object]]
-
-
 def questions(store: Store, root: Path, total: int) -> Iterator[Question]:
     """Yield everything that is asked."""
 
@@ -241,26 +225,6 @@ def questions(store: Store, root: Path, total: int) -> Iterator[Question]:
     )
 
 
-def ask(question: Question, draws: int, clock: databases.Clock) -> bool:
-    """Ask a question so many times, print what it took, and return whether that is within the aim."""
-    chance = random.Random(question.name)  # noqa: S311 - a design, not a secret
-    question.ask(chance)
-    wall, counted, answers = [], [], 0
-    for _ in range(draws):
-        began, before = time.perf_counter(), clock.ms()
-        answers += len(question.ask(chance))
-        counted.append(clock.ms() - before)
-        wall.append((time.perf_counter() - began) * 1000)
-    p95 = statistics.quantiles(counted, n=20)[-1]
-    is_met = p95 < question.aim_ms
-    print(
-        f"{question.name:40}{statistics.median(counted):9.2f}{p95:9.2f}{statistics.quantiles(wall, n=20)[-1]:9.2f}"
-        f"{answers / draws:8.1f}   under {question.aim_ms:.0f} ms {'met' if is_met else 'MISSED'}",
-        flush=True,
-    )
-    return is_met
-
-
 def measure(url: URL, folder: Path, given: argparse.Namespace) -> bool:
     """Fill a database, unless it is filled already, ask everything, and return whether all aims are met."""
     root = folder / "project"
@@ -281,11 +245,9 @@ def measure(url: URL, folder: Path, given: argparse.Namespace) -> bool:
         print(f"{Path(str(url.database)).stat().st_size / 1e9:.1f} GB")
     load = os.getloadavg()[0]
     print(f"{url.get_backend_name()}, {given.rows} notes, {given.rows // 10} of one agent, load {load:.1f}, in ms")
-    clock = databases.clock_of(store)
-    print(f"{f'of {clock.of}':40}{'p50':>9}{'p95':>9}{'p95 wall':>9}{'found':>8}")
-    met = [ask(question, given.draws, clock) for question in questions(store, root, given.rows)]
+    is_met = databases.ask_all(store, questions(store, root, given.rows), given.draws)
     store.close()
-    return all(met)
+    return is_met
 
 
 def main() -> None:

@@ -24,7 +24,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,32 +35,24 @@ from typing import TYPE_CHECKING, Any
 
 from anthropic import AsyncAnthropic
 from reasoning_frameworks import Offer, begin
+from reasoning_task import AGENTS, LOOKED, PAGE, ROUNDS, Server, look_at, make_project, serve
 
-from esper_agents.api import Conclude, Risk, ToolContext, ToolResult, open_project, tool
+from esper_agents.api import Conclude, open_project
 from esper_agents.domain.session import SessionState
 from esper_agents.orchestration import certify, graph
 from esper_agents.reasoning.models import Usage, load_models
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from multiprocessing.connection import Connection
 
     from reasoning_frameworks import Framework
 
     from esper_agents.api import Brief, OpenProject
     from esper_agents.domain.move import Move
     from esper_agents.orchestration.run import Run
-    from esper_agents.testing.script import Answer, Request
 
 MODEL = "claude-sonnet-5-5"
-AGENTS = ("reasoning-first", "reasoning-second", "reasoning-third")
-SOURCE = "import torch\n\n\ndef step(model, batch):\n    return model(batch).mean()\n"
 MANY = 64
-# How many turns an agent looks in, and how often in each: 200 calls, and twenty turns with the last one.
-ROUNDS = {"reasoning-long": (50, 4), "reasoning-twenty": (19, 1)}
-# With the time at which the server says it.
-LOOKED = "I look at it at "
-PAGE = "def layer(x):\n    return x * 2  # a line of a file that was read\n" * 40
 AIMS = {
     "cpu_durable_ratio": 1.5,
     "cpu_certified_ratio": 2.0,
@@ -70,82 +61,6 @@ AIMS = {
     "first_token_ms": 50.0,
 }
 AT_LEAST = {"cached_share": 0.85, "many_done": float(MANY)}
-
-
-def _answers() -> tuple[Answer, ...]:
-    """Return the twelve answers of the task, in order."""
-    from esper_agents.testing.script import Say, Use
-
-    def looks(first: int, calls: int) -> list[Answer]:
-        return [
-            [Say(f"{LOOKED}{time.monotonic_ns()}."), Use("look-at", {"at": at})] for at in range(first, first + calls)
-        ]
-
-    def hop(to: str) -> Answer:
-        return Use("hand_off", {"agent": to, "domain": "benchmark", "reason": "it is theirs", "context": "it was seen"})
-
-    ends = [Use("conclude", {"summary": said}) for said in ("It is 7.31x.", "It is as it should be.")]
-    return (*looks(0, 3), hop(AGENTS[1]), *looks(3, 3), hop(AGENTS[2]), *looks(6, 2), *ends)
-
-
-def scripted(request: Request) -> Answer:
-    """Return what the model says: it follows from how far the conversation has come, and whose it is."""
-    from esper_agents.testing.script import Use
-
-    turns = sum(each["role"] == "assistant" for each in request.body["messages"])
-    system = json.dumps(request.body["system"])
-    for name, (wanted, at_once) in ROUNDS.items():
-        if f"You are {name}" in system:
-            uses = tuple(Use("look-at", {"at": at_once * turns + each}) for each in range(at_once))
-            return uses if turns < wanted else Use("conclude", {"summary": "All of it was seen."})
-    begun = next((4 * number for number, name in enumerate(AGENTS) if f"You are {name}" in system), 0)
-    answer: Answer = _answers()[begun + turns]
-    return answer
-
-
-def serve(pipe: Connection) -> None:
-    """Serve the script until the other end hangs up."""
-    from esper_agents.testing.messages import MessagesServer
-
-    with MessagesServer(scripted) as server:
-        pipe.send(server.url)
-        while (asked := pipe.recv()) is not None:
-            seen = server.requests
-            pipe.send([(each.usage.uncached, each.usage.written, each.usage.read) for each in seen[asked:]])
-        pipe.send(None)
-
-
-@dataclass
-class Server:
-    """The scripted model's server, in another process.
-
-    Attributes:
-        pipe: To it.
-        url: Where it listens.
-        seen: How many requests were looked at.
-    """
-
-    pipe: Connection
-    url: str
-    seen: int = 0
-
-    def usage(self) -> list[Usage]:
-        """Return what the requests since the last look used."""
-        self.pipe.send(self.seen)
-        found = [Usage(fresh, written, cached) for fresh, written, cached in self.pipe.recv()]
-        self.seen += len(found)
-        return found
-
-
-@tool("look-at", risk=Risk.LOW, repeatable=True, rerun=lambda arguments: f"sed -n {arguments.get('at', 1)}p train.py")
-async def look_at(context: ToolContext, at: int) -> ToolResult:
-    """Look at one place of the project and return what stands there.
-
-    Args:
-        context: The project.
-        at: Which place.
-    """
-    return ToolResult(f"looked at {at}", {"at": at, "project": context.root.name, "text": PAGE})
 
 
 def _nothing(_: Brief) -> Generator[Move, Any, Conclude]:
@@ -332,21 +247,6 @@ def _offered(opened: OpenProject) -> tuple[list[dict[str, Any]], str]:
     uses = [each.use for each in opened.workshop.tools.named(None)]
     tools = [{"name": each.name, "description": each.description, "input_schema": dict(each.schema)} for each in uses]
     return [*tools, *(dict(each) for each in move_tools())], house()
-
-
-def make_project(folder: Path) -> Path:
-    """Make the project and the agents."""
-    project, agents = folder / "project", folder / "agents"
-    project.mkdir()
-    agents.mkdir()
-    (project / "train.py").write_text(SOURCE)
-    for name in (*AGENTS, *ROUNDS):
-        text = f"---\nname: {name}\ndescription: Takes part.\ndomain: benchmark\ntools: [look-at]\n---\nYou do.\n"
-        (agents / f"{name}.md").write_text(text)
-    author = ("-c", "user.name=Bench", "-c", "user.email=bench@example.org")
-    for arguments in (("init", "-q", "--template="), ("add", "-A"), (*author, "commit", "-q", "-m", "first")):
-        subprocess.run(["git", "-C", str(project), *arguments], check=True)
-    return project
 
 
 def judged(found: dict[str, float]) -> Iterator[tuple[str, float, str, bool]]:

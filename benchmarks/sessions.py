@@ -17,7 +17,6 @@ import asyncio
 import math
 import os
 import random
-import sqlite3
 import statistics
 import sys
 import tempfile
@@ -28,84 +27,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import databases
+from sessions_made_up import fill_postgresql, fill_sqlite, questions
+from sessions_steps import PAYLOAD, TURNS, opening
 from sqlalchemy import URL, make_url, text
 
-from esper_agents.api import open_project
-from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Conclude, Consult, ToolCall, UseTools
 from esper_agents.domain.session import SessionState
 from esper_agents.orchestration import drift
 from esper_agents.orchestration.history import History
 from esper_agents.orchestration.opening import reasoner_of
 from esper_agents.orchestration.run import Run
-from esper_agents.storage import lease, ledger, session_text, sessions
+from esper_agents.storage import lease, ledger, sessions
 from esper_agents.storage.store import Store
-from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
 
     from esper_agents.api import OpenProject
-    from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Move
     from esper_agents.storage.lease import Lease
 
 LISTING_MS, RESUME_MS, FIND_MS = 5.0, 15.0, 25.0
 SLOPE, STEP_BYTES = 1.05, 1_500
 SHORT, LONG, LISTED = 200, 2_000, 1_000
-# As many turns as an agent that is consulted takes, its conclusion among them.
-_TURNS = 50
-PROJECT = "benchmark-0123456789ab"
-AGENTS = ("pytorch-expert", "profiler", "nan-debugger", "torch-specialist")
-SAID = "measured"
-PAYLOAD = {"text": SAID, "numbers": [1, 2, 3]}
-
-
-@tool("benchmark-look", risk=Risk.LOW, repeatable=True, rerun=lambda _: "esper review .")
-async def look(context: ToolContext, number: int) -> ToolResult:  # noqa: ARG001 - as every tool
-    """Return a few words.
-
-    Args:
-        context: The project.
-        number: Which call it is.
-    """
-    return ToolResult(f"looked {number} times", PAYLOAD)
-
-
-def chief(steps: int) -> Callable[[Brief], Generator[Move, Any, Conclude]]:
-    """Return a playbook that has others take so many steps, and then asks once more what it never gets."""
-
-    def play(_brief: Brief) -> Generator[Move, Any, Conclude]:
-        for _ in range(steps // _TURNS):
-            yield Consult("benchmark-helper", "what is it?")
-        return Conclude("done")
-
-    return play
-
-
-def helper(_brief: Brief) -> Generator[Move, Any, Conclude]:
-    """Take one step short of all, and answer with the last."""
-    for number in range(_TURNS - 1):
-        yield UseTools((ToolCall("benchmark-look", {"number": number}),))
-    return Conclude("looked")
-
-
-def made(folder: Path) -> Path:
-    """Return a project with the agents that the sessions are run by."""
-    for name in ("benchmark-chief", "benchmark-helper"):
-        file = folder / "agents" / f"{name}.md"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(f"---\nname: {name}\ndescription: Takes steps.\ntools: [benchmark-look]\n---\nTake steps.\n")
-    root = folder / "project"
-    root.mkdir(exist_ok=True)
-    (root / "train.py").write_text("import torch\n")
-    return root
-
-
-def opening(folder: Path, steps: int) -> Any:
-    """Return the project, to be opened, with what takes so many steps."""
-    playbooks = {"benchmark-chief": chief(steps), "benchmark-helper": helper}
-    return open_project(made(folder), tools=[look], playbooks=playbooks, agents=[folder / "agents"], publish=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +76,7 @@ async def run(opened: OpenProject, steps: int) -> Stored:
     with opened.workshop.store.store.reading() as connection:
         rows = ledger.rows(connection, outcome.session)
     taken = sum(row.key.kind == "called" for row in rows)
-    assert taken == steps // _TURNS * (_TURNS - 1), taken
+    assert taken == steps // TURNS * (TURNS - 1), taken
     payload = sum(len(str(PAYLOAD)) + len('{"number":1}') for row in rows if row.key.kind == "called")
     return Stored(outcome.session, sum(len(row.body.encode()) for row in rows), payload, size(opened) - before)
 
@@ -281,107 +223,6 @@ def _append_raw(store: Store, session_id: str, entries: list[tuple[Any, _Body]])
                     "body": body.text,
                 },
             )
-
-
-def session_id(number: int) -> str:
-    """Return the identifier of a made-up session; later ones sort after earlier ones, and no two end alike."""
-    return f"ses_{number:016x}{number * 2654435761 % 2**64:016x}"
-
-
-def at(number: int) -> str:
-    """Return when a made-up session changed: one every ten seconds."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(1_700_000_000 + 10 * number))
-
-
-def made_up(count: int) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield made-up sessions with the words that they are found by: common ones, rarer ones, rare ones."""
-    for number in range(1, count + 1):
-        state = "waiting" if number % 50_000 == 0 else "cancelled" if number % 100 == 0 else "done"
-        request = f"review this loop often{number % 20} seldom{number % 1_000} rare{number % 100_000}"
-        agent = AGENTS[number % len(AGENTS)]
-        row = {"id": session_id(number), "request": request, "state": state, "agent": agent, "at": at(number)}
-        row["project"] = PROJECT
-        yield row, session_text.index_words(PROJECT, row["id"], f"{request} {agent} the gradients are cleared")
-
-
-def fill_sqlite(file: str, count: int) -> None:
-    """Fill a migrated SQLite database."""
-    connection = sqlite3.connect(file)
-    connection.execute("PRAGMA synchronous=OFF")
-    with connection:
-        connection.execute("INSERT INTO project VALUES (?, '/benchmark', 'benchmark', '2026')", (PROJECT,))
-        given = made_up(count)
-        while some := [each for _, each in zip(range(50_000), given, strict=False)]:
-            connection.executemany(
-                "INSERT INTO session (id, project_key, request, created_at, state, agent, certificate_id, changed_at,"
-                " owner, fence, expires_ms, attempts, cancel_requested)"
-                " VALUES (:id, :project, :request, :at, :state, :agent, '', :at, '', 1, 0, 0, 0)",
-                [row for row, _ in some],
-            )
-            connection.executemany(
-                "INSERT INTO ledger (session_id, frame, step, call, kind, fence, at, body)"
-                " VALUES (:id, 0, 0, 0, 'submitted', 1, :at, '{}')",
-                [row for row, _ in some],
-            )
-            connection.executemany(
-                "INSERT INTO session_text (rowid, id, words)"
-                " SELECT (SELECT min(seq) FROM ledger WHERE session_id = ?), ?, ?",
-                [(row["id"], row["id"], words) for row, words in some],
-            )
-        connection.execute("ANALYZE")
-    connection.close()
-
-
-def fill_postgresql(url: str, count: int) -> None:
-    """Fill a migrated PostgreSQL database."""
-    import psycopg
-
-    with (
-        psycopg.connect(url.replace("+psycopg", "")) as connection,
-        databases.filling(connection, "session", "session_text"),
-    ):
-        connection.execute("INSERT INTO project VALUES (%s, '/benchmark', 'benchmark', '2026')", (PROJECT,))
-        cursor = connection.cursor()
-        columns = (
-            "id, project_key, request, created_at, state, agent, certificate_id, changed_at, owner, fence, expires_ms,"
-            " attempts, cancel_requested"
-        )
-        with cursor.copy(f"COPY session ({columns}) FROM STDIN") as copy:
-            for row, _ in made_up(count):
-                fixed = ("", row["at"], "", 1, 0, 0, False)
-                copy.write_row((row["id"], PROJECT, row["request"], row["at"], row["state"], row["agent"], *fixed))
-        cursor.execute("CREATE TEMPORARY TABLE words (id TEXT, words TEXT)")
-        with cursor.copy("COPY words FROM STDIN") as copy:
-            for row, words in made_up(count):
-                copy.write_row((row["id"], words))
-        cursor.execute("INSERT INTO session_text SELECT id, to_tsvector('simple', words) FROM words ORDER BY id")
-
-
-def questions(store: Store, rows: int) -> Iterator[tuple[str, Callable[[random.Random], object]]]:
-    """Yield what is asked of a million sessions."""
-
-    def listed(**which: Any) -> Callable[[random.Random], object]:
-        return lambda _: sessions.listing(store, PROJECT, wanted=sessions.Wanted(**which), limit=20)
-
-    def searched(words: Callable[[random.Random], str]) -> Callable[[random.Random], object]:
-        return lambda chance: sessions.search(store, PROJECT, words(chance), limit=20)
-
-    yield "list the newest", listed()
-    yield "list those that wait", listed(states=(SessionState.WAITING, SessionState.OPEN))
-    yield "list an agent's", listed(agent=AGENTS[1])
-    yield "list an agent's that were cancelled", listed(agent=AGENTS[0], states=(SessionState.CANCELLED,))
-    yield "list nobody's", listed(agent="nobody")
-    yield "list what changed of late", listed(since=at(rows - 5))
-    yield "list what changed ever", listed(since="2000")
-    yield "search what all say", searched(lambda _: "review loop")
-    yield "search what one in 20 says", searched(lambda chance: f"often{chance.randrange(20)}")
-    yield "search what one in 1,000 says", searched(lambda chance: f"seldom{chance.randrange(1_000)}")
-    yield "search what few say", searched(lambda chance: f"rare{chance.randrange(100_000)}")
-    yield "search a common word with a rare one", searched(lambda chance: f"review rare{chance.randrange(100_000)}")
-    yield "search what nobody says", searched(lambda _: "elephant")
-    yield "find by the whole name", lambda chance: sessions.find(store, PROJECT, session_id(chance.randint(1, rows)))
-    yield "find by its end", lambda chance: sessions.find(store, PROJECT, session_id(chance.randint(1, rows))[-12:])
-    yield "find the latest", lambda _: sessions.find(store, PROJECT, "latest")
 
 
 def large(url: URL, given: argparse.Namespace) -> bool:

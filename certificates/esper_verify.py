@@ -35,6 +35,9 @@ HOLDS, FAILS, UNDECIDED = "holds", "fails", "cannot decide"
 OK, CANNOT_DECIDE, NOT_GENUINE, NOT_CURRENT = 0, 4, 7, 8
 PAYLOAD_TYPE, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
 CERTIFICATE, NOTICE = "https://esper-agents.dev/certificate/v1", "https://esper-agents.dev/notice/v1"
+OVERRIDE, ENDINGS = "https://esper-agents.dev/notice/v2", ("revoked", "superseded", UNDECIDED)
+WORDS = {(CERTIFICATE, "supersedes"): "superseded", (CERTIFICATE, "revokes"): "revoked"}
+WORDS |= {(NOTICE, "certificate-revoked"): "revoked", (OVERRIDE, "overridden"): "overridden to {}"}
 MOST_BYTES, MOST_PROOF, MOST_DEPTH = 64 * 2**20, 128 * 2**10, 64
 # For each kind of question its stances from best to worst, each with the status that spells it.
 _LOW = "undecided/NEEDS_FURTHER_REVIEW against/{} rejected/{} emergency/EMERGENCY_STOP"
@@ -141,10 +144,8 @@ def read_keys(text: str) -> Keys:
             raw = key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else b""
             height = int.from_bytes(raw, "little") % 2**255
             if height < _PRIME and height not in _SMALL_ORDER:
-                fingerprint = (
-                    b64encode(hashlib.sha256(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + raw).digest()).decode().rstrip("=")
-                )
-                found[f"SHA256:{fingerprint}"] = raw, who or "a key that was given"
+                digest = hashlib.sha256(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + raw).digest()
+                found[f"SHA256:{b64encode(digest).decode().rstrip('=')}"] = raw, who or "a key that was given"
                 continue
         if not line.startswith("#"):
             print(f"not taken, as it is no Ed25519 key that may sign certificates: {shown(line)}", file=sys.stderr)
@@ -184,13 +185,14 @@ def signature_check(payload: bytes, key_id: str, signature: bytes, keys: Keys) -
     return Check("signature", HOLDS, f"by {who}, {key_id}")
 
 
-def read_statement(payload: bytes, kind: str) -> dict[str, Any]:
-    """Return an in-toto Statement v1 with a predicate of a kind, in the version that this program knows."""
+def read_statement(payload: bytes, *kinds: str) -> dict[str, Any]:
+    """Return an in-toto Statement v1 with a predicate of a kind, in one of the versions that this program knows."""
     value = strict_json(payload)
-    said = at(value, "predicateType")
-    if said != kind and re.fullmatch(re.escape(kind[:-1]) + "[1-9][0-9]{0,5}", said):
+    said, kind = at(value, "predicateType"), kinds[-1]
+    if said not in kinds and re.fullmatch(re.escape(kind[:-1]) + "[1-9][0-9]{0,5}", said):
         raise RefusedError(f"it is a {shown(said)}, and {kind} is known here: get a newer program", UNDECIDED)
-    if set(value) != {"_type", "subject", "predicateType", "predicate"} or (value["_type"], said) != (STATEMENT, kind):
+    members = {"_type", "subject", "predicateType", "predicate"}
+    if set(value) != members or value["_type"] != STATEMENT or said not in kinds:
         raise RefusedError(f"it is no in-toto Statement v1 with a {kind}")
     return at(value, "predicate", shape=dict) and dict(value)
 
@@ -256,14 +258,11 @@ def includes(leaf: bytes, index: int, size: int, path: list[bytes], root: bytes)
     """Return whether an inclusion proof holds: hashing of RFC 6962, steps of RFC 9162, section 2.1.3.2."""
     node, last, found = index, size - 1, hashlib.sha256(b"\x00" + leaf).digest()
     for each in path:
+        while node == last and not node & 1 and node:
+            node, last = node >> 1, last >> 1
         if last == 0:
             return False
-        if node & 1 or node == last:
-            found = hashlib.sha256(b"\x01" + each + found).digest()
-            while not node & 1 and node:
-                node, last = node >> 1, last >> 1
-        else:
-            found = hashlib.sha256(b"\x01" + found + each).digest()
+        found = hashlib.sha256(b"\x01" + (each + found if node & 1 else found + each)).digest()
         node, last = node >> 1, last >> 1
     return index < size and last == 0 and found == root
 
@@ -285,39 +284,38 @@ def file_state(tree: Path, path: str, digest: str, blob: str) -> str:
     relative = PurePosixPath(path)
     try:
         place = (tree / relative).resolve()
-        if relative.is_absolute() or ".." in relative.parts or not place.is_relative_to(tree.resolve()):
-            return "unreadable"
-        data = read_file(place) if place.is_file() else None
+        inside = not relative.is_absolute() and ".." not in relative.parts and place.is_relative_to(tree.resolve())
+        data = read_file(place) if inside and place.is_file() else None
     except (OSError, ValueError, RuntimeError):
         return "unreadable"
     if data is None:
-        return "missing"
+        return "missing" if inside else "unreadable"
     git = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False)
     return "valid" if hashlib.sha256(data).hexdigest() == digest and blob in {"", git.hexdigest()} else "stale"
 
 
-def endings(certificate_id: str, stem: Path, keys: Keys) -> list[tuple[str, str]]:
-    """Return how what lies beside a certificate ends it, and why: notices of it, and certificates in its folder."""
+def later(certificate_id: str, stem: Path, keys: Keys) -> list[tuple[str, str, str]]:
+    """Return what is said of a certificate beside it, by notices and later ones: in a word, why, and of which bytes."""
     found = []
-    notice = re.compile(re.escape(stem.name) + r"\.[0-9]+\.notice\.json")
-    for path in sorted(each for each in stem.parent.iterdir() if each.name.endswith((".dsse.json", ".notice.json"))):
+    name = re.compile(re.escape(stem.name) + r"\.[0-9]+\.notice\.json|.*\.dsse\.json", re.DOTALL)
+    for path in sorted(each for each in stem.parent.iterdir() if name.fullmatch(each.name)):
+        kinds = (NOTICE, OVERRIDE) if path.name.endswith(".notice.json") else (CERTIFICATE,)
         try:
             payload, key_id, signature = read_envelope(read_file(path))
+            signed = signature_check(payload, key_id, signature, keys)
             # A later entry counts only where a key that was given signed it.
-            if signature_check(payload, key_id, signature, keys).outcome != HOLDS:
-                continue
-            if notice.fullmatch(path.name):
-                said = read_statement(payload, NOTICE)["predicate"]
-                if (said.get("kind"), said.get("certificate")) == ("certificate-revoked", certificate_id):
-                    found.append(("revoked", f"by {path.name}: {said.get('reason')}"))
-            elif path.name.endswith(".dsse.json"):
-                said = read_statement(payload, CERTIFICATE)["predicate"]
-                for each in said.get("relations", ()):
-                    word = {"supersedes": "superseded", "revokes": "revoked"}.get(at(each, "kind"))
-                    if word and at(each, "certificate") == certificate_id:
-                        found.append((word, f"by {said.get('id')} in {path.name}"))
+            if signed.outcome != HOLDS:
+                raise RefusedError(signed.why, *[FAILS] * (signed.outcome == FAILS and NOTICE in kinds))
+            statement = read_statement(payload, *kinds)
+            said = statement["predicate"]
+            why = f"at {said.get('at') or said.get('issued_at')} by {said.get('by') or said.get('id')}"
+            why += f": {said.get('reason') or said.get('summary')} ({path.name})"
+            for each in [said] if NOTICE in kinds else said.get("relations", ()):
+                word = WORDS.get((statement["predicateType"], at(each, "kind")), "").format(each.get("status"))
+                if word and at(each, "certificate") == certificate_id:
+                    found.append((word, why, str(each.get("certificate_sha256"))))
         except (ValueError, OSError, TypeError) as error:
-            found += [(UNDECIDED, f"for {path.name}: {error.args[0]}")] * (UNDECIDED in error.args)
+            found += [(w, f"for {path.name}: {error.args[0]}", "") for w in (UNDECIDED, FAILS) if w in error.args]
     return found
 
 
@@ -327,7 +325,7 @@ def check(given: Path, tree: Path | None, keys: Keys) -> tuple[list[str], int]:
     data = read_file(stem.with_name(f"{stem.name}.dsse.json"))
     view, proof = stem.with_name(f"{stem.name}.md"), stem.with_name(f"{stem.name}.tlog-proof")
     logged = [log_check(data, read_file(proof, MOST_PROOF) if os.path.lexists(proof) else None, keys)]
-    title, genuine, current = given.name, [], (UNDECIDED, ["the record is not known"])
+    title, overridden, genuine, current = given.name, [], [], (UNDECIDED, ["the record is not known"])
     try:
         payload, key_id, signature = read_envelope(data)
         genuine.append(signature_check(payload, key_id, signature, keys))
@@ -336,23 +334,28 @@ def check(given: Path, tree: Path | None, keys: Keys) -> tuple[list[str], int]:
         certificate_id, status = at(said, "id"), at(said, "verdict", "status")
         title = f"{certificate_id}: {status} for {said.get('component')}, by {said.get('agent')}"
         files = examined(statement)
-        genuine.append(Check("record", HOLDS, f"sha256:{hashlib.sha256(payload).hexdigest()}"))
-        genuine.append(verdict_check(said))
+        digest = hashlib.sha256(payload).hexdigest()
+        genuine += [Check("record", HOLDS, f"sha256:{digest}"), verdict_check(said)]
+        found = later(certificate_id, stem, keys)
+        genuine += [Check("notice", FAILS, why) for word, why, _ in found if word == FAILS]
+        spelled = {each.partition("/")[2] for each in ROWS.get(at(said, "verdict", "kind"), "").split()}
+        words = {f"overridden to {each}" for each in spelled - {"EMERGENCY_STOP"} if status != "EMERGENCY_STOP"}
+        # Of several overrides the last one counts, by the time that is signed in it.
+        overridden = sorted((why, word) for word, why, of in found if word in words and of == digest)[-1:]
         if os.path.lexists(view):
             genuine.append(view_check(read_file(view).decode("utf-8", "replace"), payload, status))
         where = tree or next((each for each in given.absolute().parents if (each / ".git").exists()), Path.cwd())
-        current = currency(where, at(said, "project"), files, endings(certificate_id, stem, keys))
+        current = currency(where, at(said, "project"), files, [each[:2] for each in found if each[0] in ENDINGS])
     except RefusedError as refused:
         genuine.append(Check("record", UNDECIDED if UNDECIDED in refused.args else FAILS, str(refused.args[0])))
-    lines = [title]
+    lines = [title, *(f"  {word} {why}" for why, word in overridden)]
     for name, checks in (("genuine", genuine), ("in the log", logged)):
         lines.append(f"  {name}: {next((w for w in (FAILS, UNDECIDED) if w in {c.outcome for c in checks}), HOLDS)}")
         lines += [f"    {each.name} {each.outcome}: {each.why}" for each in checks]
     lines += [f"  current: {current[0]}", *(f"    {each}" for each in current[1])]
     outcomes = {each.outcome for each in (*genuine, *logged)}
-    code = {"valid": OK if outcomes == {HOLDS} else CANNOT_DECIDE, UNDECIDED: CANNOT_DECIDE}.get(
-        current[0], NOT_CURRENT
-    )
+    known = OK if outcomes == {HOLDS} else CANNOT_DECIDE
+    code = {"valid": known, UNDECIDED: CANNOT_DECIDE}.get(current[0], NOT_CURRENT)
     # What is not genuine goes before what is not current, and that before what is not known.
     return lines, NOT_GENUINE if FAILS in outcomes else code
 
@@ -365,7 +368,7 @@ def currency(where: Path, project: str, files: list[File], ended: list[tuple[str
     reasons.append(f"{len(states) - len(changed)} of {len(states)} files are what they were in {where}")
     found, words = {state for _, state in states}, {word for word, _ in ended}
     if words:
-        return next(each for each in ("revoked", "superseded", UNDECIDED) if each in words), reasons
+        return next(each for each in ENDINGS if each in words), reasons
     # That nothing at all is there says that this is another project's tree, and nothing of the files.
     if found & {"stale", "missing"} and (found != {"missing"} or where.resolve().name == project):
         return "stale", reasons
@@ -380,19 +383,16 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="NAME.dsse.json|NAME.md")
     given = parser.parse_args()
     keys: Keys = {}
-    codes = set()
     try:
         for each in given.key:
             keys |= read_keys(each if each.startswith("ssh-") else read_file(Path(each)).decode("utf-8", "replace"))
         if not keys:
             parser.error("no Ed25519 public key was given")
-        for each in given.files:
-            lines, code = check(each, given.tree, keys)
-            print("\n".join(map(shown, lines)))
-            codes.add(code)
+        found = [check(each, given.tree, keys) for each in given.files]
     except (OSError, ValueError) as error:
         parser.error(shown(error))
-    return next(each for each in (NOT_GENUINE, NOT_CURRENT, CANNOT_DECIDE, OK) if each in codes)
+    print("\n".join(shown(line) for lines, _ in found for line in lines))
+    return next(each for each in (NOT_GENUINE, NOT_CURRENT, CANNOT_DECIDE, OK) if each in {code for _, code in found})
 
 
 if __name__ == "__main__":

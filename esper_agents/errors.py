@@ -8,6 +8,7 @@ EsperError
 ├── EvidenceError ............ 4  something could not be measured or read
 ├── IntegrityError ........... 7  a certificate or archive that is not what it was
 │   └── NewerRecordError ..... 4  a record that a newer esper-agents issued, which this one cannot judge
+├── NotCurrentError .......... 8  a certificate that is genuine, and counts no more
 ├── BusyError ................ 75 another process owns the session
 │   └── LeaseLostError ....... 75 the lease went to another owner while this one was working
 ├── DriftError ............... 1  a playbook no longer makes the moves that the ledger recorded
@@ -22,10 +23,11 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 
 class ExitCode(IntEnum):
@@ -141,6 +143,12 @@ class NewerRecordError(IntegrityError):
     exit_code = ExitCode.UNDECIDED
 
 
+class NotCurrentError(EsperError):
+    """A certificate that is what was issued and counts no more: something revoked or superseded it."""
+
+    exit_code = ExitCode.NOT_CURRENT
+
+
 class BusyError(EsperError):
     """Another process owns the session."""
 
@@ -160,7 +168,13 @@ class ReasonerError(EsperError):
 
 
 class ModelError(EsperError):
-    """A language model's server gave no answer that can be used; the session goes on where it was."""
+    """A language model's server gave no answer that can be used; the session goes on where it was.
+
+    Attributes:
+        used: What its answers have used all the same, as the record of a decision says it; empty where nothing.
+    """
+
+    used: Mapping[str, object] = MappingProxyType({})
 
 
 class ModelBusyError(ModelError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,6 +136,23 @@ class Toybox:
             outcome = await (await self.submit(opened, agent, **task)).run()
             certificate = await opened.read(outcome.certificate.id) if outcome.certificate else None
             return Ran(outcome, certificate, await opened.timeline(outcome.session))
+
+    async def cut_off(self, *names):
+        """Run a session that ends, as by a signal, in the tool `last`, one of its calls; return its identifier."""
+
+        class KilledError(BaseException):
+            pass
+
+        async def die(_context):
+            raise KilledError
+
+        self.tool("last", during=die)
+        self.agent("killed", calling(*names))
+        async with self.open() as opened:
+            session = await self.submit(opened, "killed")
+            with contextlib.suppress(KilledError):
+                await session.run()
+        return session.id
 
     def effects(self):
         """Return the lines that tools have written, in order."""

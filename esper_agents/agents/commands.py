@@ -160,7 +160,7 @@ def filled(command: Command, arguments: Sequence[str]) -> str:
     Arguments are text: what looks like a place in one is not filled in turn.
 
     Raises:
-        UsageError: The request would be too long.
+        UsageError: It has a place for arguments and there are none, or the request would be too long.
     """
     first = 0 if _FROM_ZERO.search(command.body) else 1
 
@@ -172,6 +172,9 @@ def filled(command: Command, arguments: Sequence[str]) -> str:
         return arguments[at] if 0 <= at < len(arguments) else ""
 
     request, places = _PLACE.subn(part, command.body)
+    if places and not arguments:
+        remedy = f"give it {command.argument_hint or 'files, folders or words'}; a dot is the whole project"
+        raise UsageError(f"the command {command.name!r} is given nothing to work on", remedy=remedy)
     if arguments and not places:
         request = f"{request}\n\n{' '.join(arguments)}"
     if len(request) > _MOST_CHARACTERS:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from esper_agents.agents.plugins import load_plugin, read_plugin
 from esper_agents.errors import DefinitionError, NotFoundError, StorageError
 from esper_agents.paths import home
+from esper_agents.storage import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -86,6 +87,7 @@ def add_plugin(source: Path) -> Plugin:
     Raises:
         DefinitionError: It cannot be used; see `plugins.read_plugin`.
         StorageError: The home cannot be written.
+        BusyError: Another process has been changing its plugins for long.
     """
     read = read_plugin(source)
     name, digest = read.plugin.name, read.plugin.sha256
@@ -102,6 +104,7 @@ def remove_plugin(name: str) -> str:
     Raises:
         NotFoundError: There is none of that name.
         StorageError: The home cannot be written.
+        BusyError: Another process has been changing its plugins for long.
     """
     with _changing() as folder:
         known = dict(_read_index(folder))
@@ -120,18 +123,18 @@ def plugins_folder() -> Path:
 @contextmanager
 def _changing() -> Iterator[Path]:
     """Yield the folder of added plugins while nobody else changes it; what none of them needs is gone afterwards."""
-    import fcntl
-
     folder = plugins_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = locks.locked(folder / ".lock")
+        try:
             yield folder
             kept = {*_read_index(folder).values()}
             for each in folder.iterdir():
                 if each.is_dir() and each.name not in kept:
                     shutil.rmtree(each)
+        finally:
+            locks.release(lock)
     except OSError as error:
         problem = f"{str(folder)!r} cannot be written: {(error.strerror or 'no reason given').lower()}"
         raise StorageError(problem, remedy="make it a folder that you may write, or set ESPER_HOME") from error

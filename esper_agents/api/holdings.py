@@ -1,4 +1,4 @@
-"""What an open project does with certificates: find, read, show, check, revoke, repair, export and prune."""
+"""What an open project does with certificates: find, read, show, check, revoke, override, repair, export and prune."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from esper_agents.certificates.search import search
 from esper_agents.certificates.statement import parse
 from esper_agents.orchestration import retention
 from esper_agents.orchestration.holding import audited, held
+from esper_agents.orchestration.overriding import override, overrides
 from esper_agents.orchestration.publish import publish, publish_page, record_path, view_path
 from esper_agents.orchestration.repair import repair
 from esper_agents.orchestration.revoking import revoke
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
     from esper_agents.certificates.exporting import Exported
     from esper_agents.certificates.log.audit_log import Audit
     from esper_agents.certificates.log.note import Note
+    from esper_agents.certificates.sealing.signers import Signer
     from esper_agents.certificates.search import Hit
-    from esper_agents.certificates.trends import Point
+    from esper_agents.certificates.standing import Override
+    from esper_agents.certificates.trends import Point, Recorded
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.notice import Notice
+    from esper_agents.domain.status import Status
     from esper_agents.orchestration.holding import Held
     from esper_agents.orchestration.repair import Repaired
     from esper_agents.orchestration.retention import Prunable
@@ -69,9 +73,9 @@ class Holdings:
         """Return the project's certificates that say all the words of a filter, newest first, each with where."""
         return await self._store.run(search, self._key, wanted, before=before, limit=limit)
 
-    async def metrics(self) -> tuple[str, ...]:
-        """Return the names of all numbers that the project's certificates have on record."""
-        return await self._store.run(trends.names, self._key)
+    async def metrics(self, wanted: Filter | None = None) -> tuple[Recorded, ...]:
+        """Return which numbers the project's newest certificates have on record, those of most certificates first."""
+        return await self._store.run(trends.recorded, self._key, wanted or Filter())
 
     async def trend(self, metric: str, wanted: Filter | None = None, *, limit: int = 50) -> tuple[Point, ...]:
         """Return the newest amounts of a metric over the project's certificates, oldest first.
@@ -98,13 +102,17 @@ class Holdings:
         """
         return await self._store.run(archive.find, self._key, certificate_id)
 
-    async def held(self, certificate_id: str) -> tuple[Held, Keyring]:
+    async def held(self, certificate_id: str, given: Sequence[Signer] = ()) -> tuple[Held, Keyring]:
         """Return what the archive has of a certificate beside its bytes, and whose signatures count.
+
+        Args:
+            certificate_id: Its identifier, the end of one, or `latest`.
+            given: Further keys that are trusted, for this time.
 
         Raises:
             NotFoundError: The project has none of that name.
         """
-        return await self._store.run(held, self.workshop.project, self.workshop.home, certificate_id)
+        return await self._store.run(held, self.workshop.project, self.workshop.home, certificate_id, given)
 
     async def every_certificate(self) -> tuple[Entry, ...]:
         """Return all of the project's certificates, newest first."""
@@ -147,6 +155,22 @@ class Holdings:
             UsageError: No reason is given.
         """
         return await self._store.run(revoke, self.workshop, certificate_id, reason, person())
+
+    async def override(self, certificate_id: str, status: Status, reason: str) -> Notice:
+        """Say in the log which status a person puts in the place of a certificate's; see `orchestration.overriding`.
+
+        Raises:
+            NotFoundError: The project has none of that name.
+            UsageError: No reason is given, or that status cannot stand in the place of its own.
+            IntegrityError: It is not what was issued.
+            NotCurrentError: It is revoked or superseded.
+        """
+        run = self._store.run
+        return await run(override, self.workshop, certificate_id, status, reason=reason, by=person())
+
+    async def overrides(self, entries: Sequence[Entry]) -> dict[str, Override]:
+        """Return what overrides the status of each certificate of a listing, by identifier."""
+        return await self._store.run(overrides, self.workshop.project, entries)
 
     async def record(self, certificate_id: str) -> bytes:
         """Return a certificate's bytes, an in-toto Statement.

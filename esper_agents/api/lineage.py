@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from esper_agents.api.session import event_of
+from esper_agents.api.asking import Asking, named
+from esper_agents.api.person import person
+from esper_agents.api.session import Session, event_of, outcome_of
 from esper_agents.domain.ledger import RowKey, RowKind
 from esper_agents.domain.origin import Origin, OriginKind
 from esper_agents.domain.relation import Relation, RelationKind
@@ -22,17 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from esper_agents.api.session import Session
+    from esper_agents.api.session import Outcome
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.ledger import Row
     from esper_agents.domain.origin import Before
     from esper_agents.domain.session import Event, SessionSummary
     from esper_agents.domain.task import Task
     from esper_agents.orchestration.drift import Drift
+    from esper_agents.orchestration.graph import Graph
     from esper_agents.orchestration.replaying import Replayed
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.lease import Lease
-    from esper_agents.storage.store import AsyncStore, Store
+    from esper_agents.storage.store import Store
 
 # How long a watcher of another process's session waits before it looks again.
 _LOOK_S = 0.2
@@ -47,24 +50,17 @@ class _GoingOn:
     rows: tuple[tuple[RowKey, object], ...] = ()
 
 
-class Lineage:
+class Lineage(Asking):
     """The part of `OpenProject` that is about sessions and where they come from."""
 
-    workshop: Workshop
-    root: Path
-    _key: str
-    _store: AsyncStore
+    @cached_property
+    def _graph(self) -> Graph:
+        from esper_agents.orchestration.graph import build_graph
 
-    def task(self, request: str, paths: Sequence[str | Path] = (), *, agent: str = "") -> Task:
-        """Return a task that has been checked; see `OpenProject.task`."""
-        raise NotImplementedError
-
-    async def read(self, certificate_id: str) -> Certificate:
-        """Return a certificate as typed data; see `OpenProject.read`."""
-        raise NotImplementedError
+        return build_graph()
 
     def _session(self, held: Lease, workshop: Workshop | None = None) -> Session:
-        raise NotImplementedError
+        return Session(workshop or self.workshop, self._graph, held)
 
     async def sessions(self, *, wanted: sessions.Wanted | None = None, limit: int = 50) -> tuple[SessionSummary, ...]:
         """Return the project's sessions, newest first; those since some time by when something last happened.
@@ -94,11 +90,15 @@ class Lineage:
 
     async def history(self, session_id: str) -> History:
         """Return what a session's ledger says."""
-        return History(session_id, await self._store.run(_rows, session_id))
+        return History(session_id, await self._store.run(ledger.read, session_id))
+
+    async def outcome(self, session_id: str) -> Outcome:
+        """Return how a session stands, as `Session.run` returns it."""
+        return await outcome_of(self.workshop, await self.history(session_id))
 
     async def timeline(self, session_id: str) -> tuple[Event, ...]:
         """Return a session's rows, in order."""
-        return tuple(event_of(row) for row in await self._store.run(_rows, session_id))
+        return tuple(event_of(row) for row in await self._store.run(ledger.read, session_id))
 
     async def watch(self, session_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """Yield a session's rows as whoever runs it writes them, until nobody does any more.
@@ -110,7 +110,7 @@ class Lineage:
         while True:
             # The state first: what was written before it is seen, too.
             found = await self.session(session_id)
-            for row in await self._store.run(_rows, session_id, after):
+            for row in await self._store.run(ledger.read, session_id, after):
                 after = row.seq
                 yield event_of(row)
             if not is_going_on(found):
@@ -161,7 +161,7 @@ class Lineage:
         Args:
             session_id: The session, which must be over.
             message: What is asked next.
-            paths: What it is about; what the session was about where left out.
+            paths: What it is about; where left out, the files that the message names, else what the session was about.
             agent: Who is to have it; who concluded the session where left out.
 
         Raises:
@@ -178,7 +178,7 @@ class Lineage:
             )
         issued = await self.read(found.certificate) if found.certificate else None
         before = forking.came_to(history, issued)
-        about = paths or [self.root / each for each in history.begun.task.paths]
+        about = paths or [self.root / each for each in named(self.root, message) or history.begun.task.paths]
         task = self.task(message, about, agent=agent or before.agent)
         return forking.continued(task, before), before
 
@@ -200,7 +200,7 @@ class Lineage:
             ChangedError: What it goes by has changed, and nothing is said about it.
         """
         found = await self.session(session_id)
-        rows = await self._store.run(_rows, found.id)
+        rows = await self._store.run(ledger.read, found.id)
         name = self.workshop.agents.get(agent).name if agent else ""
         cut = forking.cut_at(History(found.id, rows), rows, at)
         copied = [row for row in rows if row.seq in set(cut.copied)]
@@ -240,7 +240,7 @@ class Lineage:
         from esper_agents.orchestration.replaying import replay
 
         found = await self.session(session_id)
-        rows = await self._store.run(_rows, found.id)
+        rows = await self._store.run(ledger.read, found.id)
         history = History(found.id, rows)
         if history.pruned:
             problem = f"session {found.id} was pruned: {history.pruned.rows} rows of what its agents did were removed"
@@ -263,16 +263,6 @@ def superseding(task: Task, before: Before, issued: Certificate, sha256: str) ->
     return (Relation(RelationKind.SUPERSEDES, before.certificate, sha256),) if same else ()
 
 
-def person() -> str:
-    """Return who is at the machine."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
-
-
 def _last_agent(history: History) -> str:
     return history.frames[-1].opened.agent.name if history.frames else ""
 
@@ -280,8 +270,3 @@ def _last_agent(history: History) -> str:
 def _append(store: Store, held: Lease, entries: Sequence[tuple[RowKey, object]]) -> None:
     if entries:
         ledger.append(store, held, entries)
-
-
-def _rows(store: Store, session_id: str, after: int = 0) -> tuple[Row, ...]:
-    with store.reading() as connection:
-        return ledger.rows(connection, session_id, after=after)

@@ -16,12 +16,12 @@ from esper_agents.review.discover import discover
 from esper_agents.storage.expenses import expenses
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from esper_agents.domain.task import Task
     from esper_agents.orchestration.consent import Consent
     from esper_agents.orchestration.workshop import Workshop
-    from esper_agents.reasoning.models import ModelTable
+    from esper_agents.reasoning.models import Model, ModelTable
     from esper_agents.storage.expenses import Spent
     from esper_agents.storage.store import AsyncStore
 
@@ -62,6 +62,8 @@ class Modelling:
     root: Path
     _key: str
     _store: AsyncStore
+    # Those of which the server has said that it takes our key for them.
+    _welcome: frozenset[str] = frozenset()
 
     @property
     def models(self) -> ModelTable:
@@ -76,13 +78,27 @@ class Modelling:
         """
         from esper_agents.reasoning.estimate import estimate
 
-        agent = route_of(self.workshop, task).agent
-        wanted = self.workshop.agents.get(agent).model if agent else ""
-        model, host = self.models.resolve(wanted), self.workshop.server.host
+        model, host = self._first_model(task), self.workshop.server.host
         found = discover(self.root, [Path(path) for path in task.paths], notebooks=True) if task.paths else ()
         guess = estimate(model, sum(each.file.stat().st_size for each in found))
         said = next((each for each in self.consents() if each.host == host), None)
         return Sending(host, model.name, tuple(each.path for each in found), guess.money, model.is_listed, said)
+
+    def _first_model(self, task: Task) -> Model:
+        agent = route_of(self.workshop, task).agent
+        return self.models.resolve(self.workshop.agents.get(agent).model if agent else "")
+
+    async def _greet(self, task: Task) -> None:
+        """Find out whether the server of a task takes the key, before there is a session of it.
+
+        Raises:
+            UsageError: It does not, or knows no such model.
+            ModelBusyError: Nobody is there.
+        """
+        if task.options.get(REASONER) != CLAUDE or (name := self._first_model(task).name) in self._welcome:
+            return
+        await self.workshop.server.greet(name)
+        self._welcome |= {name}
 
     @property
     def has_model(self) -> bool:
@@ -101,21 +117,35 @@ class Modelling:
             UsageError: A model is wanted and there is no key.
             ConsentError: A model is wanted and nobody has agreed to what would be sent.
         """
+        chosen = self.decides(wanted, lambda: self.sending(task), is_plan=is_plan)
+        return replace(task, options={**task.options, REASONER: chosen})
+
+    def decides(self, wanted: str, sending: Callable[[], Sending], *, is_plan: bool = False) -> str:
+        """Return what decides where the person wants something to: a model, or what needs none.
+
+        Args:
+            wanted: See `reasoned`.
+            sending: Returns what a model would be sent.
+            is_plan: See `reasoned`.
+
+        Raises:
+            UsageError: A model is wanted and there is no key.
+            ConsentError: A model is wanted and nobody has agreed to what would be sent.
+        """
         match wanted:
             case "playbook":
-                chosen = PLAYBOOK
+                return PLAYBOOK
             case "claude":
-                if not (sending := self.sending(task)).is_agreed and not is_plan:
-                    raise consent.ConsentError(sending.host)
-                chosen = CLAUDE
+                if not (known := sending()).is_agreed and not is_plan:
+                    raise consent.ConsentError(known.host)
+                return CLAUDE
             case "auto":
                 # Who the server is takes the SDK to say, and that takes a second to load.
                 may_be = self.has_model and any(each.is_agreed for each in self.consents())
-                chosen = CLAUDE if may_be and self.sending(task).is_agreed else PLAYBOOK
+                return CLAUDE if may_be and sending().is_agreed else PLAYBOOK
             case _:
                 remedy = "write --reasoner playbook, --reasoner claude or --reasoner auto"
                 raise UsageError(f"no reasoner named {wanted!r}", remedy=remedy)
-        return replace(task, options={**task.options, REASONER: chosen})
 
     async def expenses(self, sessions: Sequence[str] | None = None) -> tuple[Spent, ...]:
         """Return what models have used for each agent of each session, the oldest session first.

@@ -1,21 +1,42 @@
-"""Looking back over a project's sessions: the report, and the skills that it proposes."""
+"""Looking back over a project's sessions: the report, its wording by a model, and the skills that it proposes."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from esper_agents.api.modelling import Sending
+from esper_agents.certificates.redaction import redacted, secrets_of
+from esper_agents.domain.expense import expense_of
+from esper_agents.domain.origin import OriginKind
+from esper_agents.learning.asking import asked, wording_request
+from esper_agents.learning.facts import facts_of
 from esper_agents.learning.proposals import accept, find_proposal, write_proposals
-from esper_agents.learning.rendering import render_skill
-from esper_agents.learning.retrospect import LEAST_SESSIONS, Retrospect, retrospect
+from esper_agents.learning.rendering import render_skill, render_worded_skill
+from esper_agents.learning.retrospect import LEAST_SESSIONS, retrospect
 from esper_agents.learning.seen import Seen, seen_in_certificate, seen_in_ledger
+from esper_agents.learning.wording import handed_in, worded
+from esper_agents.orchestration.consent import ConsentError, is_agreed
+from esper_agents.reasoning.models import Usage
 from esper_agents.review.catalogue import catalogue
+from esper_agents.storage.exchanges import Exchange, exchanges, keep_exchange
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from esper_agents.api.project import OpenProject
     from esper_agents.domain.session import SessionSummary
+    from esper_agents.learning.facts import Fact
     from esper_agents.learning.proposals import Proposal
+    from esper_agents.learning.report import Retrospect
+    from esper_agents.reasoning.reasoner import Say
+
+_PURPOSE = "retrospect"
+# What a token stands for, and how much a model says: both are guesses.
+_CHARACTERS, _SPOKEN = 3, 3_000
 
 
 async def look_back(project: OpenProject, *, limit: int = 200, least: int = LEAST_SESSIONS) -> Retrospect:
@@ -27,18 +48,89 @@ async def look_back(project: OpenProject, *, limit: int = 200, least: int = LEAS
         least: In how many sessions something has to be seen before it counts as repeated.
     """
     summaries = await project.sessions(limit=limit)
-    seen = [await _seen(project, each) for each in summaries]
+    before = {each.id: each.origin.session for each in summaries if each.origin.kind is OriginKind.FORKED}
+    seen = [await _seen(project, each, _root(each.id, before)) for each in summaries]
     workshop = project.workshop
     found = retrospect(workshop.project.name, seen, catalogue(workshop.additions.rules), least=least)
     write_proposals(workshop.home, {each.name: render_skill(each) for each in found.suggestions})
     return found
 
 
-async def _seen(project: OpenProject, summary: SessionSummary) -> Seen:
+def _root(session: str, before: Mapping[str, str]) -> str:
+    """Return the session that a fork goes back to, by way of other forks; empty for what is none."""
+    root = session
+    while root in before:
+        root = before[root]
+    return root if root != session else ""
+
+
+async def _seen(project: OpenProject, summary: SessionSummary, forked_from: str) -> Seen:
     history = await project.history(summary.id)
     if history.pruned and summary.certificate:
-        return seen_in_certificate(await project.read(summary.certificate))
-    return seen_in_ledger(history)
+        return seen_in_certificate(await project.read(summary.certificate), forked_from)
+    return seen_in_ledger(history, forked_from)
+
+
+def sending(project: OpenProject, found: Retrospect) -> Sending:
+    """Return what would leave this machine if a model worded a report: what was counted, and no file.
+
+    Raises:
+        UsageError: There is no key.
+    """
+    model, host = project.models.resolve(""), project.workshop.server.host
+    length = len(wording_request(_facts(found), model))
+    used = Usage(fresh=-(-length // _CHARACTERS), output=_SPOKEN)
+    said = next((each for each in project.consents() if each.host == host), None)
+    return Sending(host, model.name, (), model.cost(used), model.is_listed, said)
+
+
+async def reword(project: OpenProject, found: Retrospect, say: Say = lambda _: None) -> Retrospect:
+    """Return a report with a model's wording, and keep the skills it proposes; what was asked before is not sent again.
+
+    Where the model comes to nothing, the report is as it was and says why.
+
+    Args:
+        project: The project.
+        found: The report.
+        say: Takes what the model says on the way.
+
+    Raises:
+        UsageError: There is no key.
+        ConsentError: Nobody has agreed to what would be sent.
+    """
+    facts = _facts(found)
+    if not facts:
+        return found
+    exchange = await _exchange(project, facts, say)
+    if problem := exchange.record["problem"]:
+        return replace(found, unworded=f"no model has worded it, as {problem}")
+    given = handed_in(exchange.record["content"]) or {}
+    expense = expense_of(exchange.record)
+    wording = worded(given, facts, model=exchange.record["model"], at=exchange.at, expense=expense)
+    reworded = replace(found, wording=wording)
+    texts = {each.file_name: render_worded_skill(each, reworded) for each in wording.skills}
+    write_proposals(project.workshop.home, texts)
+    return reworded
+
+
+async def _exchange(project: OpenProject, facts: Mapping[str, Fact], say: Say) -> Exchange:
+    """Return the exchange about some facts that is on record, or have one."""
+    workshop, run = project.workshop, project.workshop.store.run
+    request = wording_request(facts, project.models.resolve("")).encode("utf-8", "surrogatepass")
+    sha256 = hashlib.sha256(request).hexdigest()
+    for known in await run(exchanges, workshop.project.key, sha256):
+        if not known.record["problem"]:
+            return known
+    if not is_agreed(workshop.home, workshop.server.host):
+        raise ConsentError(workshop.server.host)
+    record = await asked(workshop.server, project.models, facts, say)
+    if not record["spent"]["tokens"]:
+        return Exchange(_PURPOSE, sha256, "", record)
+    return await run(keep_exchange, workshop.project, _PURPOSE, sha256, record)
+
+
+def _facts(found: Retrospect) -> dict[str, Fact]:
+    return facts_of(redacted(found, known=secrets_of(os.environ)).value)
 
 
 def proposal(project: OpenProject, name: str) -> Proposal:

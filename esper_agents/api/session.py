@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from esper_agents.domain.ledger import Question, Row
     from esper_agents.domain.route import Route
     from esper_agents.orchestration.graph import Graph
+    from esper_agents.orchestration.history import History
     from esper_agents.orchestration.run import Run
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.reasoning.reasoner import Say
     from esper_agents.storage.lease import Lease
-    from esper_agents.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended.
+    """How a session ended, or why it goes on no further for now.
 
     Attributes:
         session: `ses_` identifier.
@@ -118,7 +118,7 @@ class Session:
                 if self._is_stopped:
                     run.stop()
                 await drive(self._graph, run)
-                return await self._outcome(run)
+                return await outcome_of(self._workshop, run.history)
         finally:
             self._is_over = True
             self._tell()
@@ -142,29 +142,29 @@ class Session:
         """
         while True:
             changed, is_last_look = self._changed, self._is_over
-            for row in await self._workshop.store.run(_rows, self.id, after):
+            for row in await self._workshop.store.run(ledger.read, self.id, after):
                 after = row.seq
                 yield event_of(row)
             if is_last_look:
                 return
             await changed.wait()
 
-    async def _outcome(self, run: Run) -> Outcome:
-        entry = None
-        if run.history.certified is not None:
-            entry = await self._workshop.store.run(
-                archive.find, self._workshop.project.key, run.history.certified.certificate
-            )
-        return Outcome(
-            session=self.id,
-            state=run.history.state,
-            route=run.history.route,
-            certificate=entry,
-            view=view_path(self._workshop, entry) if entry else None,
-            findings=run.history.findings(),
-            questions=run.history.questions,
-            stopped_by=stopped_by(run.history),
-        )
+
+async def outcome_of(workshop: Workshop, history: History) -> Outcome:
+    """Return how a session stands, by its ledger."""
+    entry = None
+    if history.certified is not None:
+        entry = await workshop.store.run(archive.find, workshop.project.key, history.certified.certificate)
+    return Outcome(
+        session=history.session,
+        state=history.state,
+        route=history.route,
+        certificate=entry,
+        view=view_path(workshop, entry) if entry else None,
+        findings=history.findings(),
+        questions=history.questions,
+        stopped_by=stopped_by(history),
+    )
 
 
 async def cancel_held(workshop: Workshop, held: Lease, by: str) -> None:
@@ -178,8 +178,3 @@ def event_of(row: Row) -> Event:
     """Return a row as people and programs watch it."""
     key = row.key
     return Event(row.seq, row.at, key.frame, key.step, key.call, str(key.kind), json.loads(row.body))
-
-
-def _rows(store: Store, session_id: str, after: int) -> tuple[Row, ...]:
-    with store.reading() as connection:
-        return ledger.rows(connection, session_id, after=after)

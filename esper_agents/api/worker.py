@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from esper_agents.api.session import Outcome
-    from esper_agents.domain.ledger import Row
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.graph import Graph
     from esper_agents.orchestration.workshop import Workshop
@@ -219,7 +218,7 @@ class Worker:
         Raises:
             ChangedError: What it goes by has changed since it began.
         """
-        history = History(held.session, await self._store.run(_rows, held.session))
+        history = History(held.session, await self._store.run(ledger.read, held.session))
         if drifts := drift.drifted(workshop, history):
             raise drift.ChangedError(held.session, drifts, f"esper resume {held.session}")
         return Session(workshop, self._graph, held)
@@ -254,8 +253,3 @@ class Worker:
             await self._store.run(queue.take_off, name)
         except StorageError as also:
             self._tell(Told(Happened.TROUBLE, "", also.problem, also.remedy))
-
-
-def _rows(store: Store, session_id: str) -> tuple[Row, ...]:
-    with store.reading() as connection:
-        return ledger.rows(connection, session_id)

@@ -156,7 +156,7 @@ class _Export:
         yield f"{stem}.md", render_markdown(envelope.payload).encode()
         yield f"{stem}.html", render_html(envelope.payload).encode()
         self._keep(envelope.key_id)
-        for each in log_notices(log.entries_about(connection, entry.id)):
+        for each in log_notices(log.notices_about(connection, entry.id)):
             yield f"{stem}.{each.index}.notice.json", envelope_bytes(each.envelope)
             if each.notice.signature:
                 yield f"{stem}.{each.index}.sshsig", each.notice.signature.encode()

@@ -74,7 +74,7 @@ _NEWEST_SQLITE = Prepared(
         " ORDER BY rowid DESC LIMIT :count"
     )
 )
-_POSTGRESQL = FullText(FULL_TEXT, "position", "position + 0", "websearch_to_tsquery('simple', :asked)")
+_POSTGRESQL = FullText(FULL_TEXT, "position", "position + 0", "websearch_to_tsquery('simple', :asked)", is_dense=True)
 _AS_BEGINNING = {"sqlite": '"{}"*', "postgresql": "{}:*"}
 _BEGINNING = {
     "sqlite": Prepared(text("SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked LIMIT 50")),
@@ -92,8 +92,8 @@ _AMONG = {
     ),
     "postgresql": Prepared(
         text(
-            f"SELECT place FROM ({LISTED['postgresql']}) AS listed WHERE"  # noqa: S608 - a text of ours
-            " (SELECT words @@ websearch_to_tsquery('simple', :asked) FROM certificate_text WHERE position = place)"
+            f"SELECT place FROM ({LISTED['postgresql']}) AS listed WHERE (SELECT words"  # noqa: S608 - a text of ours
+            " @@ (SELECT websearch_to_tsquery('simple', :asked)) FROM certificate_text WHERE position = place)"
         )
     ),
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.certificates.html_ink import HtmlInk
 from esper_agents.certificates.ink import Inked
 from esper_agents.certificates.plots import Plot, plots_of
+from esper_agents.certificates.templates import environment, more_of
 from esper_agents.certificates.view import Some, View, some, view_of
 from esper_agents.domain.finding import Severity, counted
 from esper_agents.domain.status import STANCES, Kind, Stance
@@ -203,38 +204,13 @@ class _Escaped:
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     def finalize(value: Any) -> _Escaped:
         # Anything that an ink did not make is text, whatever it says of itself.
         return _Escaped((value if isinstance(value, Inked) else _INK.prose(str(value))).text)
 
-    environment = Environment(
-        loader=FileSystemLoader(data_folder("certificates")),
-        undefined=StrictUndefined,
-        autoescape=True,
-        finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-    def listed(names: Sequence[str]) -> Inked:
-        """Return names side by side, the first fifty of them."""
-        shown = some(names)
-        return Inked(", ".join(_INK.code(name).text for name in shown.shown) + _more(shown))
-
-    environment.filters |= {
-        "code": _INK.code,
-        "fence": _INK.fence,
-        "block": _INK.block,
-        "listed": listed,
-        "ms": _milliseconds,
-        "record": _record,
-        "references": _references,
-    }
-    environment.globals |= {"some": some}
-    return environment
+    made = environment(_INK, finalize, is_html=True)
+    made.filters |= {"block": _INK.block, "record": _record, "references": _references}
+    return made
 
 
 def _references(identifiers: Sequence[str], numbers: dict[str, int]) -> Inked:
@@ -244,7 +220,7 @@ def _references(identifiers: Sequence[str], numbers: dict[str, int]) -> Inked:
         f'<a href="#e{numbers[each]}">evidence {numbers[each]}</a>' if each in numbers else _INK.code(each).text
         for each in shown.shown
     ]
-    return Inked(", ".join(links) + _more(shown))
+    return Inked(", ".join(links) + more_of(shown))
 
 
 def _record(value: object) -> Inked:
@@ -257,11 +233,3 @@ def _record(value: object) -> Inked:
         if length > _LONGEST_RECORD:
             return _INK.block("".join(pieces)[:_LONGEST_RECORD] + "\n... the rest is in the record")
     return _INK.block("".join(pieces))
-
-
-def _more(entries: Some[Any]) -> str:
-    return f" and {entries.more} more, see the record" if entries.more else ""
-
-
-def _milliseconds(duration_ns: int) -> str:
-    return f"{duration_ns // 1_000_000}.{duration_ns // 100_000 % 10}"

@@ -16,6 +16,7 @@ from esper_agents.certificates.statement import STATEMENT_TYPE, check_version, i
 from esper_agents.certificates.strict_json import loads, refuse
 from esper_agents.domain.identifier import Prefix, is_id
 from esper_agents.domain.notice import EntryKind, Notice, NoticeKind
+from esper_agents.domain.status import Status
 from esper_agents.errors import IntegrityError
 from esper_agents.paths import home
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Transaction
 
 NOTICE_TYPE = "https://esper-agents.dev/notice/v1"
+# What knows no overrides is to say that it cannot decide, not to pass one over.
+OVERRIDE_TYPE = "https://esper-agents.dev/notice/v2"
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 
 
@@ -39,8 +42,8 @@ def notice_statement(notice: Notice) -> bytes:
     value = {
         "_type": STATEMENT_TYPE,
         "subject": _subjects(notice),
-        "predicateType": NOTICE_TYPE,
-        "predicate": to_json(notice),
+        "predicateType": _type_of(notice.kind),
+        "predicate": _predicate(notice),
     }
     return canonical_bytes(value)
 
@@ -53,12 +56,13 @@ def read_notice(data: bytes) -> Notice:
         IntegrityError: The bytes are not strict JSON, not such a statement, or its subject is not what it is about.
     """
     value = loads(data)
-    check_version(value, NOTICE_TYPE)
+    check_version(value, OVERRIDE_TYPE)
     if not isinstance(value, dict) or set(value) != _MEMBERS:
         refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
-    if value["_type"] != STATEMENT_TYPE or value["predicateType"] != NOTICE_TYPE:
-        refuse(f"it is no {STATEMENT_TYPE} with a {NOTICE_TYPE}")
     notice = from_json(Notice, value["predicate"])
+    wanted = _type_of(notice.kind)
+    if value["_type"] != STATEMENT_TYPE or value["predicateType"] != wanted:
+        refuse(f"it is no {STATEMENT_TYPE} with a {wanted}")
     _check_forms(notice)
     if value["subject"] != _subjects(notice):
         refuse("its subject is not what it is about")
@@ -88,6 +92,16 @@ def log_notices(entries: Iterable[Entry]) -> Iterator[LogNotice]:
         yield LogNotice(each.idx, notice, Envelope(PAYLOAD_TYPE, each.statement, each.key_id, each.signature))
 
 
+def _type_of(kind: NoticeKind) -> str:
+    return OVERRIDE_TYPE if kind is NoticeKind.OVERRIDDEN else NOTICE_TYPE
+
+
+def _predicate(notice: Notice) -> dict[str, Any]:
+    said: dict[str, Any] = to_json(notice)
+    # What knows only the first version must go on reading revocations: no member more in them.
+    return said if notice.status else {name: each for name, each in said.items() if name != "status"}
+
+
 def _subjects(notice: Notice) -> list[dict[str, Any]]:
     if notice.certificate:
         return [{"name": notice.certificate, "digest": {"sha256": notice.certificate_sha256}}]
@@ -107,6 +121,8 @@ def _check_forms(notice: Notice) -> None:
 
 
 def _is_whole(notice: Notice) -> bool:
+    if notice.kind is not NoticeKind.OVERRIDDEN and notice.status:
+        return False
     match notice.kind:
         case NoticeKind.KEY_ADDED | NoticeKind.KEY_RETIRED | NoticeKind.KEY_REVOKED:
             return bool(notice.key) and not notice.certificate
@@ -114,5 +130,8 @@ def _is_whole(notice: Notice) -> bool:
             return bool(notice.certificate) and not notice.key
         case NoticeKind.COUNTERSIGNED:
             return bool(notice.certificate and notice.signature)
+        case NoticeKind.OVERRIDDEN:
+            is_about_one = notice.certificate and notice.certificate_sha256 and not notice.key
+            return bool(is_about_one and notice.reason.strip()) and notice.status in tuple(Status)
         case NoticeKind.ROLLBACK_ACCEPTED:
             return not notice.certificate and not notice.key

@@ -56,22 +56,25 @@ def in_common(conditions: Sequence[Source], *, below: int = ABOVE_ALL, limit: in
     found: list[int] = []
     first, others = conditions[0], conditions[1:]
     few = count = max(limit, FIRST_LOOK)
-    seen = 0
+    seen, is_open = 0, True
     while len(found) < limit:
-        look: list[int] = []
+        look: list[int] | None = None
         # The one that reaches furthest down settles most: above its last place there is no other of its own.
-        if count < max(MOST_AT_ONCE, limit):
+        if is_open and count < max(MOST_AT_ONCE, limit):
             looks = [(each.newest(below, few), each) for each in conditions]
             look, first = min(looks, key=lambda one: one[0][-1] if len(one[0]) == few else -1)
             others = [each for each in conditions if each is not first]
-        if count > few:
+        if look is None or count > few:
             look = first.newest(below, count)
-        found += held_by_all(others, look)
+        held = held_by_all(others, look)
+        found += held
         if len(look) < count:
             break
         below, seen = look[-1], seen + count
         likely = 2 * seen * (limit - len(found)) // max(len(found), 1)
         count = min(max(likely, few), GROWTH * count, max(MOST_AT_ONCE, limit))
+        # Where it settled nothing, another may reach further down from there.
+        is_open = not held
     return found[:limit]
 
 
@@ -115,6 +118,10 @@ def listed(connection: Connection, positions: Sequence[int]) -> Select[Any]:
 
 def place_by_place(dialect: str, table: str, condition: str) -> Prepared:
     """Return a selection of those of the places in `:positions` at which rows of a table fulfil a condition."""
+    if dialect == "postgresql":
+        # Given as an array, its index is gone over once for all of them.
+        among = f"position = ANY (ARRAY({LISTED[dialect]}))"
+        return Prepared(text(f"SELECT position FROM {table} WHERE {condition} AND {among}"))  # noqa: S608 - names of ours
     # As a number for each place: as a join, it would be planned from the other end.
-    one = f"(SELECT 1 FROM {table} WHERE position = place AND {condition} LIMIT 1)"  # noqa: S608 - names of ours
+    one = f"(SELECT 1 FROM {table} WHERE position = place AND {condition} LIMIT 1)"  # noqa: S608 - likewise
     return Prepared(text(f"SELECT place FROM ({LISTED[dialect]}) AS listed WHERE {one} = 1"))  # noqa: S608 - likewise

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.certificates.charts import drawn_course, drawn_interval, drawn_watch
 from esper_agents.certificates.recorded import (
     MOST_ROWS,
     bytes_text,
@@ -21,12 +22,11 @@ from esper_agents.certificates.recorded import (
     number_of,
     numbers_of,
     percent,
-    power_of,
     ratio_text,
     watched_number,
     word_of,
 )
-from esper_agents.certificates.svg import WIDTH, Drawing, Scale, share_bar
+from esper_agents.certificates.svg import share_bar
 from esper_agents.domain.evidence import CallOutcome
 
 if TYPE_CHECKING:
@@ -115,28 +115,9 @@ def _interval(output: Mapping[str, Any], lower: float, estimate: float, upper: f
     said += f"; {ratio_text(asked)} was to be shown" if asked is not None else ""
     rows = [("estimate", estimate), ("lower bound", lower), ("upper bound", upper)]
     rows += [("to be shown", asked)] if asked is not None else []
-    drawing = _draw_interval(lower, estimate, upper, asked) if max(upper, asked or 0) <= _MOST_RATIO else None
+    drawing = drawn_interval(lower, estimate, upper, asked) if max(upper, asked or 0) <= _MOST_RATIO else None
     numbers = tuple(Row((name, ratio_text(number))) for name, number in rows)
     return Plot("Speed-up and its interval", said, drawing, ("Speed-up", "Baseline over candidate"), numbers)
-
-
-def _draw_interval(lower: float, estimate: float, upper: float, asked: float | None) -> Inked:
-    known = [1.0, lower, upper, *([asked] if asked is not None else [])]
-    room = 0.08 * ((max(known) - min(known)) or 1.0)
-    scale = Scale(min(known) - room, max(known) + room)
-    drawing = Drawing(118, "The interval of the speed-up against what was to be shown; the numbers stand below")
-    drawing.line([(scale.start, 84), (scale.end, 84)], "axis")
-    drawing.line([(scale.at(1.0), 78), (scale.at(1.0), 90)], "axis")
-    drawing.label(scale.at(1.0), 108, "1x: no faster")
-    if asked is not None:
-        drawing.line([(scale.at(asked), 24), (scale.at(asked), 84)], "asked")
-        drawing.label(scale.at(asked), 16, f"to be shown: {ratio_text(asked)}")
-    drawing.band(scale.at(lower), scale.at(upper), 50, 14)
-    drawing.line([(scale.at(lower), 46), (scale.at(lower), 68)], "course")
-    drawing.line([(scale.at(upper), 46), (scale.at(upper), 68)], "course")
-    drawing.dot(scale.at(estimate), 57)
-    drawing.label(scale.at(estimate), 40, ratio_text(estimate), "label strong")
-    return drawing.finished()
 
 
 def _memory(output: Mapping[str, Any]) -> Iterator[Plot]:
@@ -150,7 +131,7 @@ def _memory(output: Mapping[str, Any]) -> Iterator[Plot]:
         yield Plot(
             "Memory held after each step",
             said,
-            _course(held, bytes_text, "step", "Bytes held after each step; the numbers stand below"),
+            drawn_course(held, bytes_text, "step", "Bytes held after each step; the numbers stand below"),
             ("Step", "Held"),
             tuple(Row((str(at), bytes_text(size))) for at, size in enumerate(held, 1)),
             left_out,
@@ -191,30 +172,7 @@ def _watched(output: Mapping[str, Any]) -> Iterator[Plot]:
     title = "Watch for NaN and Inf: largest gradient of each step"
     if first:
         title += f", the first {word_of(first.get('holds'))} in step {word_of(first.get('step'))}"
-    yield Plot(title, said, _draw_watch(sizes), ("Step", "Largest gradient", "Largest weight"), rows, left_out)
-
-
-def _draw_watch(sizes: Sequence[float | str | None]) -> Inked:
-    powers = [power_of(size) if isinstance(size, float) and size > 0 else None for size in sizes]
-    known = [power for power in powers if power is not None] or [0.0]
-    finite = [size for size in sizes if isinstance(size, float) and size > 0]
-    across = Scale(0, max(len(sizes) - 1, 1), 96, WIDTH - 20)
-    up = Scale(min(known) - 0.5, max(known) + 0.5, 112, 36)
-    drawing = Drawing(142, "The largest gradient of each step on a logarithmic scale; the numbers stand below")
-    drawing.line([(88, 24), (88, 120), (WIDTH - 8, 120)], "axis")
-    drawing.line([(across.at(at), up.at(power)) for at, power in enumerate(powers) if power is not None], "course")
-    for at, (size, power) in enumerate(zip(sizes, powers, strict=True)):
-        if power is not None:
-            drawing.dot(across.at(at), up.at(power))
-        elif isinstance(size, str):
-            drawing.cross(across.at(at), 24)
-            drawing.label(across.at(at), 14, size, "label strong")
-    if finite:
-        drawing.label(4, up.at(max(known)) + 4, f"{max(finite):.3g}")
-        if max(known) > min(known):
-            drawing.label(4, up.at(min(known)) + 4, f"{min(finite):.3g}")
-    drawing.label(WIDTH - 8, 136, "step")
-    return drawing.finished()
+    yield Plot(title, said, drawn_watch(sizes), ("Step", "Largest gradient", "Largest weight"), rows, left_out)
 
 
 def _profiled(output: Mapping[str, Any]) -> Iterator[Plot]:
@@ -284,19 +242,3 @@ def _bars(
     most = longest or max((size for _, size, _ in rows), default=0.0) or 1.0
     drawn = tuple(Row((name, text), share_bar(size / most)) for name, size, text in rows[:MOST_ROWS])
     return Plot(title, "", None, headers, drawn, left_out)
-
-
-def _course(sizes: Sequence[float], write: Any, unit: str, says: str) -> Inked:
-    across = Scale(1, len(sizes), 96, WIDTH - 12)
-    up = Scale(min(0.0, *sizes), max(0.0, *sizes), 112, 16)
-    drawing = Drawing(142, says)
-    drawing.line([(88, 8), (88, up.at(0.0)), (WIDTH - 4, up.at(0.0))], "axis")
-    points = [(across.at(at), up.at(size)) for at, size in enumerate(sizes, 1)]
-    drawing.line(points, "course")
-    for point in points:
-        drawing.dot(*point)
-    drawing.label(4, up.at(max(0.0, *sizes)) + 4, write(max(0.0, *sizes)))
-    drawing.label(4, up.at(0.0) + 4, "0")
-    drawing.label(across.start, 136, f"{unit} 1")
-    drawing.label(across.end, 136, f"{unit} {len(sizes)}")
-    return drawing.finished()

@@ -9,11 +9,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.ink import Inked, MarkdownInk, TerminalInk
+from esper_agents.certificates.templates import environment, more_of
 from esper_agents.certificates.view import Some, View, some, view_of
 from esper_agents.paths import data_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from jinja2 import Environment
 
@@ -68,37 +69,14 @@ def _render(view: View, ink: Ink) -> str:
 
 @cache
 def _environment(make_ink: type[Ink]) -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     ink = make_ink()
 
     def finalize(value: Any) -> str:
         return value.text if isinstance(value, Inked) else ink.prose(str(value)).text
 
-    environment = Environment(
-        loader=FileSystemLoader(data_folder("certificates")),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - no HTML here: finalize escapes every expression for the format
-        finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-    def listed(names: Sequence[str]) -> Inked:
-        """Return names side by side, the first fifty of them."""
-        shown = some(names)
-        return Inked(", ".join(ink.code(name).text for name in shown.shown) + _more_of(shown))
-
-    environment.filters |= {
-        "code": ink.code,
-        "cell": ink.cell,
-        "listed": listed,
-        "fence": ink.fence,
-        "ms": _milliseconds,
-    }
-    environment.globals |= {"some": some}
-    return environment
+    made = environment(ink, finalize, is_html=False)
+    made.filters |= {"cell": ink.cell}
+    return made
 
 
 class _Cited:
@@ -112,15 +90,7 @@ class _Cited:
 
     def lines(self, path: str) -> str:
         cited: Some[int] = some(sorted(set(self.by_path.get(path, ()))))
-        return ", ".join(str(line) for line in cited.shown) + _more_of(cited)
-
-
-def _more_of(entries: Some[Any]) -> str:
-    return f" and {entries.more} more, see the record" if entries.more else ""
-
-
-def _milliseconds(duration_ns: int) -> str:
-    return f"{duration_ns // 1_000_000}.{duration_ns // 100_000 % 10}"
+        return ", ".join(str(line) for line in cited.shown) + more_of(cited)
 
 
 def _wrapped(line: str, width: int) -> Iterable[str]:

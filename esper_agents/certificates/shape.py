@@ -41,7 +41,8 @@ def to_json(thing: object, depth: int = 0) -> Any:  # noqa: PLR0911 - one for ea
         return int(thing) if abs(thing) <= LARGEST_INTEGER else _digits(thing)
     if isinstance(thing, float):
         return repr(float(thing))
-    if names := _names(thing.__class__):
+    kind: Any = thing.__class__
+    if names := _names(kind):
         return {name: to_json(getattr(thing, name), depth + 1) for name in names}
     if isinstance(thing, (list, tuple)):
         return [to_json(each, depth + 1) for each in thing]

@@ -1,4 +1,4 @@
-"""How a certificate stands by what was issued and noticed after it: superseded, or revoked."""
+"""How a certificate stands by what was issued and noticed after it: superseded, revoked, or overridden by a person."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from sqlalchemy import select
 from esper_agents.certificates.log import log
 from esper_agents.certificates.notices import log_notices
 from esper_agents.certificates.sealing.dsse import is_signed_by
-from esper_agents.certificates.statement import parse
+from esper_agents.certificates.statement import digest_of, parse
 from esper_agents.domain.notice import NoticeKind
 from esper_agents.domain.relation import RelationKind
+from esper_agents.domain.status import Status, replacements
 from esper_agents.errors import EsperError
 from esper_agents.storage.tables import certificate, certificate_relation
 
@@ -50,6 +51,31 @@ class Later:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What a person put in the place of a certificate's status, on record; the certificate stays as it is.
+
+    Attributes:
+        status: The status in its place.
+        is_better: Whether it says more than the evidence allows, and not less.
+        by: The person's name on that machine, who is not checked.
+        at: When.
+        reason: Why, in words.
+        notice: The notice that says so.
+    """
+
+    status: Status
+    is_better: bool
+    by: str
+    at: str
+    reason: str
+    notice: str
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        return f"overridden by {self.by} to {self.status}: {self.reason}"
+
+
 _ENDINGS = {RelationKind.SUPERSEDES: Ending.SUPERSEDED, RelationKind.REVOKES: Ending.REVOKED}
 
 
@@ -62,7 +88,7 @@ def later_entries(connection: Connection, certificate_id: str, keys: KeyHistory)
         keys: Which key is good for which entry.
     """
     found = [*_by_certificates(connection, certificate_id, keys)]
-    notices = log_notices(log.entries_about(connection, certificate_id))
+    notices = log_notices(log.notices_about(connection, certificate_id))
     found += by_notices(notices, certificate_id, keys)
     return tuple(sorted(found, key=lambda each: each.at))
 
@@ -83,10 +109,54 @@ def by_notices(notices: Iterable[LogNotice], certificate_id: str, keys: KeyHisto
     """Yield the revocations of a certificate among notices that a good key signed."""
     for each in notices:
         notice = each.notice
-        key = keys.good_key(each.envelope.key_id, each.index)
         is_of_it = notice.kind is NoticeKind.CERTIFICATE_REVOKED and notice.certificate == certificate_id
-        if is_of_it and key is not None and is_signed_by(each.envelope, key):
+        if is_of_it and _is_by_good_key(each, keys):
             yield Later(Ending.REVOKED, notice.id, notice.at, notice.reason)
+
+
+def override_of(notices: Iterable[LogNotice], statement: bytes, keys: KeyHistory) -> Override | None:
+    """Return what overrides the status of a certificate: the last override that a good key signed.
+
+    An override of these very bytes alone counts, and one that says a status of their kind of question. That of the
+    certificate's own status takes those before it back.
+
+    Args:
+        notices: What was noticed of it. Of those whose place in the log is not known, the latest by its date is last.
+        statement: The certificate's bytes.
+        keys: Which key is good for which entry.
+
+    Raises:
+        IntegrityError: The bytes are no certificate.
+    """
+    verdict, digest = parse(statement).verdict, digest_of(statement).removeprefix("sha256:")
+    ranked = replacements(verdict.kind, verdict.status)
+    counted = [
+        each
+        for each in notices
+        if each.notice.kind is NoticeKind.OVERRIDDEN
+        and each.notice.certificate_sha256 == digest
+        and each.notice.status in ranked
+        and _is_by_good_key(each, keys)
+    ]
+    last = max(counted, key=lambda each: (each.index, each.notice.at, each.notice.id), default=None)
+    if last is None or last.notice.status == verdict.status:
+        return None
+    notice, status = last.notice, Status(last.notice.status)
+    is_better = ranked.index(status) < ranked.index(verdict.status)
+    return Override(status, is_better, notice.by, notice.at, notice.reason, notice.id)
+
+
+def altered(notices: Iterable[LogNotice], keys: KeyHistory) -> Iterator[str]:
+    """Yield the notices that a known key is said to have signed and did not, by identifier."""
+    for each in notices:
+        span = keys.spans.get(each.envelope.key_id)
+        if span is not None and not is_signed_by(each.envelope, span.public_key):
+            yield each.notice.id
+
+
+def _is_by_good_key(entry: LogNotice, keys: KeyHistory) -> bool:
+    key = keys.good_key(entry.envelope.key_id, entry.index)
+    return key is not None and is_signed_by(entry.envelope, key)
 
 
 def _by_certificates(connection: Connection, certificate_id: str, keys: KeyHistory) -> Iterator[Later]:

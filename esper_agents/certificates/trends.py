@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store
 
 _MOST_NAMED = 8
+_MOST_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,51 @@ class Point:
     evidence: str
     name: str
     amount: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What certificates have on record of one metric.
+
+    Attributes:
+        name: The metric.
+        certificates: How many of them have it.
+        lowest: The lowest amount.
+        highest: The highest.
+        newest: The newest of them that has it.
+    """
+
+    name: str
+    certificates: int
+    lowest: float
+    highest: float
+    newest: Entry
+
+
+def recorded(store: Store, project_key: str, wanted: Filter) -> tuple[Recorded, ...]:
+    """Return which metrics the newest thousand of some certificates have on record, those of most certificates first.
+
+    Args:
+        store: The database.
+        project_key: The project.
+        wanted: Which certificates.
+    """
+    entries = {each.position: each for each in listing(store, project_key, wanted=wanted, limit=_MOST_LOOKED_AT)}
+    column = certificate_metric.c
+    with store.reading() as connection:
+        rows = connection.execute(
+            select(
+                column.name,
+                func.count(column.position.distinct()),
+                func.min(column.amount),
+                func.max(column.amount),
+                func.max(column.position),
+            )
+            .where(column.position.in_(listed(connection, [*entries])))
+            .group_by(column.name)
+        ).all()
+    found = (Recorded(name, count, low, high, entries[newest]) for name, count, low, high, newest in rows)
+    return tuple(sorted(found, key=lambda each: (-each.certificates, each.name)))
 
 
 def names(store: Store, project_key: str) -> tuple[str, ...]:

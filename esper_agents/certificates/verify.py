@@ -14,6 +14,7 @@ from esper_agents.certificates.render import layout, render_markdown
 from esper_agents.certificates.shape import to_json
 from esper_agents.certificates.statement import digest_of, digest_of_value, parse
 from esper_agents.certificates.subjects import SubjectCheck, SubjectState, verify_subjects
+from esper_agents.domain.plural import number_of
 from esper_agents.domain.status import Kind, Stance, status_for
 from esper_agents.errors import DefinitionError, IntegrityError
 
@@ -142,7 +143,8 @@ def _citation_problems(certificate: Certificate) -> list[str]:
         if where.path not in lines:
             problems.append(f"{where} is no file that was read")
         elif where.line < 1 or last > lines[where.path]:
-            problems.append(f"{where.path} has {lines[where.path]} lines, and {where.line} to {last} is cited")
+            long = number_of(lines[where.path], "line")
+            problems.append(f"{where.path} has {long}, and {where.line} to {last} is cited")
     return problems
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.terminal import echo, echo_json, one_line, report, table
+from esper_agents.cli.outline import outline
+from esper_agents.cli.terminal import echo, echo_json, one_line, report
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import ExitCode, InputFileError
 
 if TYPE_CHECKING:
@@ -37,15 +39,18 @@ def register(app: typer.Typer) -> None:
 
 @agents_app.command("list", epilog="Example: esper agents list")
 def list_agents(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None, as_json: _Json = False) -> None:
-    """List all agents, and the files that cannot be used."""
-    registry = _registry(project, _plugins(plugin_dir))
+    """List all agents, which of them work without a model, and the files that cannot be used."""
+    from esper_agents.reasoning.playbook import load_playbooks
+
+    registry, playbooks = _registry(project, _plugins(plugin_dir)), load_playbooks()
     if as_json:
-        echo_json({"agents": [_summary(agent) for agent in registry.agents.values()], "refused": _refused(registry)})
+        agents = [_summary(agent) | {"has_playbook": agent.name in playbooks} for agent in registry.agents.values()]
+        echo_json({"agents": agents, "refused": _refused(registry)})
         return
-    table(
-        ("agent", "domain", "what it is for"),
-        [(agent.name, agent.domain, _beginning(agent.description)) for agent in registry.agents.values()],
-    )
+    for agent in registry.agents.values():
+        by = "has a playbook" if agent.name in playbooks else "needs a model"
+        outline(f"{agent.name} ({agent.domain}): {by}")
+        outline(_beginning(agent.description), 1)
     _report_refused(registry)
 
 
@@ -97,6 +102,7 @@ def lint(
     paths: Annotated[list[Path] | None, typer.Argument(help="Definitions or folders; all agents where none.")] = None,
     *,
     project: _ProjectPath = _HERE,
+    plugin_dir: _PluginDirs = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where there is a warning.")] = False,
     as_json: _Json = False,
 ) -> None:
@@ -105,7 +111,7 @@ def lint(
     from esper_agents.agents.registry import load_definitions
     from esper_agents.tools.registry import load_tools
 
-    known = _registry(project)
+    known = _registry(project, _plugins(plugin_dir))
     checked = load_definitions(_existing(paths)) if paths else known
     names, tools = {*known.agents, *checked.agents}, load_tools()
     warnings = [
@@ -146,7 +152,7 @@ def export(
     except OSError as error:
         problem = (error.strerror or "cannot be written").lower()
         raise InputFileError(str(output), problem, remedy="name a file that you may write with --output") from error
-    echo(f"wrote {len(registry.agents)} agents to {output}")
+    echo(f"wrote {number_of(len(registry.agents), 'agent')} to {output}")
 
 
 def _registry(path: Path, plugins: Installed | None = None) -> Registry:
@@ -196,7 +202,7 @@ def _report_refused(registry: Registry) -> None:
 def _print_warnings(warnings: Sequence[Oddity], agents: int) -> None:
     for odd in warnings:
         echo(f"{one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}\n  fix: {one_line(odd.remedy)}")
-    echo(f"{agents} agents read, {len(warnings)} warnings")
+    echo(f"{number_of(agents, 'agent')} read, {number_of(len(warnings), 'warning')}")
 
 
 def _beginning(description: str, limit: int = 200) -> str:

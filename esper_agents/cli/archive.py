@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,25 +12,19 @@ import typer
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.filtering import (
     HERE,
-    Agent,
     Before,
-    Commit,
-    Component,
-    File,
     Json,
     Limit,
     Project,
-    Rule,
-    Since,
-    Statuses,
-    Until,
     filter_of,
     headline,
     refuse_unknown_agent,
     within,
 )
+from esper_agents.cli.gathering import gathered
 from esper_agents.cli.outline import outline, outline_command
 from esper_agents.cli.terminal import echo, echo_json, short, table
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -39,20 +33,15 @@ if TYPE_CHECKING:
     from esper_agents.certificates.exporting import Exported
     from esper_agents.certificates.filters import Filter
     from esper_agents.certificates.search import Hit
-    from esper_agents.certificates.trends import Point
+    from esper_agents.certificates.standing import Override
+    from esper_agents.certificates.trends import Point, Recorded
 
 
 @certificates_app.command()
+@gathered(filter_of, "wanted")
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="All of them are to be said.")],
-    statuses: Statuses = None,
-    agent: Agent = "",
-    file: File = "",
-    component: Component = "",
-    rule: Rule = "",
-    commit: Commit = "",
-    since: Since = "",
-    until: Until = "",
+    wanted: Filter,
     before: Before = "",
     limit: Limit = 20,
     project: Project = HERE,
@@ -66,24 +55,16 @@ def search(
       esper certificates search zero_grad
       esper certificates search graph loss --status REJECTED --since 2026-01
     """
-    wanted = filter_of(
-        statuses=statuses,
-        agent=agent,
-        file=file,
-        component=component,
-        rule=rule,
-        commit=commit,
-        since=since,
-        until=until,
-        words=" ".join(words),
-    )
-    found = asyncio.run(_search(project, wanted, before, limit + 1))
+    wanted = replace(wanted, words=" ".join(words))
+    found, overridden = asyncio.run(_search(project, wanted, before, limit + 1))
     shown = found[:limit]
     if as_json:
-        echo_json([asdict(each.entry) | {"passage": asdict(each.passage) if each.passage else None} for each in shown])
+        echo_json([_hit_as_data(each, overridden.get(each.entry.id)) for each in shown])
         return
     for each in shown:
         outline(headline(each.entry))
+        if each.entry.id in overridden:
+            outline(str(overridden[each.entry.id]), 1)
         outline(f"{each.entry.agent} on {each.entry.component}", 1)
         outline(f"{each.passage.where}: {each.passage.text}" if each.passage else "its record says it no longer", 1)
     if not found:
@@ -93,16 +74,10 @@ def search(
 
 
 @certificates_app.command()
+@gathered(filter_of, "wanted")
 def export(
     output: Annotated[Path, typer.Option("--output", metavar="FILE.tar|DIR", help="Where to; must not be there yet.")],
-    statuses: Statuses = None,
-    agent: Agent = "",
-    file: File = "",
-    component: Component = "",
-    rule: Rule = "",
-    commit: Commit = "",
-    since: Since = "",
-    until: Until = "",
+    wanted: Filter,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
@@ -114,21 +89,12 @@ def export(
       esper certificates export --output certificates.tar
       esper certificates export --component train --since 2026-01 --output handover
     """
-    wanted = filter_of(
-        statuses=statuses,
-        agent=agent,
-        file=file,
-        component=component,
-        rule=rule,
-        commit=commit,
-        since=since,
-        until=until,
-    )
     made = asyncio.run(_export(project, wanted, output.expanduser()))
     if as_json:
         echo_json(asdict(made))
     else:
-        outline(f"exported: {made.certificates} certificates and {len(made.keys)} keys to {made.to}")
+        certificates, keys = number_of(made.certificates, "certificate"), number_of(len(made.keys), "key")
+        outline(f"exported: {certificates} and {keys} to {made.to}")
         for key in made.missing_keys:
             outline(f"no key: {key} signed, and nobody here trusts it", 1)
         for each in made.left_out:
@@ -138,16 +104,11 @@ def export(
 
 
 @certificates_app.command()
+@gathered(filter_of, "wanted")
 def trend(
-    metric: Annotated[str, typer.Argument(help="Its name, or the end of it; without one, all are listed.")] = "",
-    statuses: Statuses = None,
-    agent: Agent = "",
-    file: File = "",
-    component: Component = "",
-    rule: Rule = "",
-    commit: Commit = "",
-    since: Since = "",
-    until: Until = "",
+    metric: Annotated[str, typer.Argument(help="Its name, or the end of it; without one, the commonest.")] = "",
+    *,
+    wanted: Filter,
     limit: Limit = 20,
     project: Project = HERE,
     as_json: Json = False,
@@ -159,22 +120,8 @@ def trend(
       esper certificates trend findings.critical --file train.py
       esper certificates trend speedup.estimate --component model --limit 50
     """
-    wanted = filter_of(
-        statuses=statuses,
-        agent=agent,
-        file=file,
-        component=component,
-        rule=rule,
-        commit=commit,
-        since=since,
-        until=until,
-    )
     if not metric:
-        names = asyncio.run(_metrics(project))
-        if as_json:
-            echo_json(names)
-        else:
-            echo("\n".join(names) or "no certificate has a number on record yet")
+        _show_metrics(asyncio.run(_metrics(project, wanted)), limit, as_json=as_json)
         return
     points = asyncio.run(_trend(project, metric, wanted, limit))
     if as_json:
@@ -183,14 +130,14 @@ def trend(
         _show_trend(metric, points)
 
 
-async def _search(where: Path, wanted: Filter, before: str, limit: int) -> tuple[Hit, ...]:
+async def _search(where: Path, wanted: Filter, before: str, limit: int) -> tuple[tuple[Hit, ...], dict[str, Override]]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
         found = await project.search(within(project, wanted), before=before, limit=limit)
         if not found:
             refuse_unknown_agent(project, wanted)
-        return found
+        return found, await project.overrides([each.entry for each in found])
 
 
 async def _export(where: Path, wanted: Filter, output: Path) -> Exported:
@@ -200,11 +147,11 @@ async def _export(where: Path, wanted: Filter, output: Path) -> Exported:
         return await project.export(within(project, wanted), output)
 
 
-async def _metrics(where: Path) -> tuple[str, ...]:
+async def _metrics(where: Path, wanted: Filter) -> tuple[Recorded, ...]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.metrics()
+        return await project.metrics(within(project, wanted))
 
 
 async def _trend(where: Path, metric: str, wanted: Filter, limit: int) -> tuple[Point, ...]:
@@ -215,6 +162,31 @@ async def _trend(where: Path, metric: str, wanted: Filter, limit: int) -> tuple[
         if not found:
             refuse_unknown_agent(project, wanted)
         return found
+
+
+def _show_metrics(found: Sequence[Recorded], limit: int, *, as_json: bool) -> None:
+    from esper_agents.certificates.metrics import amount_text
+
+    if as_json:
+        echo_json([asdict(each) | {"newest": each.newest.id} for each in found[:limit]])
+        return
+    if not found:
+        echo("no certificate that is wanted has a number on record")
+        return
+    rows = [
+        (
+            each.name,
+            str(each.certificates),
+            amount_text(each.lowest),
+            amount_text(each.highest),
+            each.newest.issued_at[:10],
+        )
+        for each in found[:limit]
+    ]
+    table(("metric", "certificates", "lowest", "highest", "newest"), rows)
+    if len(found) > limit:
+        outline_command(f"{len(found) - limit} more", f"esper certificates trend --limit {len(found)}")
+    outline_command("follow one", f"esper certificates trend {found[0].name}")
 
 
 def _show_trend(metric: str, points: Sequence[Point]) -> None:
@@ -237,6 +209,11 @@ def _show_trend(metric: str, points: Sequence[Point]) -> None:
         for each in points
     ]
     table(("issued", "amount", "component", "status", "certificate"), rows)
+
+
+def _hit_as_data(hit: Hit, override: Override | None) -> dict[str, Any]:
+    passage, said = hit.passage, asdict(override) if override else None
+    return {**asdict(hit.entry), "overridden": said, "passage": asdict(passage) if passage else None}
 
 
 def _point_as_data(point: Point) -> dict[str, Any]:

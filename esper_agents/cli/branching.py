@@ -13,6 +13,7 @@ from esper_agents.cli.live import say
 from esper_agents.cli.resume import refuse_both, telling_changes
 from esper_agents.cli.sessions import sessions_app
 from esper_agents.cli.terminal import echo_json
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to
 def continue_(
     session: _Session,
     message: Annotated[str, typer.Argument(help="What you ask next, in words.")],
-    paths: Annotated[list[Path] | None, typer.Argument(help="What it is about; as before where left out.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="What it is about; else what the words name; else as before.")
+    ] = None,
     agent: Annotated[str, typer.Option(help="Give it to this agent instead of who concluded.")] = "",
     project: _Project = _HERE,
     as_json: _Json = False,
@@ -113,7 +116,7 @@ async def _replay(session: str, where: Path, *, pinned: bool) -> Replayed:
 
 def _show(found: Replayed) -> None:
     say("session", found.session)
-    say("replayed", f"{found.replayed} of {found.rows} rows; {found.ending}")
+    say("replayed", f"{found.replayed} of {number_of(found.rows, 'row')}; {found.ending}")
     for each in found.differences:
         say("differs", each)
     if not found.certificate:

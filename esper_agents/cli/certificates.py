@@ -13,21 +13,14 @@ import typer
 from esper_agents.cli import reproduce, upkeep
 from esper_agents.cli.exhibits import published_views
 from esper_agents.cli.filtering import (
-    Agent,
     Before,
-    Commit,
-    Component,
-    File,
     Limit,
-    Rule,
-    Since,
-    Statuses,
-    Until,
     filter_of,
     headline,
     refuse_unknown_agent,
     within,
 )
+from esper_agents.cli.gathering import gathered
 from esper_agents.cli.outline import outline
 from esper_agents.cli.terminal import echo, echo_json, short, width
 from esper_agents.cli.verify import verify
@@ -35,6 +28,7 @@ from esper_agents.cli.verify import verify
 if TYPE_CHECKING:
     from esper_agents.certificates.archive import Entry
     from esper_agents.certificates.filters import Filter
+    from esper_agents.certificates.standing import Override
 
 certificates_app = typer.Typer(no_args_is_help=True, help="What has been certified.", rich_markup_mode=None)
 
@@ -53,15 +47,9 @@ def register(app: typer.Typer) -> None:
 
 
 @certificates_app.command("list")
+@gathered(filter_of, "wanted")
 def list_certificates(
-    statuses: Statuses = None,
-    agent: Agent = "",
-    file: File = "",
-    component: Component = "",
-    rule: Rule = "",
-    commit: Commit = "",
-    since: Since = "",
-    until: Until = "",
+    wanted: Filter,
     before: Before = "",
     limit: Limit = 20,
     project: _Project = _HERE,
@@ -73,22 +61,15 @@ def list_certificates(
       esper certificates list --agent pytorch-code-reviewer --limit 5
       esper certificates list --file train.py --status REJECTED --since 2026-01
     """
-    wanted = filter_of(
-        statuses=statuses,
-        agent=agent,
-        file=file,
-        component=component,
-        rule=rule,
-        commit=commit,
-        since=since,
-        until=until,
-    )
-    found = asyncio.run(_list(project, wanted, before, limit + 1))
+    found, overridden = asyncio.run(_list(project, wanted, before, limit + 1))
     if as_json:
-        echo_json([asdict(each) for each in found[:limit]])
+        by_name = {name: asdict(each) for name, each in overridden.items()}
+        echo_json([asdict(each) | {"overridden": by_name.get(each.id)} for each in found[:limit]])
         return
     for each in found[:limit]:
         outline(headline(each))
+        if each.id in overridden:
+            outline(str(overridden[each.id]), 1)
         outline(f"{each.agent} on {each.component}: {each.request}", 1)
     if not found and wanted == filter_of() and not before:
         echo('no certificates yet; begin with: esper submit "review this training code" train.py')
@@ -115,11 +96,14 @@ def show(
     """
     from esper_agents.certificates.render import render_markdown, render_text
 
-    data = asyncio.run(_record(project, certificate))
+    data, override = asyncio.run(_record(project, certificate))
     if as_json:
         echo_json(json.loads(data))
-    else:
-        echo((render_markdown(data) if markdown else render_text(data, width())).removesuffix("\n"))
+        return
+    if override is not None and not markdown:
+        outline(str(override))
+        echo()
+    echo((render_markdown(data) if markdown else render_text(data, width())).removesuffix("\n"))
 
 
 @certificates_app.command()
@@ -138,21 +122,22 @@ def path(certificate: _Certificate = "latest", project: _Project = _HERE, as_jso
         echo(str(view))
 
 
-async def _list(where: Path, wanted: Filter, before: str, limit: int) -> tuple[Entry, ...]:
+async def _list(where: Path, wanted: Filter, before: str, limit: int) -> tuple[tuple[Entry, ...], dict[str, Override]]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
         found = await project.certificates(wanted=within(project, wanted), before=before, limit=limit)
         if not found:
             refuse_unknown_agent(project, wanted)
-        return found
+        return found, await project.overrides(found)
 
 
-async def _record(where: Path, certificate: str) -> bytes:
+async def _record(where: Path, certificate: str) -> tuple[bytes, Override | None]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.record(certificate)
+        entry = await project.certificate(certificate)
+        return await project.record(entry.id), (await project.overrides([entry])).get(entry.id)
 
 
 async def _path(where: Path, certificate: str) -> Path:

@@ -11,6 +11,7 @@ import typer
 
 from esper_agents.cli.live import say
 from esper_agents.cli.terminal import echo_json, is_interactive
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def backup(
     say("made", f"{done.path}, {_size(done.size_bytes)}, checked")
     say(
         "in it",
-        f"{done.sessions:,} sessions, {done.certificates:,} certificates, {done.log_entries:,} entries of the log",
+        f"{number_of(done.sessions, 'session')}, {number_of(done.certificates, 'certificate')},"
+        f" {number_of(done.log_entries, 'entry of the log', 'entries of the log')}",
     )
     say("not in it", f"files that tools made, in {apart['artifacts']}")
     say("", f"the signing key, in {apart['keys']}")
@@ -194,8 +196,9 @@ def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
             }
         )
         return
-    say(what if what == "removed" else "removable", f"{chosen.rows:,} rows of {len(chosen.sessions):,} sessions")
-    say("", f"{len(chosen.artifacts):,} files that nothing names; {_size(chosen.size_bytes)} in all")
+    rows, files = number_of(chosen.rows, "row"), number_of(len(chosen.artifacts), "file")
+    say(what if what == "removed" else "removable", f"{rows} of {number_of(len(chosen.sessions), 'session')}")
+    say("", f"{files} that nothing names; {_size(chosen.size_bytes)} in all")
     if what == "removed" and chosen.rows:
         say("next", "esper db vacuum")
 

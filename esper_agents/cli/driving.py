@@ -12,14 +12,18 @@ from esper_agents.cli.answering import choice, commands
 from esper_agents.cli.live import Narrator, narrator, say
 from esper_agents.cli.spending import Part, as_row, by, total
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report
+from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import counted
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Kind, Status
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from esper_agents.api import OpenProject, Outcome, Session
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.ledger import Question
 
@@ -28,12 +32,13 @@ _SHOWN = 3
 
 async def drive(project: OpenProject, session: Session, *, as_json: bool) -> int:
     """Run a session until it ends or waits where nobody can be asked, and return the exit code."""
+    told = set[str]()
     while True:
-        outcome = await _run(session, is_told=not as_json)
+        outcome = await _run(session, told, is_told=not as_json)
         if as_json:
             echo_json(as_data(outcome) | {"cost": [as_row(each) for each in await project.expenses([session.id])]})
         else:
-            await _end_screen(project, outcome)
+            await _end_screen(project, outcome, told)
         if outcome.state is not SessionState.WAITING or as_json or not is_interactive():
             return int(outcome.exit_code)
         answered = await _ask(project, outcome.questions[0])
@@ -42,7 +47,7 @@ async def drive(project: OpenProject, session: Session, *, as_json: bool) -> int
         session = answered
 
 
-async def _run(session: Session, *, is_told: bool) -> Outcome:
+async def _run(session: Session, told: set[str], *, is_told: bool) -> Outcome:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -58,7 +63,7 @@ async def _run(session: Session, *, is_told: bool) -> Outcome:
             return await session.run()
         is_attended = is_interactive()
         say("session", session.id)
-        with narrator() as teller:
+        with narrator(told) as teller:
             telling = asyncio.create_task(_tell(session, teller))
             try:
                 return await session.run(teller.hear, is_attended=is_attended)
@@ -92,12 +97,12 @@ async def _ask(project: OpenProject, question: Question) -> Session | None:
             report(error)
 
 
-async def _end_screen(project: OpenProject, outcome: Outcome) -> None:
+async def _end_screen(project: OpenProject, outcome: Outcome, told: Collection[str]) -> None:
     echo()
     await _cost_screen(project, outcome.session)
     match outcome.state:
         case SessionState.DONE if outcome.certificate:
-            await _verdict_screen(project, outcome, await project.read(outcome.certificate.id))
+            await _verdict_screen(project, outcome, await project.read(outcome.certificate.id), told)
         case SessionState.WAITING:
             say("waiting", "for a person")
             for question in outcome.questions:
@@ -126,7 +131,7 @@ def _question_screen(question: Question) -> None:
         say(label, command)
 
 
-async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certificate) -> None:
+async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certificate, told: Collection[str]) -> None:
     verdict = issued.verdict
     if outcome.stopped_by:
         say("stopped", f"by the budget of {outcome.stopped_by}; what was still to be done is in the certificate")
@@ -139,20 +144,31 @@ async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certif
         say("answer", issued.summary)
     for condition in verdict.conditions[:_SHOWN]:
         say("condition", condition)
-    _findings_screen(issued.findings)
+    _findings_screen(issued.findings, told)
     if issued.task.again:
         _changes_screen(await project.read(issued.task.again), issued)
     if outcome.view:
         say("view", str(outcome.view))
-    say("next", _next_command(issued))
+    command = _next_command(issued)
+    if remedy := remedy_of(issued.evidence, command):
+        say("fix", remedy)
+    say("next", command)
 
 
-def _findings_screen(findings: tuple[Finding, ...]) -> None:
+def _findings_screen(findings: tuple[Finding, ...], told: Collection[str]) -> None:
+    """Count the findings, and show those that nothing was told of while the session ran."""
     say("findings", counted(each.claim.severity for each in findings))
-    for each in findings[:_SHOWN]:
+    untold = [each for each in findings if each.claim.fingerprint not in told]
+    for each in untold[:_SHOWN]:
         say("", f"{each.claim.severity} {each.claim.rule} {each.claim.location} {each.claim.message}")
-    if len(findings) > _SHOWN:
-        say("", f"and {len(findings) - _SHOWN} more in the certificate")
+    if len(untold) > _SHOWN:
+        say("", f"and {len(untold) - _SHOWN} more in the certificate")
+
+
+def remedy_of(evidence: Iterable[Evidence], command: str) -> str:
+    """Return what mends the failed call that a command makes again; empty where it makes none, or nothing is known."""
+    failed = (each.output for each in evidence if each.outcome is CallOutcome.FAILED and each.rerun == command)
+    return next((str(each["remedy"]) for each in failed if "remedy" in each), "")
 
 
 def _changes_screen(before: Certificate, after: Certificate) -> None:

@@ -13,19 +13,22 @@ from esper_agents.certificates.check import Check, Outcome
 from esper_agents.cli.published import (
     RECORD_SUFFIX,
     bytes_of,
+    notice_checks,
     published_countersignatures,
     published_later,
+    published_override,
     published_record,
 )
 from esper_agents.errors import EsperError, EvidenceError, InputFileError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from esper_agents.api import OpenProject
     from esper_agents.certificates.archive import Entry
     from esper_agents.certificates.authenticity import Keyring
-    from esper_agents.certificates.standing import Later
+    from esper_agents.certificates.sealing.signers import Signer
+    from esper_agents.certificates.standing import Later, Override
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.workshop import Workshop
 
@@ -46,6 +49,7 @@ class Exhibit:
         complete: What is known of whether anything is missing; empty where no archive can say.
         later: What ends it, as far as is known here.
         countersigned: Who else signed it, as far as is known here.
+        overridden: What a person put in the place of its status, as far as is known here; None where nobody did.
         keyring: Whose signatures count.
         artifacts: Where the archive keeps what tools made; None where there is no archive.
         root: The tree to compare with.
@@ -60,6 +64,7 @@ class Exhibit:
     complete: tuple[Check, ...]
     later: tuple[Later, ...]
     countersigned: tuple[Check, ...]
+    overridden: Override | None
     keyring: Keyring
     artifacts: Path | None
     root: Path
@@ -70,12 +75,13 @@ class Exhibit:
         return str(whole.relative_to(self.root) if whole.is_relative_to(self.root) else whole)
 
 
-async def find_exhibit(target: str, where: Path | None) -> Exhibit:
+async def find_exhibit(target: str, where: Path | None, given: Sequence[Signer] = ()) -> Exhibit:
     """Return what a person names; makes no database where there is none.
 
     Args:
         target: An identifier, the end of one, or `latest`; else a published view or envelope.
         where: A path in the tree to compare with; None for the file's own tree, or the one at hand.
+        given: Further keys that are trusted, for this time.
 
     Raises:
         NotFoundError: Neither the archive nor the project's published files have it.
@@ -85,15 +91,15 @@ async def find_exhibit(target: str, where: Path | None) -> Exhibit:
     from esper_agents.tools.git import find_project
 
     if target.endswith((".md", ".json")) or os.sep in target:
-        return await _of_file(Path(target).expanduser(), where)
+        return await _of_file(Path(target).expanduser(), where, given)
     project = find_project([where or Path()], Path.cwd())
     try:
-        return await _of_archive(target, project)
+        return await _of_archive(target, project, given)
     except NotFoundError:
         published = published_record(project, target)
         if published is None:
             raise
-        return await _of_file(published, where)
+        return await _of_file(published, where, given)
 
 
 def published_views(workshop: Workshop, entry: Entry) -> tuple[Path, ...]:
@@ -104,22 +110,27 @@ def published_views(workshop: Workshop, entry: Entry) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(each for each in places if each.is_file()))
 
 
-async def _of_archive(wanted: str, project: Project) -> Exhibit:
+async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) -> Exhibit:
     from esper_agents.api import open_project
 
     if not has_archive(project):
         raise NotFoundError("certificate", wanted, (), listing="esper certificates list")
     async with open_project(project.root) as opened:
-        return await exhibit_of(wanted, opened)
+        return await exhibit_of(wanted, opened, given)
 
 
-async def exhibit_of(wanted: str, opened: OpenProject) -> Exhibit:
+async def exhibit_of(wanted: str, opened: OpenProject, given: Sequence[Signer] = ()) -> Exhibit:
     """Return a certificate of an open project's archive, with what is published of it.
+
+    Args:
+        wanted: Its identifier, the end of one, or `latest`.
+        opened: The project.
+        given: Further keys that are trusted, for this time.
 
     Raises:
         NotFoundError: The project has no such certificate.
     """
-    held, keyring = await opened.held(wanted)
+    held, keyring = await opened.held(wanted, given)
     views = published_views(opened.workshop, held.entry)
     exhibit = Exhibit(
         data=held.data,
@@ -131,6 +142,7 @@ async def exhibit_of(wanted: str, opened: OpenProject) -> Exhibit:
         complete=held.complete,
         later=held.later,
         countersigned=held.countersigned,
+        overridden=held.overridden,
         keyring=keyring,
         artifacts=opened.workshop.home / "artifacts",
         root=opened.root,
@@ -142,6 +154,7 @@ def _copy_checks(exhibit: Exhibit) -> Iterator[Check]:
     from esper_agents.orchestration.publish import proof_path, record_path
 
     for view, _ in exhibit.views:
+        yield from notice_checks(view, exhibit.keyring)
         copy = record_path(view)
         if copy.is_file():
             same = bytes_of(copy) == exhibit.envelope
@@ -153,7 +166,7 @@ def _copy_checks(exhibit: Exhibit) -> Iterator[Check]:
             yield replace(found, name="published proof", detail=f"{exhibit.shown(copy)}: {found.detail}")
 
 
-async def _of_file(file: Path, where: Path | None) -> Exhibit:
+async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> Exhibit:
     from esper_agents.orchestration.publish import proof_path, record_path
 
     if file.suffix == ".json" and not file.name.endswith(RECORD_SUFFIX):
@@ -168,31 +181,34 @@ async def _of_file(file: Path, where: Path | None) -> Exhibit:
     project = _tree_of(file, where)
     proof = bytes_of(proof_path(view)) if proof_path(view).is_file() else None
     sealed = read_sealed(envelope)
-    known = await _known_of(sealed.payload, project) if not isinstance(sealed, Check) else _Known()
-    keyring = known.keyring or _keyring(project)
+    known = await _known_of(sealed.payload, project, given) if not isinstance(sealed, Check) else _Known()
+    keyring = known.keyring or _keyring(project, given)
     exhibit = Exhibit(
         data=None if isinstance(sealed, Check) else sealed.payload,
         envelope=envelope,
         proof=proof,
         index=known.index,
         views=((view, bytes_of(view)),) if view.is_file() else (),
-        known=known.checks,
+        known=(*known.checks, *notice_checks(view, keyring)),
         complete=known.complete,
         later=known.later,
         countersigned=known.countersigned,
+        overridden=known.overridden,
         keyring=keyring,
         artifacts=known.artifacts,
         root=Path(project.root),
     )
     further = published_later(exhibit.data, view, exhibit.keyring, exhibit.later)
     also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring)
-    return replace(exhibit, later=(*exhibit.later, *further), countersigned=also)
+    # What the archive at hand says stands there in order; files alone may be what is left of them.
+    override = exhibit.overridden if known.keyring else published_override(exhibit.data, view, exhibit.keyring)
+    return replace(exhibit, later=(*exhibit.later, *further), countersigned=also, overridden=override)
 
 
-def _keyring(project: Project) -> Keyring:
+def _keyring(project: Project, given: Sequence[Signer]) -> Keyring:
     from esper_agents.orchestration.holding import keyring
 
-    return keyring(project)
+    return keyring(project, given=given)
 
 
 def _elsewhere(page: bytes) -> str:
@@ -219,12 +235,13 @@ class _Known:
     complete: tuple[Check, ...] = ()
     later: tuple[Later, ...] = ()
     countersigned: tuple[Check, ...] = ()
+    overridden: Override | None = None
     keyring: Keyring | None = None
     index: int | None = None
     artifacts: Path | None = None
 
 
-async def _known_of(data: bytes, project: Project) -> _Known:
+async def _known_of(data: bytes, project: Project, given: Sequence[Signer]) -> _Known:
     from hashlib import sha256
 
     from esper_agents.api import open_project
@@ -235,7 +252,7 @@ async def _known_of(data: bytes, project: Project) -> _Known:
         if not has_archive(project):
             return _Known()
         async with open_project(project.root) as opened:
-            held, keyring = await opened.held(certificate.id)
+            held, keyring = await opened.held(certificate.id, given)
             artifacts = opened.workshop.home / "artifacts"
     except EsperError:
         return _Known()
@@ -244,7 +261,16 @@ async def _known_of(data: bytes, project: Project) -> _Known:
     if sha256(data).hexdigest() != entry.sha256:
         detail = f"{entry.id} was issued with sha256:{entry.sha256}, not with these bytes"
         archived = Check(ARCHIVE, Outcome.FAILS, detail)
-    return _Known((archived,), held.complete, held.later, held.countersigned, keyring, held.index, artifacts)
+    return _Known(
+        checks=(archived,),
+        complete=held.complete,
+        later=held.later,
+        countersigned=held.countersigned,
+        overridden=held.overridden,
+        keyring=keyring,
+        index=held.index,
+        artifacts=artifacts,
+    )
 
 
 def has_archive(project: Project) -> bool:

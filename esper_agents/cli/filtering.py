@@ -39,15 +39,14 @@ HERE = Path()
 
 def filter_of(
     *,
-    statuses: list[str] | None = None,
-    agent: str = "",
-    file: str = "",
-    component: str = "",
-    rule: str = "",
-    commit: str = "",
-    since: str = "",
-    until: str = "",
-    words: str = "",
+    statuses: Statuses = None,
+    agent: Agent = "",
+    file: File = "",
+    component: Component = "",
+    rule: Rule = "",
+    commit: Commit = "",
+    since: Since = "",
+    until: Until = "",
 ) -> Filter:
     """Return what a person asks for.
 
@@ -66,7 +65,6 @@ def filter_of(
         commit=commit_of(commit) if commit else "",
         since=since_of(since) if since else "",
         until=until_of(until) if until else "",
-        words=words,
     )
 
 

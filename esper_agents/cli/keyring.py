@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.cli.outline import outline, outline_command
+from esper_agents.domain.plural import number_of
 from esper_agents.paths import home
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def show_trusted(keys: TrustedKeys) -> None:
     for each in others:
         outline(f"{described(each.signer)}, {each.source}", 1)
     if keys.brought_sha256:
-        outline(f"brought by the project, not trusted: {len(keys.brought)} keys of .esper/trusted_keys")
+        outline(f"brought by the project, not trusted: {number_of(len(keys.brought), 'key')} of .esper/trusted_keys")
         for signer in keys.brought:
             outline(described(signer), 1)
         outline_command("if they are your team's", "esper keys trust --project", 1)

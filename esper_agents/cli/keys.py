@@ -11,6 +11,7 @@ import typer
 from esper_agents.cli.keyring import as_data, described, show_own, show_refused, show_trusted
 from esper_agents.cli.outline import outline, outline_command
 from esper_agents.cli.terminal import echo, echo_json
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import UsageError
 from esper_agents.paths import home
 
@@ -212,7 +213,7 @@ def _accept_project() -> None:
     # What is shown is what is accepted: the file is read once.
     read = read_signers(data, ".esper/trusted_keys")
     accept(home(), found.key, data)
-    outline(f"accepted: {len(read.signers)} keys of {found.name}, as long as the file stays as it is")
+    outline(f"accepted: {number_of(len(read.signers), 'key')} of {found.name}, as long as the file stays as it is")
     for each in read.signers:
         outline(described(each), 1)
     show_refused(read.refused)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.cli.terminal import NARROW, clean, echo, is_interactive, one_line, width
 from esper_agents.domain.certificate import FLOOR_QUESTION as QUESTION
 from esper_agents.domain.expense import expense_of
-from esper_agents.review.report import number_of
+from esper_agents.domain.plural import number_of
+from esper_agents.reasoning.reasoner import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,7 +125,7 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
         ("accepted", f"{body['by']} goes on by changed {each['kind']} {each['name']}") for each in body["changes"]
     ],
     "cancelled": lambda body: [("cancelled", f"by {body['by']}")],
-    "pruned": lambda body: [("pruned", f"{body['rows']} rows of what agents did were removed by {body['by']}")],
+    "pruned": lambda body: [("pruned", f"{number_of(body['rows'], 'row')} of what agents did removed by {body['by']}")],
 }
 
 
@@ -158,10 +159,10 @@ def say(label: str, text: str) -> None:
 class Narrator:
     """Tells a person what happens, row by row."""
 
-    def __init__(self, update: Callable[[str], None]) -> None:
-        """Tell through `say`, and tell `update` what goes on now."""
+    def __init__(self, update: Callable[[str], None], told: set[str]) -> None:
+        """Tell through `say` what is not `told` yet, and tell `update` what goes on now."""
         self._update = update
-        self._told = set[str]()
+        self._told = told
         self._heard = ""
 
     def lines_of(self, event: Event) -> list[tuple[str, str]]:
@@ -170,16 +171,24 @@ class Narrator:
 
     def hear(self, words: str) -> None:
         """Tell what a model writes, as it comes: whole lines, and the line it is at where there is a moving one."""
+        if isinstance(words, Notice):
+            self._finish()
+            say("waits", words)
+            return
         *lines, self._heard = f"{self._heard}{words}".split("\n")
         for line in filter(str.strip, lines):
             say("says", line)
         self._update(one_line(self._heard)[-_SEEN:])
 
-    def tell(self, event: Event) -> None:
-        """Tell one row."""
+    def _finish(self) -> None:
+        """Tell the line that a model is at."""
         if self._heard.strip():
             say("says", self._heard)
         self._heard = ""
+
+    def tell(self, event: Event) -> None:
+        """Tell one row."""
+        self._finish()
         for label, text in self.lines_of(event):
             say(label, text)
         # Into a pipe as well: a log that is written along with the run shows how far it is.
@@ -188,12 +197,17 @@ class Narrator:
 
 
 @contextmanager
-def narrator() -> Iterator[Narrator]:
-    """Yield a narrator: with a moving line on a terminal, with plain lines only elsewhere."""
+def narrator(told: set[str] | None = None) -> Iterator[Narrator]:
+    """Yield a narrator: with a moving line on a terminal, with plain lines only elsewhere.
+
+    Args:
+        told: Fingerprints of the findings that were told before; those that the narrator tells are added.
+    """
+    told = set() if told is None else told
     if not is_interactive():
-        yield Narrator(lambda _: None)
+        yield Narrator(lambda _: None, told)
         return
     from rich.console import Console
 
     with Console(markup=False, highlight=False, soft_wrap=True).status("starting") as status:
-        yield Narrator(lambda text: status.update(text or "working"))
+        yield Narrator(lambda text: status.update(text or "working"), told)

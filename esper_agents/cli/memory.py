@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from esper_agents.cli.gathering import gathered
 from esper_agents.cli.outline import outline, outline_command
 from esper_agents.cli.remembering import (
+    OPEN_ACTIONS,
+    Which,
     forget_note,
     give_documents,
     marks_of,
@@ -23,9 +26,11 @@ from esper_agents.cli.remembering import (
     stored_still,
     strike_out,
     take_documents,
+    which_of,
 )
-from esper_agents.cli.terminal import echo, echo_json, short, table
+from esper_agents.cli.terminal import echo, echo_json, short
 from esper_agents.domain.memory import NoteKind, NoteState
+from esper_agents.domain.plural import number_of
 
 if TYPE_CHECKING:
     from esper_agents.domain.memory import Note
@@ -34,11 +39,8 @@ memory_app = typer.Typer(no_args_is_help=True, help="What agents keep between se
 
 _HERE = Path()
 _KINDS = tuple(NoteKind)
-_LONGEST_IN_TABLE = 300
+_LONGEST_IN_LIST = 300
 
-Agent = Annotated[str, typer.Option("--agent", help="Only what this agent keeps.")]
-Kind = Annotated[NoteKind | None, typer.Option("--kind", help="Only this document.")]
-All = Annotated[bool, typer.Option("--all", help="Also what is superseded, done, dropped or forgotten.")]
 Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Wanted = Annotated[str, typer.Argument(metavar="NOTE", help="Its identifier, or the end of it.")]
@@ -51,10 +53,9 @@ def register(app: typer.Typer) -> None:
 
 
 @memory_app.command(name="list")
+@gathered(which_of, "which")
 def list_notes(
-    agent: Agent = "",
-    kind: Kind = None,
-    show_all: All = False,
+    which: Which,
     limit: Limit = 50,
     project: Project = _HERE,
     as_json: AsJson = False,
@@ -67,18 +68,18 @@ def list_notes(
       esper memory list
       esper memory list --kind next-actions
     """
-    found = asyncio.run(read_notes(project, agent, kind, show_all, limit))
-    _print(found, as_json=as_json, is_numbered=kind is NoteKind.ACTION and not agent and not show_all)
+    found = asyncio.run(read_notes(project, which, limit))
+    _print(found, as_json=as_json, is_numbered=which == OPEN_ACTIONS)
     if len(found) == limit and not as_json:
         echo(f"there may be more: esper memory list --limit {2 * limit}")
 
 
 @memory_app.command()
+@gathered(which_of, "which")
 def show(
     note: Annotated[str, typer.Argument(metavar="[NOTE]", help="One note, with all that is known of it.")] = "",
-    agent: Agent = "",
-    kind: Kind = None,
-    show_all: All = False,
+    *,
+    which: Which,
     limit: Limit = 200,
     project: Project = _HERE,
     as_json: AsJson = False,
@@ -97,7 +98,7 @@ def show(
         else:
             show_fully(one)
         return
-    found = asyncio.run(read_notes(project, agent, kind, show_all, limit + 1))
+    found = asyncio.run(read_notes(project, which, limit + 1))
     if as_json:
         echo_json([asdict(each) for each in found[:limit]])
         return
@@ -114,12 +115,12 @@ def show(
 
 
 @memory_app.command()
+@gathered(which_of, "which")
 def search(
     words: Annotated[list[str] | None, typer.Argument(help="All of them must be said; case does not count.")] = None,
     file: Annotated[str, typer.Option("--file", help="Only what speaks of this file, or of one in this folder.")] = "",
-    agent: Agent = "",
-    kind: Kind = None,
-    show_all: All = False,
+    *,
+    which: Which,
     limit: Limit = 20,
     project: Project = _HERE,
     as_json: AsJson = False,
@@ -130,7 +131,7 @@ def search(
       esper memory search gradient accumulation
       esper memory search --file train.py
     """
-    found = asyncio.run(search_notes(project, " ".join(words or []), file, agent, kind, show_all, limit))
+    found = asyncio.run(search_notes(project, " ".join(words or []), file, which, limit))
     _print(found, as_json=as_json)
     if not found and not as_json:
         raise typer.Exit(1)
@@ -183,7 +184,7 @@ def redact(
     if as_json:
         echo_json({"notes": [each.id for each in struck.notes], "documents": [str(each) for each in struck.documents]})
         return
-    echo(f"struck out of {len(struck.notes)} notes")
+    echo(f"struck out of {number_of(len(struck.notes), 'note')}")
     for each in struck.notes[:20]:
         echo(f"  {short(each.id)} {each.agent}, {each.kind}")
     stored_still("")
@@ -209,7 +210,8 @@ def take(
         return
     for each in taken:
         echo(
-            f"{each.agent}, {each.kind}: {each.notes} notes and {each.texts} other texts taken in,"
+            f"{each.agent}, {each.kind}: {number_of(each.notes, 'note')} and"
+            f" {number_of(each.texts, 'other text')} taken in,"
             f" {each.known} here already"
         )
 
@@ -245,20 +247,9 @@ def _print(found: tuple[Note, ...], *, as_json: bool, is_numbered: bool = False)
     if not found:
         echo("no note is like that")
         return
-    table(
-        ("note", *(("n",) if is_numbered else ()), "agent", "document", "state", "text"),
-        [
-            (
-                short(each.id),
-                *((str(number),) if is_numbered else ()),
-                each.agent,
-                str(each.kind),
-                marks_of(each),
-                each.text[:_LONGEST_IN_TABLE],
-            )
-            for number, each in enumerate(found, 1)
-        ],
-    )
+    for number, each in enumerate(found, 1):
+        outline(f"{f'{number}. ' * is_numbered}{each.id} {each.kind} of {each.agent}: {marks_of(each)}")
+        outline(each.text[:_LONGEST_IN_LIST], 1)
 
 
 def _show_note(note: Note) -> None:

@@ -39,11 +39,15 @@ def add(
     from esper_agents.agents.installed import add_plugin
 
     added = add_plugin(path)
+    lacking = _lacking(added)
     if as_json:
-        echo_json(_summary(added))
+        missing = [{"tool": tool, "why": why, "agents": agents} for (tool, why), agents in lacking.items()]
+        echo_json(_summary(added) | {"not_offered": missing})
         return
     echo(f"added: {_heading(added)}")
     _show(added)
+    for (tool, why), agents in lacking.items():
+        outline(f"{tool} is not offered to {', '.join(agents)}: {why}", 1)
 
 
 @plugins_app.command("list")
@@ -83,6 +87,19 @@ def remove(name: Annotated[str, typer.Argument(help="The plugin's name.")], as_j
         echo_json({"removed": name, "sha256": digest})
     else:
         echo(f"removed: {name}, sha256 {digest[:_SHOWN]}")
+
+
+def _lacking(plugin: Plugin) -> dict[tuple[str, str], list[str]]:
+    """Return the tools that a plugin's agents name and that cannot be offered, each with why, and who names it."""
+    from esper_agents.agents.registry import load_registry
+    from esper_agents.tools.registry import load_tools
+
+    tools, found = load_tools(), dict[tuple[str, str], list[str]]()
+    for agent in load_registry(None, plugins=[plugin]).agents.values():
+        if agent.name.startswith(f"{plugin.name}:"):
+            for each in tools.offered(agent.tools).missing:
+                found.setdefault(each, []).append(agent.name)
+    return found
 
 
 def _heading(plugin: Plugin) -> str:

@@ -6,6 +6,7 @@ import base64
 import glob
 import re
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.authenticity import Keyring
     from esper_agents.certificates.check import Check
     from esper_agents.certificates.sealing.rotation import LogNotice
-    from esper_agents.certificates.standing import Later
+    from esper_agents.certificates.standing import Later, Override
     from esper_agents.domain.project import Project
 
 RECORD_SUFFIX = ".dsse.json"
@@ -69,6 +70,33 @@ def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring
         return ()
     notices = [each for sealed in _signed(_notice_files(view), named, keyring) for each in _notice_of(sealed)]
     return check_each(notices, data, keyring)
+
+
+def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Override | None:
+    """Return what the notices beside a view put in the place of its certificate's status.
+
+    Args:
+        data: The certificate's statement; None where it cannot be had.
+        view: Its view.
+        keyring: Whose signatures count.
+    """
+    from esper_agents.certificates.standing import override_of
+
+    named = _certificate_of(data)
+    if data is None or named is None:
+        return None
+    notices = [each for sealed in _signed(_notice_files(view), named, keyring) for each in _notice_of(sealed)]
+    return override_of(notices, data, keyring.history)
+
+
+def notice_checks(view: Path, keyring: Keyring) -> Iterator[Check]:
+    """Yield what fails of the notices beside a view: that a key signed them which is said to have."""
+    for path in _notice_files(view):
+        sealed = read_sealed(bytes_of(path)) if path.is_file() else None
+        if isinstance(sealed, Envelope):
+            found = signature_check(sealed, keyring, None)
+            if found.outcome is Outcome.FAILS:
+                yield replace(found, name="published notice", detail=f"{path.name}: {found.detail}")
 
 
 def _notice_files(view: Path) -> list[Path]:

@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from esper_agents.cli.outline import outline, outline_command
 from esper_agents.cli.terminal import echo, short
-from esper_agents.domain.memory import NoteState
+from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.api.notebook import Struck
-    from esper_agents.domain.memory import Note, NoteKind
+    from esper_agents.domain.memory import Note
     from esper_agents.memory.exchange import Taken
 
 _MOST_FILES = 10
 
 
-def states_of(show_all: bool) -> tuple[NoteState, ...]:
-    """Return the states that are asked for."""
-    return tuple(NoteState) if show_all else (NoteState.CURRENT,)
+Agent = Annotated[str, typer.Option("--agent", help="Only what this agent keeps.")]
+Kind = Annotated[NoteKind | None, typer.Option("--kind", help="Only this document.")]
+All = Annotated[bool, typer.Option("--all", help="Also what is superseded, done, dropped or forgotten.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which notes are wanted.
+
+    Attributes:
+        agent: Only what this agent keeps; empty for all.
+        kind: Only this document.
+        states: In any of these states.
+    """
+
+    agent: str
+    kind: NoteKind | None
+    states: tuple[NoteState, ...]
+
+
+OPEN_ACTIONS = Which("", NoteKind.ACTION, (NoteState.CURRENT,))
+
+
+def which_of(*, agent: Agent = "", kind: Kind = None, show_all: All = False) -> Which:
+    """Return which notes a person asks for."""
+    return Which(agent, kind, tuple(NoteState) if show_all else (NoteState.CURRENT,))
 
 
 def marks_of(note: Note) -> str:
@@ -66,14 +92,14 @@ def stored_still(certificate: str) -> None:
     echo(f"what {what} and the ledgers of sessions have on record stays as it is")
 
 
-async def read_notes(where: Path, agent: str, kind: NoteKind | None, show_all: bool, limit: int) -> tuple[Note, ...]:
+async def read_notes(where: Path, which: Which, limit: int) -> tuple[Note, ...]:
     """Return notes, newest first; an agent that is not installed is refused where it keeps nothing."""
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.notebook.list(agent=agent, kind=kind, states=states_of(show_all), limit=limit)
-        if agent and not found:
-            project.workshop.agents.get(agent)
+        found = await project.notebook.list(agent=which.agent, kind=which.kind, states=which.states, limit=limit)
+        if which.agent and not found:
+            project.workshop.agents.get(which.agent)
         return found
 
 
@@ -85,9 +111,7 @@ async def read_note(where: Path, wanted: str) -> Note:
         return await project.notebook.get(wanted)
 
 
-async def search_notes(
-    where: Path, words: str, file: str, agent: str, kind: NoteKind | None, show_all: bool, limit: int
-) -> tuple[Note, ...]:
+async def search_notes(where: Path, words: str, file: str, which: Which, limit: int) -> tuple[Note, ...]:
     """Return the newest notes that say all of some words, or speak of a file."""
     from esper_agents.api import open_project
 
@@ -95,7 +119,7 @@ async def search_notes(
         raise UsageError("nothing is looked for", remedy="give words, or a file with --file")
     async with open_project(where) as project:
         return await project.notebook.search(
-            words, path=file, agent=agent, kind=kind, states=states_of(show_all), limit=limit
+            words, path=file, agent=which.agent, kind=which.kind, states=which.states, limit=limit
         )
 
 

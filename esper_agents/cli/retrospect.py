@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.terminal import echo, echo_json, is_interactive
+from esper_agents.cli.live import say
+from esper_agents.cli.spending import as_data
+from esper_agents.cli.submit import ReasonerName
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
+from esper_agents.domain.certificate import CLAUDE
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import ExitCode, InputFileError, UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.learning.retrospect import Retrospect
+    from esper_agents.api import OpenProject
+    from esper_agents.api.modelling import Sending
+    from esper_agents.learning.report import Retrospect
+    from esper_agents.learning.wording import Wording
 
 retrospect_app = typer.Typer(
     invoke_without_command=True, help="What the sessions of a project show together.", rich_markup_mode=None
@@ -35,16 +44,21 @@ def retrospect(
         int, typer.Option("--limit", min=1, max=10_000, help="At most so many sessions, the newest.")
     ] = 200,
     least: Annotated[int, typer.Option("--least", min=2, help="What is seen in so many sessions is repeated.")] = 2,
+    reasoner: Annotated[
+        ReasonerName, typer.Option(help="Who words it: the program alone, a model, or a model where it may.")
+    ] = ReasonerName.AUTO,
     output: Annotated[Path | None, typer.Option("--output", dir_okay=False, help="Write to this file.")] = None,
     project: _Project = _HERE,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Report what repeats over a project's sessions: guidelines, suggested skills, insights, each with its sources.
 
-    Made from the ledger and the certificates alone; no model is asked. The skills are proposals that nobody loads.
+    Counted from the ledger and the certificates. A model may put it into words, each with the facts it rests on, which
+    stay below it. The skills are proposals that nobody loads.
 
     Examples:
       esper retrospect
+      esper retrospect --reasoner claude
       esper retrospect --output retrospect.md
       esper retrospect accept learnt-memory
     """
@@ -52,14 +66,14 @@ def retrospect(
         return
     from esper_agents.learning.rendering import render_report
 
-    found = asyncio.run(_look_back(project, limit, least))
+    found = asyncio.run(_look_back(project, limit, least, reasoner, is_told=not as_json))
     if as_json:
         echo_json(_as_data(found))
     elif output is None:
         echo(render_report(found))
     else:
         _write(output, render_report(found))
-        echo(f"wrote what {len(found.sessions)} sessions show to {output}")
+        echo(f"wrote what {number_of(len(found.sessions), 'session')} show to {output}")
 
 
 @retrospect_app.command()
@@ -76,12 +90,45 @@ def accept(
     raise typer.Exit(asyncio.run(_accept(name, yes, project)))
 
 
-async def _look_back(where: Path, limit: int, least: int) -> Retrospect:
+async def _look_back(where: Path, limit: int, least: int, wanted: ReasonerName, *, is_told: bool) -> Retrospect:
     from esper_agents.api import open_project
     from esper_agents.api.retrospect import look_back
 
     async with open_project(where) as project:
-        return await look_back(project, limit=limit, least=least)
+        return await _reworded(project, await look_back(project, limit=limit, least=least), wanted, is_told=is_told)
+
+
+async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerName, *, is_told: bool) -> Retrospect:
+    """Return a report in the words of a model, where one is wanted and may read it."""
+    from esper_agents.api.retrospect import reword, sending
+    from esper_agents.cli.sending import ask_leave
+
+    if not (found.habits or found.insights):
+        return found
+    is_wanted = wanted is ReasonerName.CLAUDE or (wanted is ReasonerName.AUTO and project.has_model)
+    if is_wanted and is_told and is_interactive():
+        ask_leave(project, sending(project, found), wanted, lambda known: _tell(known, found))
+    if project.decides(wanted, lambda: sending(project, found)) == CLAUDE:
+        return await reword(project, found, _notice)
+    left = "no model was asked, as nobody has agreed that one may read it (esper models agree)"
+    return replace(found, unworded=left) if is_wanted else found
+
+
+def _notice(words: str) -> None:
+    """Tell what the program says while a model is asked; the model's own words come later."""
+    from esper_agents.reasoning.reasoner import Notice
+
+    if isinstance(words, Notice):
+        sys.stderr.write(f"{one_line(words)}\n")
+
+
+def _tell(known: Sending, found: Retrospect) -> None:
+    from esper_agents.cli.sending import about
+
+    say("model", f"{known.model} at {known.host}")
+    facts = number_of(len(found.habits) + len(found.insights), "fact")
+    say("sends", f"{facts} of this report: rules, places, and what sessions said of them; no file")
+    say("cost", about(known))
 
 
 async def _accept(name: str, is_agreed: bool, where: Path) -> int:
@@ -116,6 +163,18 @@ def _as_data(found: Retrospect) -> dict[str, object]:
         "habits": [asdict(each) for each in found.habits],
         "suggestions": suggestions,
         "insights": [asdict(each) for each in found.insights],
+        "wording": _wording(found.wording),
+        "unworded": found.unworded,
+    }
+
+
+def _wording(found: Wording | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    return asdict(found) | {
+        "expense": as_data(found.expense),
+        "left_out": [{"why": why, "items": items} for why, items in found.left_out],
+        "skills": [asdict(each) | {"name": each.file_name} for each in found.skills],
     }
 
 

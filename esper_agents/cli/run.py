@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from esper_agents.cli.live import say
 from esper_agents.cli.submit import Publish, ReasonerName, show_plan
 from esper_agents.cli.terminal import echo, echo_json, one_line, report
 from esper_agents.errors import ExitCode
@@ -78,6 +79,8 @@ async def _run(
         task = reasoned(project, task, reasoner, is_plan=is_plan, is_told=not as_json)
         if is_plan:
             return await show_plan(project, task, as_json=as_json)
+        if task.paths == (".",) and not as_json:
+            say("about", f"the whole project {project.root}")
         return await drive(project, await project.submit(task), as_json=as_json)
 
 

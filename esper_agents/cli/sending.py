@@ -10,6 +10,8 @@ from esper_agents.domain.certificate import CLAUDE, REASONER
 from esper_agents.domain.expense import dollars
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from esper_agents.api import OpenProject
     from esper_agents.api.modelling import Sending
     from esper_agents.domain.task import Task
@@ -31,18 +33,27 @@ def reasoned(project: OpenProject, task: Task, wanted: str, *, is_plan: bool, is
     """
     may_ask = wanted == CLAUDE or (wanted == AUTO and project.has_model)
     if may_ask and is_told and is_interactive() and not is_plan:
-        _ask(project, project.sending(task), wanted)
+        ask_leave(project, project.sending(task), wanted)
     settled = project.reasoned(task, wanted, is_plan=is_plan)
     if wanted == AUTO and project.has_model and settled.options[REASONER] != CLAUDE and is_told and not is_plan:
         say("reasoner", "playbooks; nobody has agreed that source may go to a model (esper models agree)")
     return settled
 
 
-def _ask(project: OpenProject, sending: Sending, wanted: str) -> None:
-    """Ask what may be sent. Who has said no is asked again only where they want a model by name."""
+def ask_leave(
+    project: OpenProject, sending: Sending, wanted: str, tell: Callable[[Sending], None] | None = None
+) -> None:
+    """Ask what may be sent. Who has said no is asked again only where they want a model by name.
+
+    Args:
+        project: The project.
+        sending: What would be sent.
+        wanted: `claude` or `auto`.
+        tell: Tells the person what it is; as a task's is told where None.
+    """
     if sending.is_agreed or (sending.answer and wanted == AUTO):
         return
-    _tell(sending)
+    (tell or _tell)(sending)
     said = _yes_or_no(f"may source of this project go to {sending.host}? it is remembered for the project [y/n] ")
     if said is not None:
         project.agree(sending.host, is_agreed=said)
@@ -54,7 +65,7 @@ def cost(project: OpenProject, task: Task) -> str:
         return "no model is called: nothing leaves this machine, and nothing is to be paid"
     sending = project.sending(task)
     missing = "" if sending.is_agreed else f"; nobody has agreed to that (esper models agree {sending.host})"
-    return f"source goes to {sending.host}; {_about(sending)} for each agent{missing}"
+    return f"source goes to {sending.host}; {about(sending)} for each agent{missing}"
 
 
 def _tell(sending: Sending) -> None:
@@ -62,10 +73,11 @@ def _tell(sending: Sending) -> None:
     more = f" and {len(sending.files) - _SHOWN} more" if len(sending.files) > _SHOWN else ""
     say("model", f"{sending.model} at {sending.host}")
     say("sends", f"{names}{more}, and what tools read of the project on the way")
-    say("cost", f"{_about(sending)} for each agent; `--budget money=1` stops at a dollar")
+    say("cost", f"{about(sending)} for each agent; `--budget money=1` stops at a dollar")
 
 
-def _about(sending: Sending) -> str:
+def about(sending: Sending) -> str:
+    """Return in words what it costs, as far as that can be guessed."""
     known = "" if sending.is_priced else ", the price of this model is not known"
     return f"about {dollars(sending.money)}{known}"
 

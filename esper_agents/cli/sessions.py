@@ -90,12 +90,12 @@ def _listed(found: tuple[SessionSummary, ...], spent: Mapping[str, Expense], non
         echo(none)
     for each in found:
         when = each.changed_at[:16].replace("T", " ")
-        outline(f"{short(each.id)} {when} {state_of(each)}{_origin(each)}{_cost(spent, each)}")
+        outline(f"{each.id} {when} {state_of(each)}{_origin(each)}{_cost(spent, each)}")
         outline(f"{each.agent or 'nobody'}: {each.request}", 1)
 
 
 def _origin(each: SessionSummary) -> str:
-    return f", {each.origin.kind} from {short(each.origin.session)}" if each.origin.session else ""
+    return f", {each.origin.kind} from {each.origin.session}" if each.origin.session else ""
 
 
 def _cost(spent: Mapping[str, Expense], each: SessionSummary) -> str:

@@ -50,8 +50,9 @@ def submit(
         str, typer.Option(metavar="N", help="Do an open action: its number in `esper memory list`, or its identifier.")
     ] = "",
     budget: Annotated[
-        str, typer.Option(metavar="NAME=AMOUNT,...", help="Stop with what there is when so much of something is used.")
-    ] = "",
+        str | None,
+        typer.Option(metavar="NAME=AMOUNT,...", help="Stop with what there is when so much of something is used."),
+    ] = None,
     ask: Annotated[
         list[str] | None,
         typer.Option("--ask", metavar="TOOL", help="No agent calls this tool unasked; repeatable."),
@@ -101,7 +102,7 @@ class _Given:
     agent: str
     again: str
     from_action: str
-    budget: str
+    budget: str | None
     kept: dict[str, list[str]]
     reasoner: ReasonerName
     plugins: tuple[Path, ...] = ()
@@ -128,7 +129,7 @@ async def _submit(given: _Given, *, as_json: bool) -> int:
     from esper_agents.domain.budget import read_budget
 
     given.check()
-    amounts = read_budget(given.budget) if given.budget else ()
+    amounts = () if given.budget is None else read_budget(given.budget)
     is_published = given.publish is Publish.PROJECT
     async with open_project(*given.paths, plugins=given.plugins, publish=is_published) as project:
         task = replace(await _task(project, given), budget=amounts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.cli.live import lines_of
 from esper_agents.cli.terminal import one_line, short
 from esper_agents.domain.expense import Expense, expense_of
+from esper_agents.domain.plural import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +59,7 @@ def _end(events: Sequence[Event]) -> Iterator[Line]:
     yield "lasted", f"{whole}, {span(tools_s)} of it in tools{waited}"
     used = sum((expense_of(each.body["record"]) for each in events if each.kind == "moved"), Expense())
     if used.turns:
-        yield "cost", f"{used} in {used.turns} turns"
+        yield "cost", f"{used} in {number_of(used.turns, 'turn')}"
 
 
 class _Story:
@@ -131,7 +132,8 @@ class _Story:
     @staticmethod
     def _handed_off(event: Event) -> list[Line]:
         packet = event.body["handoff"]
-        carried = f"{len(packet['findings'])} findings, {len(packet['evidence'])} pieces of evidence"
+        evidence = number_of(len(packet["evidence"]), "piece of evidence", "pieces of evidence")
+        carried = f"{number_of(len(packet['findings']), 'finding')}, {evidence}"
         return [
             ("handoff", f"hop {packet['hop']}, {packet['sender']} to {packet['receiver']}: {packet['reason']}"),
             ("", f"{carried}; {packet['context']}"),

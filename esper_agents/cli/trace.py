@@ -11,6 +11,7 @@ import typer
 
 from esper_agents.cli.live import say
 from esper_agents.cli.terminal import echo_json
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import InputFileError, UsageError
 
 if TYPE_CHECKING:
@@ -96,4 +97,4 @@ def _report(found: SessionSummary, spans: Sequence[Span], done: str, where: str,
         return
     say("session", found.id)
     say("trace", trace_id)
-    say(done, f"{len(spans)} spans to {where}")
+    say(done, f"{number_of(len(spans), 'span')} to {where}")

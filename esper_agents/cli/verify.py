@@ -15,6 +15,7 @@ from esper_agents.cli.exhibits import ARCHIVE, find_exhibit
 from esper_agents.cli.outline import outline, outline_command
 from esper_agents.cli.terminal import echo_json
 from esper_agents.cli.verifying import Currency, Verified, check, outcome_of
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -79,12 +80,13 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
         words = (("genuine", found.genuine), ("complete", found.complete), ("verdict", found.verdict))
         told = ", ".join(f"{name} {outcome_of(*checks)}" for name, checks in words)
         outline(f"{each.id}: {told}, {found.currency}")
+        if found.overridden is not None:
+            outline(str(found.overridden), 1)
         for failed in (*found.genuine, *found.complete, *found.verdict, *found.citations):
             if failed.outcome is Outcome.FAILS:
                 outline(f"{failed.name} {failed.outcome}: {_short(failed.detail)}", 1)
-    outline(
-        f"log: {whole.entries} entries, {len(whole.faults) or 'no'} {'fault' if len(whole.faults) == 1 else 'faults'}"
-    )
+    broken = number_of(len(whole.faults), "fault") if whole.faults else "no faults"
+    outline(f"log: {number_of(whole.entries, 'entry', 'entries')}, {broken}")
     for fault in whole.faults:
         outline(f"{fault.kind} at {fault.where}: {_short(fault.detail)}", 1)
     return code
@@ -94,6 +96,8 @@ def _report(verified: Verified) -> None:
     issued = verified.certificate
     if issued is not None:
         outline(f"{issued.id}: {issued.verdict.status} for {issued.component}, by {issued.agent}")
+    if verified.overridden is not None:
+        outline(str(verified.overridden))
     _report_group("genuine", verified.genuine)
     if not any(each.name == ARCHIVE for each in verified.genuine):
         outline("no archive here knows it: its signature and its proof are all that vouches for it", 1)
@@ -111,7 +115,8 @@ def _report_group(label: str, checks: tuple[Check, ...]) -> None:
     whole = outcome_of(*checks)
     outline(f"{label}: {whole}")
     for each in checks:
-        outline(f"{each.name}{'' if each.outcome is whole else f' {each.outcome}'}: {_short(each.detail)}", 1)
+        # Where not all of them hold, each line says how it ended.
+        outline(f"{each.name}{'' if whole is Outcome.HOLDS else f' {each.outcome}'}: {_short(each.detail)}", 1)
     if not checks:
         outline("not checked", 1)
 
@@ -175,6 +180,7 @@ def _as_data(verified: Verified) -> dict[str, Any]:
     return {
         "certificate": verified.certificate.id if verified.certificate else None,
         "status": verified.certificate.verdict.status if verified.certificate else None,
+        "overridden": asdict(verified.overridden) if verified.overridden else None,
         "genuine": group(verified.genuine),
         "is_in_archive": any(each.name == ARCHIVE for each in verified.genuine),
         "complete": group(verified.complete),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from esper_agents.certificates.standing import Later
+    from esper_agents.certificates.standing import Later, Override
     from esper_agents.certificates.subjects import SubjectCheck
     from esper_agents.cli.exhibits import Exhibit
     from esper_agents.domain.certificate import Certificate
@@ -51,6 +51,7 @@ class Verified:
         files: The files, looked at again.
         root: The tree that was compared with.
         countersigned: Who else signed it; told, and not counted.
+        overridden: What a person put in the place of its status; told, and not counted.
     """
 
     certificate: Certificate | None
@@ -64,6 +65,7 @@ class Verified:
     files: tuple[SubjectCheck, ...]
     root: Path
     countersigned: tuple[Check, ...] = ()
+    overridden: Override | None = None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -125,6 +127,7 @@ def check(exhibit: Exhibit) -> Verified:
         files=files,
         root=exhibit.root,
         countersigned=exhibit.countersigned,
+        overridden=exhibit.overridden,
     )
 
 

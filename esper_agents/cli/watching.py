@@ -63,7 +63,7 @@ async def _watch(session: str, where: Path, lines: int | None, *, follow: bool, 
                 return ExitCode.DONE
         found = await project.session(found.id)
         _last_lines(found)
-        return int(await _exit_code(project, found)) if is_whole else ExitCode.DONE
+        return int((await project.outcome(found.id)).exit_code) if is_whole else ExitCode.DONE
 
 
 def _told(events: tuple[Event, ...], lines: int | None, teller: Narrator) -> int:
@@ -106,20 +106,3 @@ def _last_lines(found: SessionSummary) -> None:
         say("next", f"esper resume {short(found.id)}")
     elif found.state is SessionState.WAITING:
         say("next", f"esper sessions show {short(found.id)}")
-
-
-async def _exit_code(project: OpenProject, found: SessionSummary) -> int:
-    from esper_agents.domain.status import exit_code
-
-    match found.state:
-        case SessionState.DONE:
-            entry = await project.certificate(found.certificate)
-            return exit_code(entry.status)
-        case SessionState.WAITING:
-            return ExitCode.WAITING
-        case SessionState.REFUSED:
-            return ExitCode.USAGE
-        case SessionState.CANCELLED:
-            return ExitCode.CANCELLED
-        case SessionState.OPEN:
-            return ExitCode.INTERRUPTED

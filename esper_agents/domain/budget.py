@@ -60,8 +60,10 @@ def read_budget(text: str) -> tuple[Amount, ...]:
     """Return the budget that a text such as `seconds=60,tool-calls=20` gives, in the order of `Resource`.
 
     Raises:
-        UsageError: A name that there is not, one that is given twice, or no amount.
+        UsageError: Nothing, a name that there is not, one that is given twice, or no amount.
     """
+    if not text.strip():
+        raise UsageError("the budget is empty", remedy=f"give an amount, such as {_EXAMPLE}, or leave --budget out")
     found: dict[Resource, Amount] = {}
     for part in text.split(","):
         name, _, number = (each.strip() for each in part.partition("="))

@@ -21,6 +21,7 @@ class NoticeKind(StrEnum):
     KEY_REVOKED = "key-revoked"
     CERTIFICATE_REVOKED = "certificate-revoked"
     COUNTERSIGNED = "countersigned"
+    OVERRIDDEN = "overridden"
     ROLLBACK_ACCEPTED = "rollback-accepted"
 
 
@@ -39,6 +40,7 @@ class Notice:
         certificate_sha256: Digest of that certificate's statement, 64 hex digits; empty likewise.
         signature: An SSH signature in its armour over that statement; empty where it is no countersignature.
         before: The checkpoint that was pinned before a rollback; empty otherwise.
+        status: The status that a person puts in the place of the certificate's; empty where it overrides none.
     """
 
     id: str
@@ -51,3 +53,4 @@ class Notice:
     certificate_sha256: str = ""
     signature: str = ""
     before: str = ""
+    status: str = ""

@@ -87,6 +87,18 @@ _SPELLING = {
 }
 
 
+def statuses_of(kind: Kind) -> tuple[Status, ...]:
+    """Return the statuses of a kind of question from best to worst, each once."""
+    return tuple(dict.fromkeys(status_for(kind, each) for each in STANCES))
+
+
+def replacements(kind: Kind, status: Status) -> tuple[Status, ...]:
+    """Return what a person may put in the place of a status, from best to worst; nothing replaces EMERGENCY_STOP."""
+    if status is Status.EMERGENCY_STOP:
+        return ()
+    return tuple(each for each in statuses_of(kind) if each is not Status.EMERGENCY_STOP)
+
+
 def exit_code(status: Status) -> ExitCode:
     """Return what the command line exits with after this verdict."""
     match status:

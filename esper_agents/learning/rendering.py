@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.certificates.ink import Inked, MarkdownInk
+from esper_agents.certificates.ink import Inked, MarkdownInk, visible
 from esper_agents.certificates.redaction import redacted
+from esper_agents.domain.plural import number_of
+from esper_agents.learning.facts import facts_of
+from esper_agents.learning.report import counted
 from esper_agents.paths import data_folder
 from esper_agents.review.rule import as_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jinja2 import Environment
 
-    from esper_agents.learning.retrospect import Retrospect, Suggestion
+    from esper_agents.learning.facts import Fact
+    from esper_agents.learning.report import Retrospect, Suggestion
     from esper_agents.learning.seen import Source
+    from esper_agents.learning.wording import Why, WordedSkill
     from esper_agents.review.rule import Example, Rule
 
 _INK = MarkdownInk()
@@ -29,8 +35,8 @@ _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 def render_report(found: Retrospect) -> str:
     """Return a retrospect as Markdown; the same one always gives the same text."""
-    text = _environment().get_template("retrospect.md.j2").render(found=redacted(found).value)
-    return _squeezed(text)
+    clean = redacted(found).value
+    return _squeezed(_environment().get_template("retrospect.md.j2").render(found=clean, facts=facts_of(clean)))
 
 
 def render_skill(skill: Suggestion) -> str:
@@ -39,6 +45,22 @@ def render_skill(skill: Suggestion) -> str:
     It holds what the pages of installed rules say and the identifiers of sessions: nothing of what was reviewed.
     """
     return _squeezed(_environment().get_template("proposed-skill.md.j2").render(skill=skill))
+
+
+def render_worded_skill(skill: WordedSkill, found: Retrospect) -> str:
+    """Return a skill in the words of a model as the text of its `SKILL.md`; the words stand in it as text.
+
+    Args:
+        skill: The skill.
+        found: The report that it belongs to.
+    """
+    facts = facts_of(found)
+    cited = [each.rule for each in found.habits if each.id in skill.facts]
+    rules = {rule.code: rule for each in found.suggestions for rule in each.rules if rule.code in cited}
+    sources = dict.fromkeys(source for each in skill.facts for source in facts[each].sources)
+    template = _environment().get_template("worded-skill.md.j2")
+    clean = redacted(skill).value
+    return _squeezed(template.render(skill=clean, rules=tuple(rules.values()), sources=tuple(sources), found=found))
 
 
 def _squeezed(text: str) -> str:
@@ -62,8 +84,12 @@ def _environment() -> Environment:
         "code": _INK.code,
         "listed": _listed,
         "sources": _sources,
+        "counted": _counted,
         "why": _why,
         "example": _example,
+        "resting": _resting,
+        "quoted": _quoted,
+        "left_out": _left_out,
     }
     return environment
 
@@ -79,7 +105,33 @@ def _listed(names: Sequence[str]) -> Inked:
 def _sources(sources: Sequence[Source]) -> Inked:
     named = (each.certificate or each.session for each in sources[:_MOST_SOURCES])
     left = len(sources) - _MOST_SOURCES
-    return Inked(", ".join(_short(each) for each in named) + (f" and {left} more" if left > 0 else ""))
+    shown = ", ".join(_short(each) for each in named) + (f" and {left} more" if left > 0 else "")
+    return Inked(f"{_counted(sources)}: {shown}")
+
+
+def _counted(sources: Sequence[Source]) -> str:
+    """Return how many sessions there are; forks, which count with what they were forked from, are told apart."""
+    sessions = counted(sources)
+    forks = len(sources) - sessions
+    return number_of(sessions, "session") + (f" and {number_of(forks, 'fork')}" if forks else "")
+
+
+def _resting(names: Sequence[str], facts: Mapping[str, Fact]) -> Inked:
+    """Return the facts that an item rests on, as the program counted them."""
+    told = (
+        f"  - {name} {_INK.prose(facts[name].title).text}\n    - From {_sources(facts[name].sources).text}"
+        for name in dict.fromkeys(names)
+    )
+    return Inked("\n".join(told))
+
+
+def _quoted(text: str) -> Inked:
+    """Return text as a scalar of YAML, on one line."""
+    return Inked(json.dumps(visible(text), ensure_ascii=False))
+
+
+def _left_out(why: Why, count: int) -> str:
+    return f"{number_of(count, 'item')} of the model {why} and {'was' if count == 1 else 'were'} left out"
 
 
 def _short(identifier: str) -> str:

@@ -6,10 +6,11 @@ Pure: the same sessions give the same answer, in whatever order they come.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from esper_agents.domain.finding import Category, Severity
+from esper_agents.learning.report import Habit, Insight, Retrospect, Suggestion, Tally, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,88 +25,6 @@ LEAST_SESSIONS = 2
 _MOST_INSIGHTS = 40
 _MOST_NAMED = 5
 _WORST_FIRST = tuple(Severity)
-
-
-@dataclass(frozen=True, slots=True)
-class Habit:
-    """A rule that is broken again and again.
-
-    Attributes:
-        rule: Its code.
-        name: Its name.
-        category: Its part of the checklist.
-        severity: The worst that was found.
-        message: What is wrong, as it was found last.
-        remedy: What to do about it.
-        places: Where it was found, some of them.
-        sources: The sessions in which it was found.
-    """
-
-    rule: str
-    name: str
-    category: Category
-    severity: Severity
-    message: str
-    remedy: str
-    places: tuple[str, ...]
-    sources: tuple[Source, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Insight:
-    """Something that the sessions show.
-
-    Attributes:
-        heading: What it is, in a few words.
-        text: What was seen.
-        advice: What to do about it.
-        sources: The sessions that show it.
-    """
-
-    heading: str
-    text: str
-    advice: str
-    sources: tuple[Source, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """A skill worth having: what keeps one part of the checklist from being missed again.
-
-    Attributes:
-        name: What it would be called.
-        category: The part of the checklist.
-        habits: What it would prevent, by rule; only rules that are installed here.
-        rules: The rules, with their pages and examples.
-        sources: The sessions it rests on.
-    """
-
-    name: str
-    category: Category
-    habits: tuple[Habit, ...]
-    rules: tuple[Rule, ...]
-    sources: tuple[Source, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Retrospect:
-    """What the sessions of a project say.
-
-    Attributes:
-        project: The project's name.
-        sessions: Those that were looked at, by identifier.
-        habits: Rules that are broken in several sessions: what guidelines are made of.
-        suggestions: Skills worth having.
-        insights: What else the sessions show, what most of them show first.
-        insights_left: How many more there are.
-    """
-
-    project: str
-    sessions: tuple[Source, ...] = ()
-    habits: tuple[Habit, ...] = ()
-    suggestions: tuple[Suggestion, ...] = ()
-    insights: tuple[Insight, ...] = ()
-    insights_left: int = 0
 
 
 def retrospect(
@@ -127,26 +46,30 @@ def retrospect(
         sessions=tuple(each.source for each in seen),
         habits=habits,
         suggestions=_suggestions(habits, {each.code: each for each in rules}),
-        insights=tuple(sorted(insights, key=lambda each: -len(each.sources)))[:_MOST_INSIGHTS],
+        insights=_told_first(insights),
         insights_left=max(0, len(insights) - _MOST_INSIGHTS),
     )
 
 
+def _told_first(insights: Sequence[Insight]) -> tuple[Insight, ...]:
+    """Return the insights that most sessions show, each with what it is called."""
+    ranked = sorted(insights, key=lambda each: -counted(each.sources))[:_MOST_INSIGHTS]
+    return tuple(replace(each, id=f"I{number}") for number, each in enumerate(ranked, 1))
+
+
 def _habits(seen: Sequence[Seen], least: int) -> tuple[Habit, ...]:
-    by_rule: dict[str, list[tuple[Claim, Source]]] = defaultdict(list)
+    by_rule: dict[str, list[tuple[Claim, Seen]]] = defaultdict(list)
     for each in seen:
         for claim in each.claims:
-            by_rule[claim.rule].append((claim, each.source))
+            by_rule[claim.rule].append((claim, each))
+    habits = (_habit(found) for found in by_rule.values())
     # One finding that is still there is no habit: the rule has to be broken in several places.
-    habits = (
-        _habit(found)
-        for found in by_rule.values()
-        if len({source for _, source in found}) >= least and len({claim.fingerprint for claim, _ in found}) >= least
-    )
-    return tuple(sorted(habits, key=lambda each: (-len(each.sources), _WORST_FIRST.index(each.severity), each.rule)))
+    repeated = [each for each in habits if each.tally.sessions >= least and each.tally.findings >= least]
+    ranked = sorted(repeated, key=lambda each: (-each.tally.sessions, _WORST_FIRST.index(each.severity), each.rule))
+    return tuple(replace(each, id=f"G{number}") for number, each in enumerate(ranked, 1))
 
 
-def _habit(found: Sequence[tuple[Claim, Source]]) -> Habit:
+def _habit(found: Sequence[tuple[Claim, Seen]]) -> Habit:
     last = found[-1][0]
     return Habit(
         rule=last.rule,
@@ -156,7 +79,23 @@ def _habit(found: Sequence[tuple[Claim, Source]]) -> Habit:
         message=last.message,
         remedy=last.remedy,
         places=tuple(dict.fromkeys(claim.location.path for claim, _ in found))[:_MOST_NAMED],
-        sources=_sources(source for _, source in found),
+        tally=_tally(found),
+        sources=_sources(each.source for _, each in found),
+    )
+
+
+def _tally(found: Sequence[tuple[Claim, Seen]]) -> Tally:
+    return Tally(
+        findings=len({claim.fingerprint for claim, _ in found}),
+        sessions=counted(each.source for _, each in found),
+        states=len(
+            {
+                (file.path, file.sha256)
+                for claim, each in found
+                for file in each.examined
+                if file.path == claim.location.path
+            }
+        ),
     )
 
 
@@ -186,12 +125,16 @@ def _gathered(seen: Sequence[Seen], things: Callable[[Seen], Iterable[T]]) -> di
 
 
 def _lasting(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
-    claims = {claim.fingerprint: claim for each in seen for claim in each.claims}
-    for mark, sources in _gathered(seen, lambda each: [claim.fingerprint for claim in each.claims]).items():
-        if len(sources) >= least:
-            claim = claims[mark]
-            text = f"{claim.rule} at `{claim.location}` was found in {len(sources)} sessions: {claim.message}"
-            yield Insight("A finding that stays", text, claim.remedy, sources)
+    met: dict[str, list[tuple[Claim, Seen]]] = defaultdict(list)
+    for each in seen:
+        for claim in each.claims:
+            met[claim.fingerprint].append((claim, each))
+    for found in met.values():
+        tally, claim = _tally(found), found[-1][0]
+        if tally.sessions >= least:
+            heading = "A finding met again in the same code" if tally.states == 1 else "A finding that stays"
+            text = f"{claim.rule} at `{claim.location}` is {tally}: {claim.message}"
+            yield Insight(heading, text, claim.remedy, _sources(each.source for _, each in found))
 
 
 def _hops(seen: Sequence[Seen]) -> Iterator[Insight]:
@@ -216,7 +159,7 @@ def _refuted(seen: Sequence[Seen]) -> Iterator[Insight]:
 def _gaps(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
     told = {gap.what: gap for each in seen for gap in each.gaps}
     for what, sources in _gathered(seen, lambda each: [gap.what for gap in each.gaps]).items():
-        if len(sources) >= least:
+        if counted(sources) >= least:
             command = told[what].command
             advice = f"Close it once and for all: `{command}`" if command else "Write the answer into the project."
             yield Insight("A gap that stays open", f"{what}: {told[what].why}", advice, sources)
@@ -224,6 +167,6 @@ def _gaps(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
 
 def _denied(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
     for call, sources in _gathered(seen, lambda each: each.denied).items():
-        if len(sources) >= least:
+        if counted(sources) >= least:
             advice = f"Settle it by a rule for {call.tool} in your settings, one way or the other."
             yield Insight("A call that is denied again and again", f"{call.tool}: {call.reason}", advice, sources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.assumption import AssumptionState
+from esper_agents.domain.assumption import AssumptionState, Tier
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.move import HandOff
 from esper_agents.orchestration.record import assumptions, gaps
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.assumption import Assumption, InformationGap
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.evidence import Evidence, SourceFile
     from esper_agents.domain.finding import Claim
     from esper_agents.orchestration.history import History
 
@@ -28,11 +28,18 @@ class Source:
         session: `ses_` identifier.
         certificate: `crt_` identifier, or empty where the session has none.
         request: What was asked in it.
+        forked_from: The session whose first steps it shares, or empty. Both saw the same, and count as one.
     """
 
     session: str
     certificate: str
     request: str
+    forked_from: str = ""
+
+    @property
+    def counted_as(self) -> str:
+        """What it counts as where sessions are counted."""
+        return self.forked_from or self.session
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,7 @@ class Seen:
         refuted: What was shown not to be so.
         gaps: What could not be known.
         denied: Tool calls that were not allowed.
+        examined: The files that were read, as they were.
     """
 
     source: Source
@@ -86,31 +94,43 @@ class Seen:
     refuted: tuple[Refuted, ...] = ()
     gaps: tuple[InformationGap, ...] = ()
     denied: tuple[Denied, ...] = ()
+    examined: tuple[SourceFile, ...] = ()
 
 
-def seen_in_ledger(history: History) -> Seen:
-    """Return what a session's ledger says."""
+def seen_in_ledger(history: History, forked_from: str = "") -> Seen:
+    """Return what a session's ledger says.
+
+    Args:
+        history: The ledger.
+        forked_from: See `Source`.
+    """
     evidence = history.evidence()
+    certificate = history.certified.certificate if history.certified else ""
     return Seen(
-        source=Source(
-            history.session, history.certified.certificate if history.certified else "", history.begun.task.request
-        ),
+        source=Source(history.session, certificate, history.begun.task.request, forked_from),
         claims=tuple(each.claim for each in history.findings()),
         refused_hops=tuple(dict.fromkeys(_refused_hops(history))),
         refuted=tuple(dict.fromkeys((*_refuted_claims(history), *_false(assumptions(history), evidence)))),
         gaps=gaps(history),
         denied=_denied(evidence),
+        examined=_examined(evidence),
     )
 
 
-def seen_in_certificate(certificate: Certificate) -> Seen:
-    """Return what a certificate says: all that is left of a session whose rows were removed."""
+def seen_in_certificate(certificate: Certificate, forked_from: str = "") -> Seen:
+    """Return what a certificate says: all that is left of a session whose rows were removed.
+
+    Args:
+        certificate: The certificate.
+        forked_from: See `Source`.
+    """
     return Seen(
-        source=Source(certificate.session, certificate.id, certificate.task.request),
+        source=Source(certificate.session, certificate.id, certificate.task.request, forked_from),
         claims=tuple(each.claim for each in certificate.findings),
         refuted=tuple(dict.fromkeys(_false(certificate.assumptions, certificate.evidence))),
         gaps=certificate.gaps,
         denied=_denied(certificate.evidence),
+        examined=_examined(certificate.evidence),
     )
 
 
@@ -133,10 +153,16 @@ def _refuted_claims(history: History) -> Iterator[Refuted]:
 def _false(taken: tuple[Assumption, ...], evidence: tuple[Evidence, ...]) -> Iterator[Refuted]:
     tools = {each.id: each.tool for each in evidence}
     for each in taken:
-        if each.state is AssumptionState.REFUTED:
+        # What a plan sets out to have refuted was a question, and its answer is a result.
+        is_question = each.tier is Tier.PLAN and not each.is_critical
+        if each.state is AssumptionState.REFUTED and not is_question:
             yield Refuted("", each.text, next((tools[one] for one in each.evidence if one in tools), ""))
 
 
 def _denied(evidence: tuple[Evidence, ...]) -> tuple[Denied, ...]:
     calls = (Denied(each.tool, each.summary) for each in evidence if each.outcome is CallOutcome.DENIED)
     return tuple(dict.fromkeys(calls))
+
+
+def _examined(evidence: tuple[Evidence, ...]) -> tuple[SourceFile, ...]:
+    return tuple(dict.fromkeys(file for each in evidence for file in each.examined))

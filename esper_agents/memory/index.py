@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, delete, insert, text
 
 from esper_agents.domain.memory import NoteState
-from esper_agents.memory.rows import newest_ids
-from esper_agents.memory.words import current_mark, id_mark, index_words, path_key
+from esper_agents.memory.words import id_mark, index_words, path_key
 from esper_agents.storage.newest_words import FullText
 from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.tables import NOTE_TEXT, note_file
@@ -22,9 +19,6 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.memory import Note
 
-# Where a note stands in the full text: SQLite numbers its rows, PostgreSQL goes by the identifier.
-Place: TypeAlias = "int | str"
-_ENOUGH = 5
 # Above every identifier, however text is put in order.
 _ABOVE_ALL = "n"
 
@@ -61,69 +55,23 @@ def is_missing(connection: Connection) -> bool:
     return bool(_ANY_NOTE.rows(connection, {})) and not _ANY_WORDS.rows(connection, {})
 
 
-def newest(connection: Connection, words: Sequence[str], limit: int, *, before: str = "") -> list[str]:
+def newest(
+    connection: Connection, words: Sequence[str], limit: int, *, marks: Sequence[str] = (), before: str = ""
+) -> list[str]:
     """Return identifiers of the newest notes that have all of some words and marks.
 
     Args:
         connection: Where.
-        words: As `index_words` writes them, the mark of the project among them.
+        words: As `index_words` writes them; what few notes have is among them.
         limit: At most so many.
+        marks: What most notes may have, and these are to have besides.
         before: Only what is older than this one.
     """
-    asked = _all_of(connection, words)
     if connection.dialect.name == "sqlite":
-        given = {"asked": asked, "limit": limit, "before": before}
+        given = {"asked": all_of(connection, [*words, *marks]), "limit": limit, "before": before}
         return (_NEWEST_SQLITE_BEFORE if before else _NEWEST_SQLITE).column(connection, given)
-    return _POSTGRESQL.newest(connection, asked, limit, before or _ABOVE_ALL)
-
-
-def near(connection: Connection, project_key: str, agent: str, limit: int) -> list[Place]:
-    """Return where the newest current notes of an agent stand, newest first."""
-    if connection.dialect.name == "sqlite":
-        mark = _all_of(connection, [current_mark(project_key, agent)])
-        return _PLACES.column(connection, {"asked": mark, "limit": limit})
-    return [*newest_ids(connection, project_key, agent=agent, states=(NoteState.CURRENT,), limit=limit)]
-
-
-def said(
-    connection: Connection, mark: str, groups: Sequence[Sequence[str]], near: Sequence[Place], limit: int
-) -> list[list[Place]]:
-    """Return for each group of words where notes stand that say one of it: the newest, where many do.
-
-    Args:
-        connection: Where.
-        mark: What the notes must have besides.
-        groups: What is looked for.
-        near: The newest notes with that mark, on PostgreSQL looked through first.
-        limit: At most so many for each group.
-    """
-    found: list[list[Place]] = [[] for _ in groups]
-    asked = [_one_of(connection, each, mark) for each in groups]
-    if connection.dialect.name == "sqlite":
-        given = {f"asked{number}": each for number, each in enumerate(asked)}
-        rows = _of_each(len(asked)).rows(connection, {**given, "limit": limit}) if asked else []
-        for number, place in rows:
-            found[number].append(place)
-        return found
-    for number, place in _NEAR_SAYING.rows(connection, {"near": list(near), "asked": asked}):
-        found[number - 1].append(place)
-    # What some of the newest say is no distinction; what fewer say is soon found by its index.
-    rare = [number for number, places in enumerate(found) if len(places) < _ENOUGH]
-    anything = _one_of(connection, [word for number in rare for word in groups[number]], mark)
-    wanted = {"any": anything, "asked": [asked[number] for number in rare]}
-    for number, place in _SAYING.rows(connection, wanted) if rare else ():
-        if place not in found[rare[number - 1]]:
-            found[rare[number - 1]].append(place)
-    return [places[:limit] for places in found]
-
-
-def named(connection: Connection, places: Sequence[Place]) -> list[str]:
-    """Return the identifiers of the notes at some places, in their order."""
-    if connection.dialect.name == "postgresql":
-        return [str(each) for each in places]
-    rows = _NAMED.rows(connection, {"places": json.dumps(list(places))})
-    found = {place: str(name) for place, name in rows}
-    return [found[each] for each in places if each in found]
+    asked, besides = all_of(connection, words), all_of(connection, marks)
+    return _POSTGRESQL.newest(connection, asked, limit, before or _ABOVE_ALL, besides=besides)
 
 
 def any_of(connection: Connection, words: Sequence[str], mark: str, limit: int) -> list[str]:
@@ -131,7 +79,7 @@ def any_of(connection: Connection, words: Sequence[str], mark: str, limit: int) 
     if not words:
         return []
     wanted = _NEWEST_SQLITE if connection.dialect.name == "sqlite" else _SOME_POSTGRESQL
-    return wanted.column(connection, {"asked": _one_of(connection, words, mark), "limit": limit})
+    return wanted.column(connection, {"asked": one_of(connection, words, mark), "limit": limit})
 
 
 def ending_with(connection: Connection, ending: str) -> list[str]:
@@ -146,24 +94,14 @@ def ending_with(connection: Connection, ending: str) -> list[str]:
     return _ENDING[connection.dialect.name].column(connection, {"asked": asked})
 
 
-def _one_of(connection: Connection, words: Sequence[str], mark: str) -> str:
+def one_of(connection: Connection, words: Sequence[str], mark: str) -> str:
+    """Return a query for one of some words, and a mark besides."""
     if connection.dialect.name == "sqlite":
         return f'({" OR ".join(map(_IN_QUOTES, words))}) AND "{mark}"'
     return f"({' | '.join(map(_IN_APOSTROPHES, words))}) & '{mark}'"
 
 
 _IN_QUOTES, _IN_APOSTROPHES = '"{}"'.format, "'{}'".format
-
-
-@cache
-def _of_each(count: int) -> Prepared:
-    """Return one statement for so many words: each by itself costs as much to send as to answer."""
-    # The name of a note stands beside its words; its place is known without them.
-    one = (
-        "SELECT * FROM"
-        " (SELECT {0}, rowid FROM note_text WHERE note_text MATCH :asked{0} ORDER BY rowid DESC LIMIT :limit)"
-    )
-    return Prepared(text(" UNION ALL ".join(one.format(number) for number in range(count))))
 
 
 def _every(connection: Connection, statement: Prepared, rows: Iterable[Mapping[str, object]]) -> None:
@@ -182,7 +120,7 @@ def _given(connection: Connection, words: list[str]) -> object:
     return " ".join(words) if connection.dialect.name == "sqlite" else words
 
 
-def _all_of(connection: Connection, words: Sequence[str]) -> str:
+def all_of(connection: Connection, words: Sequence[str]) -> str:
     """Return a query of letters and digits in quotes alone: nothing of it means anything to a database."""
     if connection.dialect.name == "sqlite":
         return " ".join(f'"{each}"' for each in words)
@@ -222,13 +160,6 @@ _NEWEST_SQLITE = Prepared(
 _NEWEST_SQLITE_BEFORE = Prepared(
     text("SELECT id FROM note_text WHERE note_text MATCH :asked AND id < :before ORDER BY rowid DESC LIMIT :limit")
 )
-_PLACES = Prepared(text("SELECT rowid FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit"))
-_NAMED = Prepared(
-    text(
-        "SELECT wanted.value, note_text.id FROM json_each(:places) AS wanted CROSS JOIN note_text"
-        " WHERE note_text.rowid = wanted.value"
-    )
-)
 _SOME_POSTGRESQL = Prepared(
     text(
         "WITH said AS MATERIALIZED (SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 2000)"
@@ -236,14 +167,6 @@ _SOME_POSTGRESQL = Prepared(
     )
 )
 _POSTGRESQL = FullText(NOTE_TEXT, "id", "id || ''", "CAST(:asked AS tsquery)")
-_NEAR = "SELECT id, words FROM note_text WHERE id = ANY(CAST(:near AS varchar[]))"
-_ANY = "SELECT id, words FROM note_text WHERE words @@ CAST(:any AS tsquery) LIMIT 1000"
-_WHICH = (
-    "SELECT place, said.id"
-    " FROM unnest(CAST(CAST(:asked AS text[]) AS tsquery[])) WITH ORDINALITY AS wanted(query, place)"
-    " JOIN said ON said.words @@ query ORDER BY said.id DESC"
-)
-_NEAR_SAYING, _SAYING = (Prepared(text(f"WITH said AS MATERIALIZED ({rows}) {_WHICH}")) for rows in (_NEAR, _ANY))
 _ENDING = {
     "sqlite": Prepared(text("SELECT id FROM note_text WHERE note_text MATCH :asked LIMIT 50")),
     "postgresql": Prepared(text("SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 50")),

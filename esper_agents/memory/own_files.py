@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.memory import Note, NoteKind, NoteState
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.memory import index, notes
 from esper_agents.memory.quoting import quoted
@@ -64,7 +65,7 @@ class OwnFiles:
         lines = [f"{len(own[each])}\t{each}" for each in inside]
         others = len(found) - len(own)
         if folder == ROOT and others:
-            lines.append(f"{others} notes\t{KEPT} (left by certificates and people; read only)")
+            lines.append(f"{number_of(others, 'note')}\t{KEPT} (left by certificates and people; read only)")
         return "\n".join((f"Here're the files in {folder}, with their lengths:", *lines))
 
     async def create(self, path: str, text: str) -> str:

@@ -7,11 +7,11 @@ from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.memory import NoteState
-from esper_agents.memory import index
+from esper_agents.memory.candidates import candidates, named
 from esper_agents.memory.contradictions import contradicted
 from esper_agents.memory.freshness import Tree
 from esper_agents.memory.rows import fetched
-from esper_agents.memory.words import current_mark, file_mark, telling_words
+from esper_agents.memory.words import file_mark, telling_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from esper_agents.domain.memory import Note
+    from esper_agents.memory.candidates import Place
     from esper_agents.storage.store import Store
 
 RECALLED = 40
 # Some of them will be stale.
 _LOOKED_AT = 60
-_NEAR = 800
 _MOST_FILES = 20
 # One rare word of the task is worth as much as the file itself; being new only decides between equals.
 _FILE, _NEW = 1.0, 0.01
@@ -58,15 +58,14 @@ def recall(
 
 def _ranked(connection: Connection, project_key: str, agent: str, paths: Sequence[str], request: str) -> list[str]:
     """Return candidates, the best first: a word that few notes say counts for more than one that many say."""
-    worth: dict[index.Place, float] = defaultdict(float)
-    near = index.near(connection, project_key, agent, _NEAR)
-    for number, place in enumerate(near):
-        worth[place] += _NEW / (1 + number)
     files = [file_mark(project_key, each) for each in dict.fromkeys(paths) if each != _WHOLE_PROJECT][:_MOST_FILES]
     groups = [[each] for each in telling_words(request)] + ([files] if files else [])
-    said = index.said(connection, current_mark(project_key, agent), groups, near, RECALLED)
-    for group, places in zip(groups, said, strict=True):
+    found = candidates(connection, project_key, agent, groups, RECALLED)
+    worth: dict[Place, float] = defaultdict(float)
+    for number, place in enumerate(found.newest):
+        worth[place] += _NEW / (1 + number)
+    for group, places in zip(groups, found.saying, strict=True):
         for place in places:
             worth[place] += _FILE if group is files else 1 / len(places)
     best = nlargest(_LOOKED_AT, worth, key=lambda each: (worth[each], each))
-    return index.named(connection, best)
+    return named(connection, best)

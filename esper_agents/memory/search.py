@@ -8,7 +8,7 @@ from esper_agents.domain.memory import NoteState
 from esper_agents.errors import UsageError
 from esper_agents.memory import index
 from esper_agents.memory.rows import fetched
-from esper_agents.memory.words import CURRENT_MARK, agent_mark, file_mark, project_mark
+from esper_agents.memory.words import CURRENT_MARK, agent_mark, current_mark, file_mark, project_mark
 from esper_agents.storage.words import words_of
 
 if TYPE_CHECKING:
@@ -52,18 +52,26 @@ def search(
         raise UsageError(f"there is no word in {words!r}", remedy="name words with letters or digits in them")
     # The rarest first: the others are only looked up where it stands.
     asked += [file_mark(project_key, path)] if path else []
-    asked += [agent_mark(project_key, agent)] if agent else [project_mark(project_key)]
-    asked += [CURRENT_MARK] if set(states) == {NoteState.CURRENT} else []
+    marks = _marks(project_key, agent, is_current=set(states) == {NoteState.CURRENT})
     found: list[Note] = []
     # Some of them will be left out, unless what is asked knows all that is wanted.
     is_whole = kind is None and set(states) in ({NoteState.CURRENT}, set(NoteState))
     before, step = "", limit if is_whole else max(2 * limit, 50)
     with store.reading() as connection:
+        if connection.dialect.name == "sqlite":
+            # An embedded database is one project's: its mark would be looked up in all notes. Others' are not fetched.
+            marks = [each for each in marks if each != project_mark(project_key)]
         while step <= _MOST_LOOKED_AT and len(found) < limit:
-            some = index.newest(connection, asked, step, before=before)
+            some = index.newest(connection, asked, step, marks=marks, before=before)
             kept = fetched(connection, project_key, some)
             found += [each for each in kept if each.state in states and (kind is None or each.kind is kind)]
             if len(some) < step:
                 break
             before, step = some[-1], step * 4
     return tuple(found[:limit])
+
+
+def _marks(project_key: str, agent: str, *, is_current: bool) -> list[str]:
+    if agent:
+        return [(current_mark if is_current else agent_mark)(project_key, agent)]
+    return [project_mark(project_key), CURRENT_MARK] if is_current else [project_mark(project_key)]

@@ -84,7 +84,7 @@ class _Trace:
                     yield self._agent(event)
                 case RowKind.MOVED:
                     yield self._turn(event, self._like(RowKind.DECIDING, event), event)
-                case RowKind.DECIDING if not self._like(RowKind.MOVED, event):
+                case RowKind.DECIDING if not (event.call or self._like(RowKind.MOVED, event)):
                     yield self._turn(event, event, None)
                 case RowKind.CALLED:
                     yield self._call(event, self._like(RowKind.CALLING, event), event)

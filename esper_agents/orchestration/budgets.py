@@ -12,7 +12,7 @@ from esper_agents.domain.status import Stance
 from esper_agents.orchestration.hops import hop_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from esper_agents.orchestration.history import Frame, History
     from esper_agents.orchestration.open_turn import OpenTurn
@@ -22,11 +22,11 @@ SPENT = "spent"
 # Before every step; the others before the steps that use them.
 _ALWAYS = (Resource.TOKENS, Resource.MONEY, Resource.SECONDS)
 _WORDS = {
-    Resource.TOKENS: "{} tokens",
-    Resource.MONEY: "{} US dollars",
-    Resource.SECONDS: "{} seconds of work",
-    Resource.HOPS: "{} hops",
-    Resource.TOOL_CALLS: "{} tool calls",
+    Resource.TOKENS: ("token", "tokens"),
+    Resource.MONEY: ("US dollar", "US dollars"),
+    Resource.SECONDS: ("second of work", "seconds of work"),
+    Resource.HOPS: ("hop", "hops"),
+    Resource.TOOL_CALLS: ("tool call", "tool calls"),
 }
 _NS_IN_MS = 1_000_000
 
@@ -38,10 +38,11 @@ def spent(history: History) -> Mapping[Resource, int]:
     """
     turns = list(_turns(history))
     moves = [turn.moved for turn in turns if turn.moved]
+    records = [*(each.record for each in moves), *(each for turn in turns for each in turn.lost)]
     work_ns = sum(each.duration_ns for each in history.evidence())
     return {
-        Resource.TOKENS: sum(_told(each.record, Resource.TOKENS) for each in moves),
-        Resource.MONEY: sum(_told(each.record, Resource.MONEY) for each in moves),
+        Resource.TOKENS: sum(_told(each, Resource.TOKENS) for each in records),
+        Resource.MONEY: sum(_told(each, Resource.MONEY) for each in records),
         Resource.SECONDS: sum(each.took_ms for each in moves) + work_ns // _NS_IN_MS,
         Resource.HOPS: len(history.handoffs),
         Resource.TOOL_CALLS: sum(call.calling is not None for turn in turns for call in turn.calls.values()),
@@ -91,17 +92,6 @@ def ends_decision(history: History, frame: Frame) -> Resource | None:
     return stopped_by(history) or _used_up(history, frame, _ALWAYS)
 
 
-def too_little(history: History, least: Sequence[Amount]) -> Amount | None:
-    """Return what a decision takes at least of a budget that has less left, or None.
-
-    Args:
-        history: The session's ledger.
-        least: What the decision takes at least; see `reasoner.Priced`.
-    """
-    rest = {each.resource: each.amount for each in left(history)}
-    return next((each for each in least if each.amount > rest.get(each.resource, each.amount)), None)
-
-
 def ends_move(history: History, frame: Frame, move: Move) -> Resource | None:
     """Return the budget that does not allow the next step of a move, or None.
 
@@ -137,10 +127,14 @@ def reason(history: History, resource: Resource) -> str:
     limit = _limit(history, resource)
     used = Amount(resource, spent(history)[resource])
     if used.amount < limit.amount:
-        words = _WORDS[resource]
-        return f"the budget of {words.format(limit)} is too small to ask once more ({words.format(used)} are used)"
-    over = f" ({_WORDS[resource].format(used)})" if used.amount > limit.amount else ""
-    return f"the budget of {_WORDS[resource].format(limit)} is used up{over}"
+        return f"the budget of {_in_words(limit)} is too small to ask once more (used so far: {_in_words(used)})"
+    over = f" ({_in_words(used)})" if used.amount > limit.amount else ""
+    return f"the budget of {_in_words(limit)} is used up{over}"
+
+
+def _in_words(amount: Amount) -> str:
+    one, several = _WORDS[amount.resource]
+    return f"{amount} {one if str(amount) == '1' else several}"
 
 
 def stopping(history: History, frame: Frame, resource: Resource, least: int = 0) -> Conclude:

@@ -76,7 +76,7 @@ def countersign_certificate(store: Store, workshop: Workshop, certificate_id: st
 
 def countersignatures(connection: Connection, certificate_id: str) -> Iterator[LogNotice]:
     """Yield the countersignatures of a certificate, oldest first; whether they are right is not looked at."""
-    for each in log_notices(log.entries_about(connection, certificate_id)):
+    for each in log_notices(log.notices_about(connection, certificate_id)):
         if each.notice.kind is NoticeKind.COUNTERSIGNED:
             yield each
 

@@ -51,14 +51,14 @@ def cut_at(history: History, rows: Sequence[Row], at: str) -> Cut:
     """
     if at == "0":
         return Cut("the beginning", ())
-    frame, step = _named(history, at)
+    frame, step = _named(history, rows, at)
     where = f"step {frame.number}.{step}"
     decided = next((row.seq for row in rows if _is(row, frame, step, RowKind.MOVED)), None)
     after = next((row.seq for row in rows if decided and row.seq > decided and row.key.kind is RowKind.DECIDING), None)
     if after is None:
         is_last = frame is history.conclusion and step == len(frame.turns)
         why = "is where the session concluded" if is_last else "is not finished"
-        raise UsageError(f"{where} of {history.session} {why}", remedy=f"fork at an earlier step: {_steps(history)}")
+        raise UsageError(f"{where} of {history.session} {why}", remedy=f"fork at an earlier step: {_steps(rows)}")
     before = [row for row in rows if row.seq < after and row.key.kind not in _NOT_COPIED]
     answered = {(row.key.frame, row.key.step, row.key.call) for row in before if row.key.kind is RowKind.ANSWERED}
     # A question is asked once, in one session: what nobody has answered is asked anew.
@@ -97,7 +97,7 @@ def taken_over(history: History, receiver: str, by: str) -> tuple[Frame, HandOff
     if frame.opened.parent:
         raise UsageError(
             f"{sender} is only consulted at this step; its question is not handed to another",
-            remedy=f"fork at a step of who asked: {_steps(history)}",
+            remedy="fork at a step of who asked, as `esper sessions show` has it",
         )
     if sender == receiver:
         raise UsageError(f"{receiver} has the task at this step", remedy="leave --agent out, or name another agent")
@@ -147,18 +147,19 @@ def _is(row: Row, frame: Frame, step: int, kind: RowKind) -> bool:
     return (row.key.frame, row.key.step, row.key.kind) == (frame.number, step, kind)
 
 
-def _named(history: History, at: str) -> tuple[Frame, int]:
+def _named(history: History, rows: Sequence[Row], at: str) -> tuple[Frame, int]:
     found = _STEP.fullmatch(at)
     if found is None or (found[1] is None and len(history.frames) > 1):
-        raise UsageError(f"{at!r} names no step", remedy=f"name one as FRAME.STEP, or 0: {_steps(history)}")
+        raise UsageError(f"{at!r} names no step", remedy=f"name one as FRAME.STEP, or 0: {_steps(rows)}")
     number, step = int(found[1] or 1), int(found[2])
     frame = history.frames[number - 1] if 1 <= number <= len(history.frames) else None
     if frame is None or not 1 <= step <= len(frame.turns):
-        raise UsageError(f"{history.session} has no step {at}", remedy=f"name one of these: {_steps(history)}")
+        raise UsageError(f"{history.session} has no step {at}", remedy=f"name one of these: {_steps(rows)}")
     return frame, step
 
 
-def _steps(history: History) -> str:
-    """Return in words which steps there are."""
-    spans = [f"{each.number}.1 to {each.number}.{len(each.turns)}" for each in history.frames if each.turns]
-    return ", ".join(("0", *spans))
+def _steps(rows: Sequence[Row]) -> str:
+    """Return in words at which steps a session can be forked: those after which somebody decided again."""
+    newest = max((row.seq for row in rows if row.key.kind is RowKind.DECIDING), default=0)
+    last = {row.key.frame: row.key.step for row in rows if row.key.kind is RowKind.MOVED and row.seq < newest}
+    return ", ".join(("0", *(f"{frame}.1{f' to {frame}.{step}' * (step > 1)}" for frame, step in last.items())))

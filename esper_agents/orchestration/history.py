@@ -135,6 +135,8 @@ class History:
         key = row.key
         match key.kind:
             # Nearly all rows are of turns.
+            case RowKind.DECIDING if key.call:
+                self.frames[key.frame - 1].turn(key.step).lose(row.body)
             case RowKind.DECIDING | RowKind.MOVED | RowKind.MOVE_REFUSED:
                 self.frames[key.frame - 1].turn(key.step).put(key.kind, row.body)
             case RowKind.CALLING | RowKind.CALLED | RowKind.ASKED | RowKind.ANSWERED:

@@ -16,9 +16,10 @@ from esper_agents.certificates.naming import view_name
 from esper_agents.certificates.notices import log_notices
 from esper_agents.certificates.sealing.dsse import envelope_bytes
 from esper_agents.certificates.sealing.rotation import key_history
-from esper_agents.certificates.sealing.trust import trusted
-from esper_agents.certificates.standing import Later, later_entries, relations
+from esper_agents.certificates.sealing.trust import Source, Trusted, trusted
+from esper_agents.certificates.standing import Later, altered, later_entries, override_of, relations
 from esper_agents.certificates.statement import parse
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import IntegrityError, NewerRecordError, NotFoundError
 from esper_agents.orchestration.countersigning import check_countersignatures
 from esper_agents.paths import home
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
     from esper_agents.certificates.archive import Entry
     from esper_agents.certificates.log.audit_log import Audit
+    from esper_agents.certificates.log.log import Entry as LogEntry
     from esper_agents.certificates.log.note import Note
+    from esper_agents.certificates.sealing.signers import Signer
+    from esper_agents.certificates.standing import Override
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.project import Project
     from esper_agents.storage.store import Store
@@ -53,6 +57,7 @@ class Held:
         checks: What was found of where the bytes come from.
         complete: Whether anything is missing: of the log, and of what its evidence made.
         countersigned: Who else signed it.
+        overridden: What a person put in the place of its status; None where nobody did.
     """
 
     entry: Entry
@@ -64,16 +69,19 @@ class Held:
     checks: tuple[Check, ...]
     complete: tuple[Check, ...]
     countersigned: tuple[Check, ...]
+    overridden: Override | None
 
 
-def keyring(project: Project | None, connection: Connection | None = None) -> Keyring:
+def keyring(project: Project | None, connection: Connection | None = None, given: Sequence[Signer] = ()) -> Keyring:
     """Return whose signatures count for a project.
 
     Args:
         project: The project; None for none.
         connection: The archive whose log says which keys came and went; None for none.
+        given: Further keys that are trusted, for this time.
     """
     found = trusted(home(), Path(project.root) if project else None, project.key if project else "")
+    found = replace(found, keys=(*found.keys, *(Trusted(each, Source.GIVEN) for each in given)))
     notices = log_notices(log.notices(connection)) if connection is not None else ()
     return Keyring(found, key_history(notices, found.roots()))
 
@@ -95,7 +103,9 @@ def audited(store: Store, project: Project, published: Sequence[tuple[str, Note]
     return replace(shallow, faults=(*shallow.faults, *further), counts={**deep.counts, **shallow.counts})
 
 
-def held(store: Store, project: Project, folder: Path, certificate_id: str) -> tuple[Held, Keyring]:
+def held(
+    store: Store, project: Project, folder: Path, certificate_id: str, given: Sequence[Signer] = ()
+) -> tuple[Held, Keyring]:
     """Return what the archive has of a certificate, and whose signatures count.
 
     Args:
@@ -103,26 +113,29 @@ def held(store: Store, project: Project, folder: Path, certificate_id: str) -> t
         project: The project.
         folder: Where the program keeps the project's things.
         certificate_id: Its identifier, the end of one, or `latest`.
+        given: Further keys that are trusted, for this time.
 
     Raises:
         NotFoundError: The project has no such certificate.
     """
     entry = archive.find(store, project.key, certificate_id)
     with store.reading() as connection:
-        keys = keyring(project, connection)
+        keys = keyring(project, connection, given)
         data, archived = _data(store, entry)
         envelope, proof, index, logged = _entered(connection, entry.id)
         later = later_entries(connection, entry.id, keys.history)
         pinned = pins.check_pin(connection, home(), store.where)
         related = relations(connection, entry.position)
         also = check_countersignatures(connection, entry.id, data, keys) if data is not None else ()
+        said = tuple(log.notices_about(connection, entry.id))
+    overridden = override_of(log_notices(said), data, keys.history) if data is not None else None
     listed = (_columns(entry, parse(data), related),) if data is not None else ()
-    checks = (archived, *logged, *listed)
+    checks = (archived, *logged, *listed, *_notices(said, keys))
     complete = (
         claim("log", [each.detail for each in pinned], "its newest entries are those that were last seen here"),
         *(_artifacts(parse(data), folder / "artifacts") if data is not None else ()),
     )
-    return Held(entry, data, envelope, proof, index, later, checks, complete, also), keys
+    return Held(entry, data, envelope, proof, index, later, checks, complete, also, overridden), keys
 
 
 def _data(store: Store, entry: Entry) -> tuple[bytes | None, Check]:
@@ -150,6 +163,13 @@ def _entered(
     except IntegrityError as error:
         return None, None, None, (Check("log", Outcome.FAILS, error.problem),)
     return envelope_bytes(sealed), proof.encode(), index, ()
+
+
+def _notices(said: Sequence[LogEntry], keys: Keyring) -> Iterator[Check]:
+    if said:
+        wrong = [f"{each.record_id} is not what was entered" for each in said if not log.is_as_entered(each)]
+        wrong += [f"{each} is not what was signed" for each in altered(log_notices(said), keys.history)]
+        yield claim("notices", wrong, "what was noticed of it later is what was entered")
 
 
 def _columns(entry: Entry, issued: Certificate, related: frozenset[tuple[str, str]]) -> Check:
@@ -182,4 +202,4 @@ def _artifacts(issued: Certificate, folder: Path) -> Iterator[Check]:
                 gone.append(f"{name} is gone (sha256:{digest})")
             except IntegrityError as error:
                 gone.append(error.problem)
-        yield claim("artifacts", gone, f"{len(made)} files that its evidence made are kept as they were")
+        yield claim("artifacts", gone, f"all that its evidence made is kept as it was: {number_of(len(made), 'file')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from esper_agents.domain.codec import decode
@@ -9,6 +10,7 @@ from esper_agents.domain.ledger import Calling, Moved, Question, Refusal, RowKin
 from esper_agents.domain.move import Answer, Ask, Conclude, Consult, HandOff, Panel, ToolReport, UseTools
 
 if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.move import Move, TurnResult
     from esper_agents.orchestration.history import Frame
 
@@ -79,9 +81,10 @@ class OpenTurn(_Rows):
         step: From 1.
         calls: By number.
         children: The frames of a consult or a panel, in order.
+        lost: What each decision that came to nothing has used; see `reasoner.Decision`.
     """
 
-    __slots__ = ("_result", "calls", "children", "step")
+    __slots__ = ("_result", "calls", "children", "lost", "step")
 
     def __init__(self, step: int) -> None:
         super().__init__()
@@ -89,6 +92,7 @@ class OpenTurn(_Rows):
         self.step = step
         self.calls: dict[int, Call] = {}
         self.children: list[Frame] = []
+        self.lost: list[JsonObject] = []
 
     @property
     def moved(self) -> Moved | None:
@@ -99,6 +103,10 @@ class OpenTurn(_Rows):
     def refusal(self) -> Refusal | None:
         """Why the move could not be carried out, or None."""
         return self._body(RowKind.MOVE_REFUSED, Refusal)
+
+    def lose(self, text: str) -> None:
+        """Take the text of a row of a decision that came to nothing."""
+        self.lost.append(json.loads(text).get("record", {}))
 
     def call(self, number: int) -> Call:
         """Return one call, made at its first row."""

@@ -111,7 +111,7 @@ def _files(connection: Connection, entry: Entry, data: bytes, view: Path) -> dic
         record_path(view): envelope,
         proof_path(view): _kept_proof(proof_path(view), envelope, proof),
     }
-    for each in log_notices(log.entries_about(connection, entry.id)):
+    for each in log_notices(log.notices_about(connection, entry.id)):
         wanted[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
         if each.notice.signature:
             wanted[view.with_suffix(f".{each.index}.sshsig")] = each.notice.signature.encode()

@@ -134,7 +134,8 @@ class ReplayRun(Run):
         """Take what tools and people said to a move."""
         for row in list(self._left.values()):
             key = row.key
-            if (key.frame, key.step) == (moved.frame, moved.step) and key.kind not in _OURS:
+            is_said = key.kind not in _OURS or key.call
+            if (key.frame, key.step) == (moved.frame, moved.step) and is_said:
                 self._fold(row)
 
     def _fold(self, row: Row) -> None:

@@ -159,7 +159,7 @@ class Run:
         What is in the ledger is read on before: a run that was torn down in the middle of a write does not know whether
         it was made.
         """
-        self._take(_rows(store, self.session, self.history.seq))
+        self._take(ledger.read(store, self.session, self.history.seq))
         if self._noted:
             written = ledger.append(store, self.lease, tuple(self._noted), beginning=(), **self._copies)
             self._take(written.rows)
@@ -182,7 +182,7 @@ class Run:
 @asynccontextmanager
 async def running(workshop: Workshop, held: Lease, say: Say) -> AsyncIterator[Run]:
     """Yield a run under a lease, keep the lease while the block runs, and give it back after it."""
-    rows = await workshop.store.run(_rows, held.session)
+    rows = await workshop.store.run(ledger.read, held.session)
     run = Run(workshop, held, History(held.session, rows), say)
     heart = asyncio.create_task(run._beat())  # noqa: SLF001 - the run's other half
     try:
@@ -190,11 +190,6 @@ async def running(workshop: Workshop, held: Lease, say: Say) -> AsyncIterator[Ru
     finally:
         heart.cancel()
         await workshop.store.run(run._end)  # noqa: SLF001 - likewise
-
-
-def _rows(store: Store, session_id: str, after: int = 0) -> tuple[Row, ...]:
-    with store.reading() as connection:
-        return ledger.rows(connection, session_id, after=after)
 
 
 def session_row(kind: RowKind) -> RowKey:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.codec import checked
@@ -12,7 +13,7 @@ from esper_agents.domain.ledger import Moved, Question, Refusal, RowKey, RowKind
 from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Panel, UseTools
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance
-from esper_agents.errors import DriftError, EsperError, ReasonerError, UsageError
+from esper_agents.errors import DriftError, EsperError, ModelError, ReasonerError, UsageError
 from esper_agents.orchestration import budgets
 from esper_agents.orchestration.calls import make_call
 from esper_agents.orchestration.checks import refusal
@@ -23,6 +24,8 @@ from esper_agents.orchestration.vouching import as_it_stands
 from esper_agents.reasoning.reasoner import Priced
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from esper_agents.domain.budget import Amount
     from esper_agents.domain.move import Move
     from esper_agents.orchestration.history import Frame
@@ -30,41 +33,48 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.run import Run
     from esper_agents.reasoning.reasoner import Decision, Reasoner
 
+# What decides in a frame, by its number.
+_Reasoners: TypeAlias = "Callable[[int], Reasoner]"
+
 MOST_TURNS = 100
 # A reasoner is told twice why its move cannot be carried out; after the third time the frame ends undecided.
 _MOST_REFUSALS = 3
+# Who has made no move at all is told once: it will not make one.
+_MOST_TALK = 2
 # What a person may say of a hop that leads round in a circle.
 GO_ON, DO_NOT = "hand off", "do not"
 
 
 async def take_turns(run: Run) -> None:
-    """Go on with the current frame until it ends, consults, or waits for a person."""
-    frame = run.history.current
-    if frame is None:
-        return
-    try:
-        await _turns(run, frame)
-    except (DriftError, ReasonerError) as error:
-        if not frame.opened.parent:
-            raise
-        # Whoever asked is told, and goes on.
-        await fail(run, frame, error.problem)
+    """Go on with the current frame, and whatever it consults, until it ends or waits for a person."""
+    first = run.history.current
+    # Each is built when it is first to decide, and once.
+    reasoners = cache(lambda number: reasoner_of(run, run.history.frames[number - 1]))
+    while (frame := run.history.current) and run.history.state is SessionState.OPEN:
+        if frame is not first and not frame.opened.parent:
+            return
+        try:
+            await _turns(run, frame, reasoners)
+        except (DriftError, ReasonerError) as error:
+            if not frame.opened.parent:
+                raise
+            # Whoever asked is told, and goes on.
+            await fail(run, frame, error.problem)
 
 
-async def _turns(run: Run, frame: Frame) -> None:
-    reasoner = reasoner_of(run, frame)
+async def _turns(run: Run, frame: Frame, reasoners: _Reasoners) -> None:
     while run.history.current is frame and run.history.state is SessionState.OPEN:
         await run.boundary()
         if run.history.is_cancelled:
             return
         turn = frame.turns[-1] if frame.turns else None
         if turn is None or turn.moved is None or turn.result is not None:
-            await _decide(run, frame, reasoner)
+            await _decide(run, frame, reasoners)
         else:
             await _carry_out(run, frame, turn)
 
 
-async def _decide(run: Run, frame: Frame, reasoner: Reasoner) -> None:
+async def _decide(run: Run, frame: Frame, reasoners: _Reasoners) -> None:
     is_begun = bool(frame.turns) and frame.turns[-1].moved is None
     step = len(frame.turns) + (not is_begun)
     if not is_begun and not await _begin(run, frame, (RowKey(frame.number, step, 0, RowKind.DECIDING), {})):
@@ -77,7 +87,7 @@ async def _decide(run: Run, frame: Frame, reasoner: Reasoner) -> None:
         moved = Moved(first, {})
     elif recorded := run.recorded(frame, step):
         moved = recorded
-    elif short := _short(run, frame, reasoner):
+    elif short := _short(run, frame, reasoner := reasoners(frame.number)):
         stop = budgets.stopping(run.history, frame, short.resource, short.amount)
         moved = Moved(stop, {}, stopped_by=short.resource)
     else:
@@ -122,6 +132,10 @@ async def _decision(frame: Frame, reasoner: Reasoner, run: Run) -> Decision:
     try:
         return await reasoner.next_move(frame.settled, run.say)
     except Exception as error:
+        if isinstance(error, ModelError) and error.used:
+            turn = frame.turns[-1]
+            key = RowKey(frame.number, turn.step, len(turn.lost) + 1, RowKind.DECIDING)
+            await run.record((key, {"record": dict(error.used)}))
         if not frame.opened.parent:
             raise
         # Whatever goes wrong with an agent that is asked, who asks it gets an answer.
@@ -136,12 +150,20 @@ def _stuck(frame: Frame) -> Conclude | None:
     name = frame.opened.agent.name
     if len(refused) == _MOST_REFUSALS:
         why = f"{name} made {_MOST_REFUSALS} moves in a row that could not be carried out: {refused[-1].reasons[0]}"
+    elif _only_talks(frame):
+        why = f"{name} was asked {_MOST_TALK} times for a move, and made none: it only talked"
     elif len(frame.settled) >= MOST_TURNS:
         why = f"{name} has taken {MOST_TURNS} turns, which is the most"
     else:
         return None
     gap = InformationGap(f"the judgement of {name}", why, "esper submit --agent NAME, naming who should act", True)
     return Conclude(f"{name} could not come to a judgement.", stance=Stance.UNDECIDED, below_ceiling=why, gaps=(gap,))
+
+
+def _only_talks(frame: Frame) -> bool:
+    """Return whether a reasoner has begun with nothing but words, where a reasoner says so: see `reasoner.Decision`."""
+    decided = [turn.record for turn in frame.settled if turn.record]
+    return len(decided) == _MOST_TALK and all(each.get("is_talk") is True for each in decided)
 
 
 async def _carry_out(run: Run, frame: Frame, turn: OpenTurn) -> None:

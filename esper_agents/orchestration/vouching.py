@@ -6,11 +6,8 @@ an information gap, a sentence with a caveat beside it. Neither can raise a stat
 
 from __future__ import annotations
 
-import json
 import re
-from bisect import bisect_left
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -19,10 +16,12 @@ from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.move import Conclude, HandOff
+from esper_agents.orchestration.quantities import UNIT, Quantities, decimal
 from esper_agents.reasoning.said import RULE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from decimal import Decimal
 
     from esper_agents.domain.assumption import Assumption
     from esper_agents.domain.evidence import Evidence
@@ -41,11 +40,9 @@ _CITED = tuple(
         rf"\blines? (?P<line>\d+) (?:of|in) [`'\"]?{_FILE}",
     )
 )
-_UNIT = r"%|x(?!\w)|\u00d7|ms|[u\u00b5\u03bc]s|ns|s(?!\w)|seconds?|[KMGT]i?B|bytes?|[kKMG](?!\w)"
 # A hyphen is a sign where no word stands before it.
-_NUMBER = re.compile(rf"(?<![\w.,:/#^])(?<!\w-)(\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)[ \u00a0]?({_UNIT})?(?!\w)")
-_RANGE = re.compile(rf"(?<![\w.,-])(\d[\d,.]*)-(\d[\d,.]*[ \u00a0]?)({_UNIT})(?!\w)")
-_ANY_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(rf"(?<![\w.,:/#^])(?<!\w-)(\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)[ \u00a0]?({UNIT})?(?!\w)")
+_RANGE = re.compile(rf"(?<![\w.,-])(\d[\d,.]*)-(\d[\d,.]*[ \u00a0]?)({UNIT})(?!\w)")
 # Names of versions stand before their number; a number that is part of a name is no measurement either.
 _VERSIONED = re.compile(
     r"\b(?:(?:py)?torch|python|cuda|cudnn|triton|onnx|opset|driver|version|release|v|step|epoch"
@@ -56,10 +53,6 @@ _VERSIONED = re.compile(
 _BEFORE = 80
 # Small whole numbers count what is there to see; they are not looked up.
 _COUNTED = 20
-_KIB, _KB = Decimal(1024), Decimal(1000)
-_TIMES = tuple(Decimal(10) ** each for each in (-9, -6, -3, 0, 3, 6, 9))
-_BYTES = tuple(base**-each for base in (_KIB, _KB) for each in range(5))
-_COUNTS = tuple(_KB**-each for each in range(4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +76,12 @@ def doubts(history: History, frame: Frame, move: Move) -> tuple[Doubt, ...]:
     lines = {file.path: file.lines for each in history.evidence() for file in each.examined}
     found = [doubt for each in move.claims for doubt in _of_claim(each, evidence, lines)]
     known = _known(history, tuple(evidence.values()))
-    for name, text in _words(move):
+    said = [*((name, text, False) for name, text in _words(move)), *((*each, True) for each in _proposals(move))]
+    for name, text, is_proposed in said:
         found.extend(Doubt(f"{name} cites {place}, which nobody has read") for place in _unread(text, lines))
         found.extend(
             Doubt(f"{name} says {number}, which stands in no evidence of this session")
-            for number in _unknown(text, known)
+            for number in _unknown(text, known, is_proposed=is_proposed)
         )
     return tuple(found)
 
@@ -139,7 +133,7 @@ def _of_claim(said: SupportedClaim, evidence: Mapping[str, Evidence], lines: Map
     read = {file.path: file.lines for each in named for file in each.examined}
     if not 1 <= claim.location.line <= read.get(claim.location.path, 0):
         yield Doubt(f"the claim {claim.name!r} cites {claim.location}, which the evidence it names has not read", said)
-    known = _Numbers(_text(named))
+    known = Quantities(*_parts(named))
     text = f"{claim.message} {claim.basis}"
     for place in _unread(text, lines):
         yield Doubt(f"the claim {claim.name!r} cites {place}, which nobody has read", said)
@@ -148,7 +142,9 @@ def _of_claim(said: SupportedClaim, evidence: Mapping[str, Evidence], lines: Map
 
 
 def _words(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
-    """Yield what is said beside claims, each with what it is called."""
+    """Yield what is said beside claims of what is so, each with what it is called."""
+    for gap in move.gaps:
+        yield "a gap", f"{gap.what} {gap.why}"
     if isinstance(move, HandOff):
         yield "the context", move.context
         yield "the reason", move.reason
@@ -159,6 +155,17 @@ def _words(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
     for name, many in (("a condition", move.conditions), ("a caveat", move.caveats)):
         for each in many:
             yield name, each
+    for row in move.risks.rows:
+        yield "a risk", row.risk
+
+
+def _proposals(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
+    """Yield what is said of what to do, each with what it is called. A bare number there is what to set."""
+    for each in move.claims:
+        yield f"the remedy of {each.claim.name!r}", each.claim.remedy
+    if isinstance(move, Conclude):
+        yield from (("a next step", each) for each in move.next_steps)
+        yield from (("a mitigation", row.mitigation) for row in move.risks.rows)
 
 
 def _unread(text: str, lines: Mapping[str, int]) -> Iterator[str]:
@@ -168,60 +175,37 @@ def _unread(text: str, lines: Mapping[str, int]) -> Iterator[str]:
             yield f"{path}:{line}"
 
 
-def _known(history: History, evidence: Sequence[Evidence]) -> _Numbers:
+def _known(history: History, evidence: Sequence[Evidence]) -> Quantities:
     """Return the numbers that anybody but a model has put on record."""
     begun = history.begun
-    findings = " ".join(
+    findings = (
         f"{each.claim.message} {each.claim.remedy} {each.claim.location.line}"
         for each in history.findings()
         if each.claim.rule != RULE
     )
-    said = (begun.task.request, " ".join(begun.environment.values()), findings, _text(evidence))
-    return _Numbers(" ".join(said))
+    return Quantities(begun.task.request, *begun.environment.values(), *findings, *_parts(evidence))
 
 
-def _text(evidence: Sequence[Evidence]) -> str:
-    parts = ((each.summary, json.dumps(each.output), json.dumps(each.arguments)) for each in evidence)
-    return " ".join(text for part in parts for text in part)
+def _parts(evidence: Sequence[Evidence]) -> Iterator[object]:
+    for each in evidence:
+        yield from (each.summary, each.output, each.arguments)
 
 
-class _Numbers:
-    """The numbers of a text, found in any unit that fits."""
+def _unknown(text: str, known: Quantities, *, is_proposed: bool = False) -> Iterator[str]:
+    """Yield the numbers in a text that no known one comes to, in any unit that fits, rounded as the text has it.
 
-    def __init__(self, text: str) -> None:
-        """Read them."""
-        found = (_decimal(each) for each in set(_ANY_NUMBER.findall(text)))
-        self._plain = frozenset(each for each in found if each is not None)
-        self._made: dict[str, list[Decimal]] = {}
-
-    def has(self, value: Decimal, unit: str) -> bool:
-        """Return whether one of them comes to a value, rounded as the value is written."""
-        kind = _kind(unit)
-        if kind not in self._made:
-            self._made[kind] = sorted(made for one in self._plain for made in _FORMS[kind](one))
-        made, exponent = self._made[kind], value.as_tuple().exponent
-        reach = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
-        first = bisect_left(made, value - reach)
-        return first < len(made) and made[first] <= value + reach
-
-
-def _decimal(text: str) -> Decimal | None:
-    try:
-        value = Decimal(text.replace(",", ""))
-    except InvalidOperation:
-        return None
-    return value if abs(value.adjusted()) < 30 else None  # noqa: PLR2004 - no quantity of ours is larger or smaller
-
-
-def _unknown(text: str, known: _Numbers) -> Iterator[str]:
-    """Yield the numbers in a text that no known one comes to, in any unit that fits, rounded as the text has it."""
+    Args:
+        text: What is said.
+        known: The numbers on record.
+        is_proposed: Whether it is about what to do: then only numbers with a unit count.
+    """
     plain = _RANGE.sub(r"\1 \3, \2\3", text)
     for form in _CITED:
         plain = form.sub(" ", plain)
     for found in _NUMBER.finditer(plain):
-        value, unit = _decimal(found.group(1)), found.group(2) or ""
+        value, unit = decimal(found.group(1)), found.group(2) or ""
         is_name = not unit and _VERSIONED.search(plain[max(0, found.start() - _BEFORE) : found.start()])
-        if value is None or is_name or _is_count(value, unit):
+        if value is None or is_name or _is_count(value, unit) or (is_proposed and not unit):
             continue
         if not known.has(value, unit):
             yield found.group().strip()
@@ -229,27 +213,3 @@ def _unknown(text: str, known: _Numbers) -> Iterator[str]:
 
 def _is_count(value: Decimal, unit: str) -> bool:
     return not unit and value == value.to_integral_value() and value <= _COUNTED
-
-
-def _kind(unit: str) -> str:
-    if unit in {"%", "", "x", "\u00d7"}:
-        return unit.replace("\u00d7", "x")
-    if unit in {"k", "K", "M", "G"}:
-        return "count"
-    return "bytes" if unit.endswith("B") or unit.startswith("byte") else "time"
-
-
-def _percents(one: Decimal) -> tuple[Decimal, ...]:
-    hundred = Decimal(100)
-    less = (1 - 1 / one) * hundred if one else one
-    return one, one * hundred, (one - 1) * hundred, (1 - one) * hundred, less
-
-
-_FORMS: Mapping[str, Callable[[Decimal], tuple[Decimal, ...]]] = {
-    "": lambda one: (one,),
-    "x": lambda one: (one, 1 / one) if one else (one,),
-    "%": _percents,
-    "time": lambda one: tuple(one * each for each in _TIMES),
-    "bytes": lambda one: tuple(one * each for each in _BYTES),
-    "count": lambda one: tuple(one * each for each in _COUNTS),
-}

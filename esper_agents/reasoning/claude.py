@@ -14,12 +14,14 @@ from esper_agents.domain.certificate import CLAUDE
 from esper_agents.domain.codec import canonical
 from esper_agents.domain.move import Conclude, UseTools
 from esper_agents.domain.status import Stance
-from esper_agents.reasoning.exchange import BoundError, TooLongError
+from esper_agents.errors import ModelError
 from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.prompting import house, system_of, tools_of
 from esper_agents.reasoning.reasoner import Decision, ReasonerSource
+from esper_agents.reasoning.refusals import BoundError, TooLongError
 from esper_agents.reasoning.said import Lines, Speaker, move_tools
 from esper_agents.reasoning.transcript import Conversation, LeftOut, Said, answers_of, read_turn
+from esper_agents.reasoning.tries import Tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
     from esper_agents.reasoning.reasoner import Reasoner, Say
 
 _MOST_OUTPUT = 32_000
+# With less than this for its answer, thinking included, a model is not asked: it could not even conclude.
+_LEAST_OUTPUT = 2_000
 # Of the window; what is longer has older results told in a line each.
 _FULL = 0.7
 _LEFT_WHOLE = 4
-# How many characters of JSON a token stands for: at least, and at most.
-_CHARACTERS, _MOST_CHARACTERS = 3, 6
+# How many bytes of JSON a token stands for at least, where no server has counted.
+_BYTES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class ClaudeReasoner:
         fixed = {"system": system_of(brief), "tools": tools_of(brief)}
         self._fixed = _json(fixed)
         self._conversation = Conversation(brief, fixed)
+        self._left: tuple[Amount, ...] = ()
 
     async def next_move(self, turns: Sequence[Turn], say: Say) -> Decision:
         """Return the move that the model makes after the turns so far.
@@ -78,51 +83,82 @@ class ClaudeReasoner:
             UsageError: There is no key, or it is not taken.
         """
         self._desk.may_send()
-        model, reply, spent, left_out = await self._answered(turns, self._left_out(turns), say)
+        tries = Tries(self._model)
+        try:
+            model, reply, left_out = await self._answered(turns, self._left_out(turns), tries, say)
+        except ModelError as error:
+            if tries.usage.tokens:
+                error.used = {"model": self._model.name} | _expense(tries, self._model)
+            raise
         if model != self._model:
             # What another model thought is no use to this one.
             left_out = LeftOut(left_out.results, len(turns) + 1)
         said = _moved(reply, Speaker(self._brief.agent.name, self._desk.lines))
-        return Decision(said.move, _record(reply, said, left_out, spent, model) | self._exchanged(reply))
+        return Decision(said.move, _record(reply, said, left_out, tries, model) | self._exchanged(reply))
 
-    async def _answered(self, turns: Sequence[Turn], left_out: LeftOut, say: Say) -> tuple[Model, Reply, int, LeftOut]:
+    async def _answered(
+        self, turns: Sequence[Turn], left_out: LeftOut, tries: Tries, say: Say
+    ) -> tuple[Model, Reply, LeftOut]:
         """Ask, and once more with less where that is what the server wants."""
         try:
-            return *await self._asked(turns, left_out, say), left_out
+            return *await self._asked(turns, left_out, tries, say), left_out
         except (TooLongError, BoundError) as error:
             less = LeftOut(len(turns) if isinstance(error, TooLongError) else left_out.results, len(turns))
             if less == left_out:
                 raise
-            return await self._answered(turns, less, say)
+            return await self._answered(turns, less, tries, say)
 
-    def least(self, turns: Sequence[Turn]) -> tuple[Amount, ...]:
-        """Return what the next prompt takes at least: what may have been sent before is read from the cache."""
-        asked = [turn for turn in turns if "content" in turn.record]
-        if asked and self._left_out(turns).results > asked[-1].record["left_out"]["results"]:
-            # It becomes shorter, and nobody knows how much.
-            return ()
-        before = Usage(**asked[-1].record["usage"]) if asked else Usage()
-        known = before.fresh + before.written + before.cached if asked else _tokens(self._fixed)
-        new = _tokens(_json(answers_of(turns[-1])) if asked else self._conversation.messages(turns))
-        used = Usage(fresh=new, cached=known)
-        return Amount(Resource.TOKENS, used.tokens), Amount(Resource.MONEY, self._model.cost(used))
+    def within(self, turns: Sequence[Turn], left: Sequence[Amount]) -> Amount | None:
+        """Keep the next answer within what is left; return what a move takes at least of what is not enough for it."""
+        self._left = tuple(left)
+        least = self._prompt(turns, self._left_out(turns)) + Usage(output=_LEAST_OUTPUT)
+        takes = {Resource.TOKENS: least.tokens, Resource.MONEY: self._model.cost(least)}
+        short = (each.resource for each in left if takes.get(each.resource, 0) > each.amount)
+        return next((Amount(each, takes[each]) for each in short), None)
 
-    async def _asked(self, turns: Sequence[Turn], left_out: LeftOut, say: Say) -> tuple[Model, Reply, int]:
-        """Ask the agent's model and, where it declines, the fallback; return who answered, what, and its whole cost."""
-        reply = await self._desk.server.ask(self._request(self._model, turns, left_out), say)
-        cost = self._model.cost(reply.usage)
+    async def _asked(self, turns: Sequence[Turn], left_out: LeftOut, tries: Tries, say: Say) -> tuple[Model, Reply]:
+        """Ask the agent's model and, where it declines, the fallback if what is left allows it; return who answered."""
+        tries.model = self._model
+        reply = await self._desk.server.ask(self._request(self._model, turns, left_out, tries), say, tries)
         other = self._desk.models.fallback
         if reply.stop != "refusal" or not other or other == self._model.name:
-            return self._model, reply, cost
+            return self._model, reply
         fallback = self._desk.models.resolve(other)
-        left_out = LeftOut(left_out.results, len(turns))
-        again = await self._desk.server.ask(self._request(fallback, turns, left_out), say)
-        return fallback, again, cost + fallback.cost(again.usage)
+        if self._room(fallback, turns, left_out, tries) < _LEAST_OUTPUT:
+            return self._model, reply
+        tries.model, left_out = fallback, LeftOut(left_out.results, len(turns))
+        return fallback, await self._desk.server.ask(self._request(fallback, turns, left_out, tries), say, tries)
 
-    def _request(self, model: Model, turns: Sequence[Turn], left_out: LeftOut) -> str:
-        asked = _json({"model": model.name, "max_tokens": min(_MOST_OUTPUT, model.most_output), "stream": True})
+    def _request(self, model: Model, turns: Sequence[Turn], left_out: LeftOut, tries: Tries) -> str:
+        most = max(_LEAST_OUTPUT, self._room(model, turns, left_out, tries))
+        asked = _json({"model": model.name, "max_tokens": most, "stream": True})
         messages = self._conversation.messages(turns, left_out)
         return f'{asked[:-1]}, {self._fixed[1:-1]}, "messages": {messages}}}'
+
+    def _room(self, model: Model, turns: Sequence[Turn], left_out: LeftOut, tries: Tries) -> int:
+        """Return how many tokens an answer may have, so that it stays within what is left."""
+        most = min(_MOST_OUTPUT, model.most_output)
+        if not self._left:
+            return most
+        prompt = self._prompt(turns, left_out, is_new=model != self._model)
+        for each in self._left:
+            if each.resource is Resource.TOKENS:
+                most = min(most, each.amount - tries.usage.tokens - prompt.tokens)
+            if each.resource is Resource.MONEY and model.output:
+                most = min(most, int((each.amount - tries.money - model.cost(prompt)) / model.output))
+        return most
+
+    def _prompt(self, turns: Sequence[Turn], left_out: LeftOut, *, is_new: bool = False) -> Usage:
+        """Return what a prompt comes to: as the server counted what it was sent before, and the rest by its length.
+
+        What was sent before is taken to be in the server's cache still.
+        """
+        asked = [turn for turn in turns if "content" in turn.record]
+        if is_new or not asked or left_out != LeftOut(**asked[-1].record["left_out"]):
+            return Usage(written=_tokens(self._fixed) + _tokens(self._conversation.messages(turns, left_out)))
+        last = Usage(**asked[-1].record["answered"])
+        new = last.output + _tokens(_json(answers_of(turns[-1])))
+        return Usage(written=new, cached=last.tokens - last.output)
 
     def _exchanged(self, reply: Reply) -> dict[str, str]:
         """Return what a certificate names the exchange by, and who was asked."""
@@ -139,8 +175,7 @@ class ClaudeReasoner:
             return LeftOut()
         last = asked[-1].record
         before = LeftOut(**last["left_out"])
-        known = Usage(**last["usage"]).tokens
-        new = len(json.dumps(answers_of(turns[-1]))) // _CHARACTERS
+        known, new = Usage(**last["answered"]).tokens, _tokens(_json(answers_of(turns[-1])))
         is_full = known + new + _MOST_OUTPUT > _FULL * self._model.window
         results = max(before.results, len(turns) - _LEFT_WHOLE) if is_full else before.results
         return LeftOut(results, len(turns)) if results > before.results else before
@@ -151,8 +186,8 @@ def _json(part: object) -> str:
 
 
 def _tokens(text: str) -> int:
-    """Return how many tokens a part of a request has at least."""
-    return len(text) // _MOST_CHARACTERS
+    """Return how many tokens a part of a request has at most."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES)
 
 
 def _moved(reply: Reply, speaker: Speaker) -> Said:
@@ -181,7 +216,7 @@ def _declined(agent: str, model: str) -> Conclude:
     return Conclude(f"{agent} came to no judgement: {why}.", stance=Stance.UNDECIDED, below_ceiling=why, gaps=(gap,))
 
 
-def _record(reply: Reply, said: Said, left_out: LeftOut, money: int, model: Model) -> dict[str, Any]:
+def _record(reply: Reply, said: Said, left_out: LeftOut, tries: Tries, model: Model) -> dict[str, Any]:
     return {
         "id": reply.id,
         "model": reply.model,
@@ -190,10 +225,18 @@ def _record(reply: Reply, said: Said, left_out: LeftOut, money: int, model: Mode
         "uses": list(said.uses),
         "faults": said.faults or {},
         "words": said.words,
+        "is_talk": said.is_talk,
         "left_out": asdict(left_out),
-        "usage": asdict(reply.usage),
+        "answered": asdict(reply.usage),
+    } | _expense(tries, model)
+
+
+def _expense(tries: Tries, model: Model) -> dict[str, Any]:
+    """Return all that a turn took, what came to nothing among it."""
+    return {
+        "usage": asdict(tries.usage),
         "is_priced": model.is_listed,
-        "spent": {"tokens": reply.usage.tokens, "money": money},
+        "spent": {"tokens": tries.usage.tokens, "money": tries.money},
     }
 
 

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from esper_agents.errors import ModelBusyError, ModelError, UsageError
 from esper_agents.reasoning.models import Usage
+from esper_agents.reasoning.refusals import LOOK, line_of, refused, unwelcome
+from esper_agents.reasoning.tries import PassingError, Tries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,12 +27,12 @@ if TYPE_CHECKING:
 SERVER, TIMEOUT = "ESPER_MODEL_SERVER", "ESPER_MODEL_TIMEOUT"
 SECOND_ADDRESS, SECOND_KEY = "ESPER_SECOND_OPINION_BASE_URL", "ESPER_SECOND_OPINION_API_KEY"
 ANTHROPIC, BEDROCK, VERTEX = "anthropic", "bedrock", "vertex"
-# How often a request is made again after it failed, whether before the first byte or in the middle of the stream.
-MOST_RETRIES = 4
 # Between two events of a stream; a server sends pings while a model thinks.
 _SILENCE_S = 120.0
 _CONNECT_S = 10.0
-_TOO_LARGE, _BAD = 413, 400
+# How long a server has to say whether it takes the key, before any work is begun.
+_GREETING_S = 5.0
+_LATER = "go on later: esper resume latest"
 _WITHOUT = "or work without a model: esper submit --reasoner playbook"
 _NEEDS = {
     ANTHROPIC: f"export ANTHROPIC_API_KEY=..., {_WITHOUT}",
@@ -58,12 +60,8 @@ class Reply:
     usage: Usage
 
 
-class TooLongError(ModelError):
-    """The prompt is longer than the model's window, or the request larger than the server takes."""
-
-
-class BoundError(ModelError):
-    """Thinking that is given back was signed with what went before it, and that has changed since."""
+class _BrokenOffError(Exception):
+    """A stream ended before the answer did."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,8 @@ class ModelServer:
 
         # No spans of the SDK's own: `esper trace` makes them from the record.
         settings: dict[str, Any] = {
-            "max_retries": MOST_RETRIES,
+            # Whose requests are made again is settled in one place: see `tries`.
+            "max_retries": 0,
             "timeout": anthropic.Timeout(self.silence_s, connect=_CONNECT_S),
             "open_telemetry": False,
         }
@@ -103,7 +102,7 @@ class ModelServer:
             client: AsyncAnthropic = _CLIENTS[self.kind](settings)
         except (anthropic.AnthropicError, ImportError, ValueError) as error:
             raise UsageError(
-                f"no client for {self.kind} can be made: {_line(error)}", remedy=_NEEDS[self.kind]
+                f"no client for {self.kind} can be made: {line_of(error)}", remedy=_NEEDS[self.kind]
             ) from error
         if self.kind == ANTHROPIC and not (client.api_key or client.auth_token or client.credentials):
             raise UsageError("there is no key for a language model's server", remedy=_NEEDS[self.kind])
@@ -118,51 +117,90 @@ class ModelServer:
         """Where requests go, without the name and password that may stand before it."""
         return urlsplit(str(self.client.base_url)).netloc.rpartition("@")[2]
 
-    async def ask(self, request: str, say: Say) -> Reply:
+    async def ask(self, request: str, say: Say, tries: Tries | None = None) -> Reply:
         """Send a request and return the whole answer; its words are told as they come.
 
         Args:
             request: The parameters of a streamed message as JSON, model included.
             say: Takes the words.
+            tries: Those of the move that is asked for; its own where None.
 
         Raises:
             TooLongError: It is too long for the model.
             ModelBusyError: Nobody answers, or the server takes no more for now; after retries.
             ModelError: The server refuses it, or answers nonsense.
         """
-        for _ in range(MOST_RETRIES):
-            message = await self._streamed(request, say)
-            if message is not None:
-                return _reply(message)
-        raise ModelBusyError(
-            f"{self.host} broke off its answer {MOST_RETRIES} times", remedy="go on later: esper resume latest"
-        )
+        tries = tries or Tries()
+        while True:
+            try:
+                return await self._answer(request, say, tries)
+            except PassingError as trouble:
+                await tries.wait(trouble, say)
 
-    async def _streamed(self, request: str, say: Say) -> Message | None:
-        """Return the message, or None where the stream broke off."""
+    async def _answer(self, request: str, say: Say, tries: Tries) -> Reply:
+        """Return the answer to one request, and count it, whatever becomes of it."""
         import anthropic
         import httpx2
 
+        message: Message | None = None
         try:
             async with self._stream(request) as stream:
                 async for event in stream:
                     if event.type == "text":
                         say(event.text)
-                message: Message = await stream.get_final_message()
+                    elif event.type == "message_start":
+                        message = stream.current_message_snapshot
+                return _reply(await stream.get_final_message())
         except anthropic.APIStatusError as error:
-            raise self._refused(error) from error
+            raise refused(self.host, error) from error
         except anthropic.APIConnectionError as error:
-            why = _line(error.__cause__ or error)
-            raise ModelBusyError(f"{self.host} cannot be reached: {why}", remedy=self._remedy) from error
-        except httpx2.HTTPError:
-            return None
+            raise PassingError(self._unreachable(error)) from error
+        except (httpx2.HTTPError, _BrokenOffError) as error:
+            raise PassingError(ModelBusyError(f"{self.host} broke off its answer", remedy=_LATER)) from error
         except (anthropic.APIError, ValueError, TypeError, RuntimeError, AssertionError, AttributeError) as error:
-            problem = f"{self.host} answers what is no message: {_line(error)}"
-            raise ModelError(problem, remedy=self._remedy) from error
+            nonsense = ModelError(f"{self.host} answers what is no message: {line_of(error)}", remedy=LOOK)
+            # What begins as a message and becomes none is an accident.
+            raise (nonsense if message is None else PassingError(nonsense)) from error
         except (anthropic.AnthropicError, ImportError) as error:
             # What Bedrock and Vertex need is first looked for here.
-            raise UsageError(f"{self.kind} cannot be asked: {_line(error)}", remedy=_NEEDS[self.kind]) from error
-        return message if message.stop_reason else None
+            raise UsageError(f"{self.kind} cannot be asked: {line_of(error)}", remedy=_NEEDS[self.kind]) from error
+        finally:
+            if message is not None:
+                tries.count(_usage(message))
+
+    def _unreachable(self, error: BaseException, remedy: str = LOOK) -> ModelBusyError:
+        return ModelBusyError(f"{self.host} cannot be reached: {line_of(error.__cause__ or error)}", remedy=remedy)
+
+    async def greet(self, model: str) -> None:
+        """Find out whether the server is there and takes the key, before any work is begun.
+
+        What is asked costs nothing and says nothing of a project. A server that does not know the question, or has no
+        time for it, is left in peace; so are Bedrock and Vertex, which have an address for each model.
+
+        Args:
+            model: Full name of the model that is to reason.
+
+        Raises:
+            UsageError: It does not take the key, or knows no such model.
+            ModelBusyError: Nobody is there.
+        """
+        import anthropic
+        import httpx2
+
+        if self.kind != ANTHROPIC:
+            return
+        client, limit = self.client, anthropic.Timeout(_GREETING_S, connect=_CONNECT_S)
+        try:
+            await client.messages.count_tokens(model=model, messages=[{"role": "user", "content": "?"}], timeout=limit)
+        except anthropic.APIStatusError as error:
+            if told := unwelcome(self.host, model, error, _WITHOUT):
+                raise told from error
+        except anthropic.APIConnectionError as error:
+            if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+                remedy = f"look at ANTHROPIC_BASE_URL and the network, {_WITHOUT}"
+                raise self._unreachable(error, remedy) from error
+        except (anthropic.AnthropicError, ValueError, TypeError):
+            return
 
     def _stream(self, request: str) -> AsyncMessageStreamManager[None]:
         """Return the stream of an answer. The request goes as it stands: the SDK would walk all of it each time."""
@@ -182,27 +220,6 @@ class ModelServer:
             stream_cls=anthropic.AsyncStream[RawMessageStreamEvent],
         )
         return AsyncMessageStreamManager(asked)
-
-    @property
-    def _remedy(self) -> str:
-        return "look at ANTHROPIC_BASE_URL and the network, then go on: esper resume latest"
-
-    def _refused(self, error: Any) -> ModelError | UsageError:
-        status, said = error.status_code, _line(error)
-        is_long = status == _TOO_LARGE or (status == _BAD and "too long" in said)
-        if is_long:
-            return TooLongError(f"the prompt is too long: {said}", remedy="submit the task with fewer paths")
-        if status == _BAD and "`signature`" in said:
-            return BoundError(f"the server does not take a model's thinking back: {said}", remedy=self._remedy)
-        if status in {401, 403}:
-            problem = f"{self.host} does not take the key: {said}"
-            return UsageError(problem, remedy="look at ANTHROPIC_API_KEY, then go on: esper resume latest")
-        if status in {408, 409, 429} or status >= 500:  # noqa: PLR2004 - the server's own trouble
-            return ModelBusyError(f"{self.host} takes no requests for now: {said}", remedy="esper resume latest, later")
-        if status == 404:  # noqa: PLR2004 - not found
-            remedy = "look at ANTHROPIC_BASE_URL and at [models] in your config.toml, then go on: esper resume latest"
-            return ModelError(f"{self.host} knows no such model or address: {said}", remedy=remedy)
-        return ModelError(f"{self.host} refuses the request: {said}", remedy=self._remedy)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -257,6 +274,8 @@ _CLIENTS = {ANTHROPIC: _anthropic, BEDROCK: _bedrock, VERTEX: _vertex}
 
 
 def _reply(message: Message) -> Reply:
+    if not message.stop_reason:
+        raise _BrokenOffError
     content = tuple(block.to_dict(mode="json") for block in message.content)
     return Reply(
         message.id,
@@ -268,19 +287,6 @@ def _reply(message: Message) -> Reply:
 
 
 def _usage(message: Message) -> Usage:
-    used = message.usage
-    return Usage(
-        fresh=used.input_tokens or 0,
-        written=used.cache_creation_input_tokens or 0,
-        cached=used.cache_read_input_tokens or 0,
-        output=used.output_tokens or 0,
-    )
-
-
-def _line(error: BaseException) -> str:
-    """Return an error in one printable line that is not too long."""
-    body = getattr(error, "body", None)
-    said = body.get("error", {}) if isinstance(body, dict) else {}
-    text = said.get("message") if isinstance(said, dict) else None
-    words = " ".join(str(text or str(error) or type(error).__name__).split())
-    return "".join(each if each.isprintable() else "?" for each in words)[:300]
+    used = getattr(message, "usage", None)
+    parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    return Usage(*(getattr(used, each, None) or 0 for each in parts))

@@ -34,6 +34,15 @@ class Usage:
     cached: int = 0
     output: int = 0
 
+    def __add__(self, other: Usage) -> Usage:
+        """Return both together."""
+        return Usage(
+            self.fresh + other.fresh,
+            self.written + other.written,
+            self.cached + other.cached,
+            self.output + other.output,
+        )
+
     @property
     def tokens(self) -> int:
         """All of them."""
@@ -82,7 +91,7 @@ class ModelTable:
     Attributes:
         models: By full name.
         roles: Full names by role.
-        fallback: Who is asked when a model declines or stays overloaded; empty for nobody.
+        fallback: Who is asked when a model declines; empty for nobody.
     """
 
     models: Mapping[str, Model]

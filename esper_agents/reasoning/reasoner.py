@@ -12,8 +12,14 @@ if TYPE_CHECKING:
     from esper_agents.domain.frame import Brief, Turn
     from esper_agents.domain.move import Move
 
-# Takes text as a model writes it, for people who watch; it is never stored.
+# Takes text as a model writes it, and notices, for people who watch; it is never stored.
 Say: TypeAlias = Callable[[str], None]
+
+
+class Notice(str):
+    """A line of the program's own among what a model writes."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,8 @@ class Decision:
     Attributes:
         move: The next move.
         record: What it wants back as `Turn.record`, such as a model's own message. A reasoner that costs something
-            says so under `spent`: `{"tokens": 1200, "money": 3400}`, money in millionths of a US dollar.
+            says so under `spent`: `{"tokens": 1200, "money": 3400}`, money in millionths of a US dollar. One that made
+            no move, but only talked, says `"is_talk": True`.
     """
 
     move: Move
@@ -44,10 +51,10 @@ class Reasoner(Protocol):
 
 @runtime_checkable
 class Priced(Protocol):
-    """A reasoner that knows what a move takes before it is asked for one, so that a budget can refuse it."""
+    """A reasoner that knows what a move takes before it is asked for one, and keeps it within what is left."""
 
-    def least(self, turns: Sequence[Turn]) -> tuple[Amount, ...]:
-        """Return what the next move takes at the very least; nothing where that cannot be told."""
+    def within(self, turns: Sequence[Turn], left: Sequence[Amount]) -> Amount | None:
+        """Keep the next move within what is left; return what it takes at least of what is not enough, or None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,14 @@ class Said:
         uses: The identifiers of the tool uses that the move carries out, in the order of its parts.
         faults: What is told to each other tool use, by identifier.
         words: What is told where no tool use can be answered, or empty.
+        is_talk: Whether there was nothing but text.
     """
 
     move: Move
     uses: tuple[str, ...] = ()
     faults: dict[str, str] | None = None
     words: str = ""
+    is_talk: bool = False
 
 
 def read_turn(content: Sequence[JsonObject], speaker: Speaker) -> Said:
@@ -54,7 +56,7 @@ def read_turn(content: Sequence[JsonObject], speaker: Speaker) -> Said:
     """
     uses = [each for each in content if each.get("type") == "tool_use"]
     if not uses:
-        return Said(UseTools(()), words="you made no move: call a tool, or end your work with conclude")
+        return Said(UseTools(()), words="you made no move: call a tool, or end your work with conclude", is_talk=True)
     calls = [each for each in uses if each["name"] not in MOVES]
     if calls:
         move = UseTools(tuple(ToolCall(each["name"], each["input"]) for each in calls))

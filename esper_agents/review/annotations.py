@@ -6,7 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Severity, counted
-from esper_agents.review.report import number_of
+from esper_agents.domain.plural import number_of
 
 if TYPE_CHECKING:
     from esper_agents.domain.finding import Claim

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from esper_agents.review.blocks import Block, BlockKind
 from esper_agents.review.expressions import ExpressionPass, bound
 from esper_agents.review.names import absolute_module, dotted, root_of
 from esper_agents.review.stars import names_from_stars
-from esper_agents.review.tables import Block, BlockKind, Class, Function, Import
+from esper_agents.review.tables import Class, Function, Import
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

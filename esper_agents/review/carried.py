@@ -9,7 +9,8 @@ from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.names import dotted
 
 if TYPE_CHECKING:
-    from esper_agents.review.tables import Block, Call
+    from esper_agents.review.blocks import Block
+    from esper_agents.review.tables import Call
 
 _STEPS = 4
 

@@ -14,9 +14,10 @@ from esper_agents.review.names import dotted, tail_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.compiled import CompiledBy
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Assignment, Block, Class, FileTables, Function
+    from esper_agents.review.tables import Assignment, Class, FileTables, Function
 
 _Read = tuple["Function", "CompiledBy"]
 

@@ -6,14 +6,15 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.patterns import pattern
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.tables import Block, Call, Function
+    from esper_agents.review.blocks import Block
+    from esper_agents.review.tables import Call, Function
 
 _ASIDE = pattern(
     r"(?<![a-z])(debug|verbose|log|logging|logger|wandb|print|report|save|eval|valid|val|main|master|rank|last|first|dry)"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # How many imports through `__init__` files are followed.
 _REEXPORTS = 5
+# How long a name has to be to be likened to that of a class.
+_SHORTEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,30 @@ class Definitions:
             for tail, calls in file.by_tail.items():
                 found.setdefault(tail, []).extend(calls)
         return found
+
+    def calls_of_objects(self, owner: Class) -> Iterator[Call]:
+        """Yield the calls of what is named like a class: `evaluator(...)` and `self.evaluator(...)` for `Evaluator`."""
+        name = owner.name.lower()
+        ends = range(len(name) + 1)
+        alike = {name[start:end] for start in ends for end in ends[start + _SHORTEST + 1 :]} & self._plain_tails.keys()
+        if name in self._all_tails:
+            alike |= {plain for plain in self._plain_tails if name in plain and len(plain) > _SHORTEST}
+        for tail in sorted(tail for plain in alike for tail in self._plain_tails[plain]):
+            if tail != owner.name:
+                yield from self._calls[tail]
+
+    @cached_property
+    def _plain_tails(self) -> dict[str, list[str]]:
+        """The last names of all calls, by their small letters alone."""
+        found: dict[str, list[str]] = {}
+        for tail in self._calls:
+            found.setdefault(tail.lower().replace("_", ""), []).append(tail)
+        return found
+
+    @cached_property
+    def _all_tails(self) -> str:
+        """The small letters of all last names in one text, where any of them is found at once."""
+        return " ".join(self._plain_tails)
 
     @cached_property
     def _parts_of_modules(self) -> frozenset[str]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import names_in
 from esper_agents.review.gone_over import ELEMENTWISE, Gone, makes_tensor
 from esper_agents.review.index import resolve
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.sample_loops import bound_in, indices, picks
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.sample_loops import Over
-    from esper_agents.review.tables import Block, Function
+    from esper_agents.review.tables import Function
 
 _PLAIN = frozenset({"abs", "min", "max", "float", "int", "pow", "round", "bool", "len", "divmod"})
 _REDUCING = frozenset({"mean", "sum", "max", "min", "amax", "amin", "std", "var", "prod", "norm", "logsumexp"})

@@ -6,19 +6,21 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import is_now_and_then, names_in, tests_around
 from esper_agents.review.model_parts import parts_called_outside
 from esper_agents.review.models import forward_calls, forward_calls_in, gradients_off_around, is_evaluating
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.patterns import pattern
-from esper_agents.review.tables import BlockKind, Purpose
-from esper_agents.review.training import backward_calls_in, innermost_training_loops
+from esper_agents.review.tables import Purpose
+from esper_agents.review.training import backward_calls_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
+    from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 # What runs a model without gradients and measures nothing: it gathers experience or statistics, or what training needs.
 _FOR_TRAINING = pattern(
@@ -61,10 +63,10 @@ _KEEPING = frozenset({"append", "extend", "update", "add_batch"})
 def is_evaluation(call: Call, index: ProjectIndex) -> bool:
     """Return whether a call runs a model to measure it, to keep what it says of data, or to show it."""
     loop = call.block.loop
-    if loop is not None and (_repeats_itself(call, loop) or _is_step(call, loop)):
+    if loop is not None and (_repeats_itself(call, loop) or _is_step(call)):
         return False
-    if loop is not None and is_evaluating(call, loop, index) and not _ACTING.search(tail_of(_model(call))):
-        return True
+    if is_evaluating(call, loop or call.function.block, index) and not _ACTING.search(tail_of(_model(call))):
+        return loop is not None or not _is_called_to_train(call, index)
     if not gradients_off_around(call.block, index) or call.function.file.purpose is Purpose.TEST:
         return False
     if _FOR_TRAINING.search(f"{call.function.qualname} {_data(loop)}") or _ASIDE.search(call.path):
@@ -127,9 +129,9 @@ def _is_shown(call: Call, index: ProjectIndex) -> bool:
     if any(_HELD_OUT.search(each) for each in given):
         return True
     if _SHOWING.search(function.name):
-        return not any(_is_step(each, each.block.loop) for each in index.callers(function) if each.block.loop)
+        return not any(_is_step(each) for each in index.callers(function) if each.block.loop)
     if _is_error(function):
-        return not any(_is_step(each, each.block.loop) for each in index.callers(function) if each.block.loop)
+        return not any(_is_step(each) for each in index.callers(function) if each.block.loop)
     comes_after = bool(backward_calls_in(function)) and not any(
         _is_trained_in(each, function) for each in call.block.loops()
     )
@@ -167,15 +169,22 @@ def _is_trained_in(loop: Block, function: Function) -> bool:
     return any(each.block.within(loop) for each in backward_calls_in(function))
 
 
-def _is_step(call: Call, loop: Block) -> bool:
-    """Return whether a call is a part of every step of a loop that sends a loss backward, on the data of that step."""
-    backwards = innermost_training_loops(call.function.file).get(loop, ())
-    if not backwards or is_now_and_then(call.block, loop):
+def _is_step(call: Call) -> bool:
+    """Return whether a call is a part of every step that sends a loss backward, on the data of that step."""
+    around = call.block.loop or call.function.block
+    backwards = [each for each in backward_calls_in(call.function) if each.block.loop is call.block.loop]
+    if not backwards or is_now_and_then(call.block, around):
         return False
-    if is_switched(call.block) and all(any(tests_around(each.block, loop)) for each in backwards):
+    if is_switched(call.block) and all(any(tests_around(each.block, around)) for each in backwards):
         return False
     given = {name for each in (*call.node.args, *call.node.keywords) for name in names_in(each)}
     return not any(_HELD_OUT.search(each) for each in given)
+
+
+def _is_called_to_train(call: Call, index: ProjectIndex) -> bool:
+    """Return whether what a function makes of a model is for training, or is asked for in training steps."""
+    function = call.function
+    return _FOR_TRAINING.search(function.name) is not None or any(_is_step(each) for each in index.callers(function))
 
 
 def is_switched(block: Block) -> bool:

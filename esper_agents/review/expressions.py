@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeAlias
 
+from esper_agents.review.blocks import LOOPS, Block, BlockKind
 from esper_agents.review.names import dotted, tail_of
-from esper_agents.review.tables import LOOPS, Assignment, Block, BlockKind, Call, Function
+from esper_agents.review.tables import Assignment, Call, Function
 
 if TYPE_CHECKING:
     from esper_agents.review.tables import Class, FileTables

@@ -11,7 +11,8 @@ from esper_agents.review.names import dotted, root_of, tail_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from esper_agents.review.tables import Block, Function
+    from esper_agents.review.blocks import Block
+    from esper_agents.review.tables import Function
 
 _STEPS = 8
 # What gives back a tensor on the same graph.

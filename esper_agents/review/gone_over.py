@@ -14,9 +14,10 @@ from esper_agents.review.patterns import pattern
 from esper_agents.review.sample_loops import annotation_of, may_be_list, overs
 
 if TYPE_CHECKING:
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.sample_loops import Over
-    from esper_agents.review.tables import Block, Call, Function
+    from esper_agents.review.tables import Call, Function
 
 # Functions that work on whole tensors as on their elements.
 ELEMENTWISE = frozenset(

@@ -27,8 +27,9 @@ from esper_agents.review.renamings import means_inside
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _TURNS_OFF = frozenset({"set_grad_enabled", "requires_grad_"})
 
@@ -77,7 +78,7 @@ def _through_helpers(switch: Call, index: ProjectIndex) -> Iterator[Call]:
         return
     for call in switch.function.calls:
         loop = call.block.loop
-        if loop is None or not isinstance(loop.node, ast.For):
+        if loop is None or isinstance(loop.node, ast.While):
             continue
         if call.line <= switch.line or last_switch(call, found.path) is not switch:
             continue

@@ -10,7 +10,8 @@ from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
-    from esper_agents.review.tables import Block, Call
+    from esper_agents.review.blocks import Block
+    from esper_agents.review.tables import Call
 
 # A loop over few things by their name; its rounds do not grow with the data.
 _FEW = pattern(

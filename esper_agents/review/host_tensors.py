@@ -6,6 +6,7 @@ import ast
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.devices import moves, moves_itself
 from esper_agents.review.frameworks import places_batches
 from esper_agents.review.host_batches import is_drawn_on_host
@@ -13,7 +14,6 @@ from esper_agents.review.making import making_calls
 from esper_agents.review.names import below, walk
 from esper_agents.review.placement import places_of
 from esper_agents.review.places import Where
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
+from esper_agents.review.blocks import LOOPS, BlockKind
 from esper_agents.review.conditions import is_now_and_then, tests_around
 from esper_agents.review.frameworks import repeats_as_training_step
 from esper_agents.review.leniency import applies
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN
-from esper_agents.review.tables import LOOPS, BlockKind
 from esper_agents.review.training import is_backward, is_optimizer_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 # How many steps from function to function are followed, up to the loop and down from it.
 _CALLS = 4

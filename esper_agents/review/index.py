@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from esper_agents.review.definitions import owner_of
+from esper_agents.review.held_functions import HeldFunctions
 from esper_agents.review.names import dotted
-from esper_agents.review.objects import STEPS, Objects, resolve, wrapped
+from esper_agents.review.objects import STEPS, resolve, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +29,6 @@ _NAMESAKES = 8
 _CALLERS = 8
 # How many assignments that may all be the last are followed.
 _BRANCHES = 4
-# How long a name has to be to be likened to that of a class.
-_SHORTEST = 3
 # What a step to the callers costs of the steps there are: their number multiplies with each.
 _HOP = 3
 _MISSING = object()
@@ -51,7 +50,7 @@ class Origin:
     line: int
 
 
-class ProjectIndex(Objects):
+class ProjectIndex(HeldFunctions):
     """The files of a review, joined.
 
     Calls are followed in two strengths: `callees` returns what a call surely reaches; `possible_callees` also every
@@ -164,6 +163,7 @@ class ProjectIndex(Objects):
             return ()
         local = None if call.receiver else self.local_function(call.path, call.function)
         found = local or (self.function(call.name, call.function.file) if "(" not in call.name else None)
+        found = found or self.function_held(call)
         if found is None and isinstance(call.node.func, ast.Attribute):
             owner = self._super(call) or class_of(call.node.func.value, call.function, call.line)
             found = self.method(owner, call.tail) if owner is not None else None
@@ -178,19 +178,17 @@ class ProjectIndex(Objects):
         bases = self.lineage(owner).classes[1:] if owner is not None else []
         return next((each for each in bases if call.tail in each.methods), None)
 
-    def local_function(self, name: str, function: Function) -> Function | None:
-        """Return the function that a plain name means: defined in the function itself, around it, or in its module."""
-        current: Function | None = function if name.isidentifier() else None
-        while current is not None:
-            found = self.defined_in(current).get(name)
-            if found is not None:
-                return found
-            current = current.outer.function if current.outer else None
-        return None
-
     def possible_callees(self, call: Call) -> tuple[Function, ...]:
         """Return what a call may reach: what it surely reaches, else the methods of that name where they are few."""
-        return self.callees(call) or self._namesakes(call)
+        return self.callees(call) or self._namesakes(call) or self._handed_functions(call)
+
+    def _handed_functions(self, call: Call) -> tuple[Function, ...]:
+        """Return the functions that callers hand to the parameter that a call runs."""
+        if call.path not in call.function.parameters:
+            return ()
+        handed = ((each, argument_for(each, call.function, call.path)) for each in self.callers(call.function))
+        found = [self.function_meant(value, each.function) for each, value in handed if value is not None]
+        return tuple(dict.fromkeys(each for each in found if each is not None)) if None not in found else ()
 
     def _namesakes(self, call: Call) -> tuple[Function, ...]:
         return self._rare_methods.get(call.tail, ()) if call.receiver and not self.is_foreign(call) else ()
@@ -216,9 +214,19 @@ class ProjectIndex(Objects):
             calls = self.calls_ending(function.owner.name)
             return tuple(call for call in calls if self.class_called(call.node, call.function) is function.owner)
         if function.name == "__call__" and function.owner is not None:
-            return tuple(call for call in self._calls_of_objects(function.owner) if function in self.callees(call))
-        named = self.once(("callers", function.name), lambda: self._callers_of_name(function.name))
-        return tuple(named.get(function, ()))
+            return tuple(call for call in self.calls_of_objects(function.owner) if function in self.callees(call))
+        names = dict.fromkeys((function.name, *self.names_given(function)))
+        known = [self.once(("callers", name), partial(self._callers_of_name, name)) for name in names]
+        return (*(call for each in known for call in each.get(function, ())), *self._calls_of_parameters(function))
+
+    def _calls_of_parameters(self, function: Function) -> Iterator[Call]:
+        """Yield the calls of parameters to which a function is handed."""
+        for handing in self.handed_to(function):
+            for called in self._called(handing, self.class_in_sight):
+                for name in called.parameters:
+                    handed = argument_for(handing, called, name)
+                    if isinstance(handed, ast.Name) and handed.id == function.name:
+                        yield from (call for call in called.calls if call.path == name)
 
     def _callers_of_name(self, name: str) -> dict[Function, list[Call]]:
         found: dict[Function, list[Call]] = {}
@@ -227,30 +235,6 @@ class ProjectIndex(Objects):
             for function in self._called(call, self.class_in_sight) or self._namesakes(call):
                 found.setdefault(function, []).append(call)
         return found
-
-    def _calls_of_objects(self, owner: Class) -> Iterator[Call]:
-        """Yield the calls of what is named like a class: `evaluator(...)` and `self.evaluator(...)` for `Evaluator`."""
-        name = owner.name.lower()
-        ends = range(len(name) + 1)
-        alike = {name[start:end] for start in ends for end in ends[start + _SHORTEST + 1 :]} & self._plain_tails.keys()
-        if name in self._all_tails:
-            alike |= {plain for plain in self._plain_tails if name in plain and len(plain) > _SHORTEST}
-        for tail in sorted(tail for plain in alike for tail in self._plain_tails[plain]):
-            if tail != owner.name:
-                yield from self._calls[tail]
-
-    @cached_property
-    def _plain_tails(self) -> dict[str, list[str]]:
-        """The last names of all calls, by their small letters alone."""
-        found: dict[str, list[str]] = {}
-        for tail in self._calls:
-            found.setdefault(tail.lower().replace("_", ""), []).append(tail)
-        return found
-
-    @cached_property
-    def _all_tails(self) -> str:
-        """The small letters of all last names in one text, where any of them is found at once."""
-        return " ".join(self._plain_tails)
 
     def closure(self, function: Function) -> tuple[Function, ...]:
         """Return a function with all functions of these files that it may call, nearest first."""

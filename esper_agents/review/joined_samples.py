@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import names_in
 from esper_agents.review.moves import is_move, makes_from_host, makes_on_device
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.patterns import pattern
 from esper_agents.review.sample_loops import overs, picks
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
-    from esper_agents.review.tables import Block, Call
+    from esper_agents.review.blocks import Block
+    from esper_agents.review.tables import Call
 
 _JOINING = frozenset({"stack", "vstack", "hstack", "cat", "concat", "concatenate", "pad_sequence"})
 # What joins along an axis that is there already.

@@ -12,8 +12,9 @@ from esper_agents.review.values import graphs_in, item_path, keeps_graph
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _STORES = (ast.Dict, ast.List, ast.DictComp, ast.ListComp, ast.Call)
 # Where a function hands back a loss by itself.

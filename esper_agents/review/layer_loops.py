@@ -5,19 +5,20 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import tests_around
 from esper_agents.review.index import Origin
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.patterns import pattern
-from esper_agents.review.tables import BlockKind
 from esper_agents.review.unpacked import called_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Assignment, Block, Function
+    from esper_agents.review.tables import Assignment, Function
 
 LAYERS = pattern(
     r"torch\.nn\.(?:Linear|Bilinear|Conv\w+|BatchNorm\w+|LayerNorm|GroupNorm|InstanceNorm\w+|Embedding(?:Bag)?|PReLU)"

@@ -19,9 +19,10 @@ from esper_agents.review.tables import Assignment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.flow import Event
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Class, Function
+    from esper_agents.review.tables import Class, Function
 
 _PARAMETERS = frozenset({"parameters", "named_parameters"})
 _LISTS = frozenset({"torch.nn.ParameterList", "torch.nn.ParameterDict"})

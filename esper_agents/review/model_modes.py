@@ -7,12 +7,12 @@ import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.models import is_loss, switch_at
 from esper_agents.review.names import dotted, root_of
 from esper_agents.review.objects import wrapped
 from esper_agents.review.patterns import pattern
 from esper_agents.review.renamings import home_of, means_inside, means_outside
-from esper_agents.review.tables import BlockKind
 from esper_agents.review.training import is_optimizer_step
 from esper_agents.review.unpacked import part_assigned
 

@@ -17,8 +17,9 @@ from esper_agents.review.values import turns_gradients_off
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _NAMED = pattern(
     r"(?:\w+_)?(?:model|net|network|classifier|unet|resnet\w*|generator|discriminator|student|critic|actor|policy|teacher|ema)(?:_\w+)?"

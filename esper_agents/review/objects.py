@@ -113,12 +113,12 @@ class Objects(Definitions):
         if found is None or found.is_augmented:
             return None
         if found.is_unpacked:
-            return self._class_handed_back(found.value, found.block.function, *_position(found))
+            return self._class_handed_back(found.value, found.block.function, *position_of(found))
         return self.class_in_sight(found.value, found.block.function, found.line, steps - 1)
 
     def _class_handed_back(self, value: ast.expr, function: Function, at: int = 0, count: int = 0) -> Class | None:
         """Return the class of what a function of these files makes and hands back, in a tuple of a count if not 0."""
-        called = self._function_named(value, function)
+        called = self.function_named(value, function)
         if called is None:
             return None
         key = (called, at, count)
@@ -137,7 +137,7 @@ class Objects(Definitions):
             found.add(self.class_in_sight(value, called, statement.lineno, _STEPS_BACK) if value is not None else None)
         return found.pop() if len(found) == 1 else None
 
-    def _function_named(self, value: ast.expr, function: Function) -> Function | None:
+    def function_named(self, value: ast.expr, function: Function) -> Function | None:
         """Return the function that a call runs by its name, or the method of its own object."""
         path = dotted(value.func) if isinstance(value, ast.Call) else ""
         if not path or "(" in path:
@@ -154,7 +154,7 @@ class Objects(Definitions):
         return self.class_named(resolve(dotted(value.func), function), function.file)
 
 
-def _position(found: Assignment) -> tuple[int, int]:
+def position_of(found: Assignment) -> tuple[int, int]:
     """Return which of how many names an unpacking binds; 0 of 0 where that cannot be told."""
     target = found.statement.targets[0] if isinstance(found.statement, ast.Assign) else None
     parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []

@@ -14,8 +14,9 @@ from esper_agents.review.roots import statements
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _DIVIDING = frozenset({"div", "div_", "divide", "divide_", "true_divide", "true_divide_"})
 _NORMS = frozenset({"norm", "vector_norm", "matrix_norm"})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.index import argument_for
 from esper_agents.review.names import dotted, root_of
+from esper_agents.review.objects import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,7 @@ def means_inside(call: Call, called: Function, path: str, index: ProjectIndex) -
     holder = _holder(call, called)
     if holder and (path == holder or path.startswith(f"{holder}.")):
         return "self" + path[len(holder) :]
-    for inner, outer in _given_to_holder(call, holder, called, index):
+    for inner, outer in (*_given_to_holder(call, holder, called, index), *_given_to_maker(call, called, index)):
         if path == outer or path.startswith(f"{outer}."):
             return inner + path[len(outer) :]
     if _is_shared(path, call.function, called):
@@ -50,6 +51,9 @@ def means_outside(call: Call, function: Function, path: str, index: ProjectIndex
         return holder + path[len(root) :] if holder else ""
     handed = argument_for(call, function, root)
     if handed is None:
+        for inner, outer in _given_to_maker(call, function, index):
+            if inner == root:
+                return outer + path[len(root) :]
         return path if _is_shared(path, call.function, function) else ""
     name = dotted(handed)
     return name + path[len(root) :] if name and "(" not in name else ""
@@ -70,6 +74,22 @@ def _given_to_holder(call: Call, holder: str, called: Function, index: ProjectIn
         handed = argument_for(making, maker, value.id)
         if handed is not None and (outer := dotted(handed)) and "(" not in outer:
             yield path, outer
+
+
+def _given_to_maker(call: Call, called: Function, index: ProjectIndex) -> Iterator[tuple[str, str]]:
+    """Yield what the caller gave to the function that made the one it calls, under both names."""
+    maker = called.outer.function if called.outer is not None and called.owner is None else None
+    if maker is None or maker.is_module or index.function_held(call) is not called:
+        return
+    made = index.binding(call.path, call.function, call.line)
+    value = (wrapped(made.value) or made.value) if made is not None else None
+    making = next((each for each in call.function.calls if each.node is value), None)
+    if making is None:
+        return
+    for parameter in maker.parameters:
+        handed = argument_for(making, maker, parameter)
+        if handed is not None and (outer := dotted(handed)) and "(" not in outer:
+            yield parameter, outer
 
 
 def _is_shared(path: str, caller: Function, called: Function) -> bool:

@@ -54,11 +54,6 @@ class Report:
     silenced: tuple[Silenced, ...] = ()
 
 
-def number_of(count: int, thing: str) -> str:
-    """Return how many there are of a thing, in words: `1 file`, `2 files`."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a review is.

@@ -18,8 +18,9 @@ from esper_agents.review.values import graphs_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 # How many sums are followed from a loss to its parts.
 _SUMS = 2

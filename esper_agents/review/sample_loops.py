@@ -7,15 +7,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.patterns import pattern
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Assignment, Block, FileTables, Function
+    from esper_agents.review.tables import Assignment, FileTables, Function
 
 _BATCH_SIZE = pattern(r"B|bs|bsz|N|batch_?size|n_?batch|num_?samples|n_?samples|self\.batch_?size|batch_?len")
 _WRAPPINGS = frozenset({"tqdm", "trange", "list", "tuple", "reversed", "iter", "track", "progress_bar"})

@@ -11,8 +11,9 @@ from esper_agents.review.patterns import pattern
 from esper_agents.review.sample_loops import bound_in, indices, picks
 
 if TYPE_CHECKING:
+    from esper_agents.review.blocks import Block
     from esper_agents.review.sample_loops import Over
-    from esper_agents.review.tables import Block, Function
+    from esper_agents.review.tables import Function
 
 _STEPS = 4
 _LOADING = pattern(r"(?:open|load|imread|read|fetch|get|download|decode|from_file|next)(?:_\w+)?|read_image")

@@ -13,8 +13,9 @@ from esper_agents.review.patterns import pattern
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Assignment, Block, Call, Function
+    from esper_agents.review.tables import Assignment, Call, Function
 
 _JOINING = frozenset({"cat", "concat", "concatenate", "hstack", "vstack"})
 _FROM_LISTS = frozenset({"tensor", "as_tensor", "LongTensor", "FloatTensor", "IntTensor"})

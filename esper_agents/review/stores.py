@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 
 if TYPE_CHECKING:
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Assignment, Block, Class, Function
+    from esper_agents.review.tables import Assignment, Class, Function
 
 _EMPTYING = ("clear", "pop", "popleft", "popitem", "remove", "reset", "__delitem__")
 

@@ -18,8 +18,9 @@ from esper_agents.review.patterns import pattern
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, FileTables
+    from esper_agents.review.tables import Call, FileTables
 
 _PACKAGES = ("torch", "functorch")
 _VERSIONED = pattern(

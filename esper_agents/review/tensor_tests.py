@@ -6,14 +6,15 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import names_in
 from esper_agents.review.names import dotted, root_of, walk
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.tables import Block, Function
+    from esper_agents.review.blocks import Block
+    from esper_agents.review.tables import Function
 
 _REDUCING = frozenset(
     {"sum", "any", "all", "max", "min", "mean", "norm", "isnan", "isfinite", "allclose", "equal", "item"}

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import LOOPS
 from esper_agents.review.hot import hot_blocks
-from esper_agents.review.tables import LOOPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.hot import Hot
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block
 
 
 def one_each(found: Sequence[tuple[Hot, Hit]], index: ProjectIndex) -> Iterator[Hit]:

@@ -7,18 +7,19 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import is_periodic, tests_around
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.patterns import pattern
-from esper_agents.review.tables import BlockKind
 from esper_agents.review.values import graphs_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.flow import Reach
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _BACKWARD = ("backward", "manual_backward")
 _IN_PLACE = frozenset({"add_", "sub_"})
@@ -245,19 +246,25 @@ def cleared_before(step: Call, optimizer: str, index: ProjectIndex) -> list[Call
     clears = [call for call in function.calls if call.tail == "zero_grad" and call.receiver == optimizer]
     if not clears:
         return []
-    made = [call for call in function.calls if is_backward(call) or _may_send_backward(call, index)]
+    made = [call for call in function.calls if is_backward(call) or may_send_backward(call, index)]
     nearest = flow.last_before(step, [*clears, *made])
     last = [call for call in clears if call in nearest.events]
     if nearest.is_open or len(last) != len(nearest.events):
         return []
     stepping = [call for call in function.calls if call.tail == "step" and call.receiver == step.receiver]
     before = [flow.last_before(call, [*made, *stepping]) for call in last]
-    return last if last and all(_are_made(each, made) for each in before) else []
+    comes_late = any(
+        is_backward(call) and call.line > step.line and call.block.loop is step.block.loop for call in made
+    )
+    return last if last and all(_are_made(each, made, comes_late=comes_late) for each in before) else []
 
 
-def _are_made(reach: Reach, made: list[Call]) -> bool:
-    return bool(reach.events) and not reach.is_open and all(each in made for each in reach.events)
+def _are_made(reach: Reach, made: list[Call], *, comes_late: bool) -> bool:
+    """Return whether what was made last is gradients, be it in the round before."""
+    is_sure = comes_late or (bool(reach.events) and not reach.is_open)
+    return is_sure and all(each in made for each in reach.events)
 
 
-def _may_send_backward(call: Call, index: ProjectIndex) -> bool:
+def may_send_backward(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a call may send a loss backward in a function of these files."""
     return any("backward" in index.reached(each) for each in index.possible_callees(call))

@@ -10,7 +10,8 @@ from esper_agents.review.names import dotted, tail_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from esper_agents.review.tables import Block, Function
+    from esper_agents.review.blocks import Block
+    from esper_agents.review.tables import Function
 
 _OFF = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
 # Tensor methods that return a tensor on the same graph.

@@ -1,4 +1,4 @@
-"""What language models have used, read from the ledger: of all sessions of a project, or of some."""
+"""What language models have used, on record: in all sessions of a project and outside of them, or in some sessions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import text
 
 from esper_agents.domain.expense import Expense, expense_of
+from esper_agents.storage.exchanges import exchanges
 from esper_agents.storage.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ FROM session
 JOIN ledger AS moved ON moved.session_id = session.id
 JOIN ledger AS opened ON opened.session_id = moved.session_id AND opened.frame = moved.frame
   AND opened.step = 0 AND opened.call = 0 AND opened.kind = 'opened'
-WHERE session.project_key = :project AND {wanted} AND moved.kind = 'moved' AND {usage} IS NOT NULL
+WHERE session.project_key = :project AND {wanted} AND moved.kind IN ('moved', 'deciding') AND {usage} IS NOT NULL
 ORDER BY moved.seq
 """
 _MEMBERS = {
@@ -47,8 +48,8 @@ class Spent:
     """What one model has used for one agent of one session.
 
     Attributes:
-        session: `ses_` identifier.
-        agent: The agent's name.
+        session: `ses_` identifier, or what else a model was asked for, such as `retrospect`.
+        agent: The agent's name; outside of sessions the same as `session`.
         model: The model's full name, as its server says it.
         expense: What was used.
     """
@@ -60,12 +61,12 @@ class Spent:
 
 
 def expenses(store: Store, project_key: str, sessions: Sequence[str] | None = None) -> tuple[Spent, ...]:
-    """Return what models have used, in the order of the sessions' first turns.
+    """Return what models have used, in the order of the sessions' first turns, and then what was used outside of them.
 
     Args:
         store: Where.
         project_key: Whose.
-        sessions: Only of these; of all where None.
+        sessions: Only of these; of all, and outside of them, where None.
     """
     found: dict[tuple[str, str, str], Expense] = {}
     is_all = sessions is None or len(sessions) > _MOST_SINGLY
@@ -76,6 +77,9 @@ def expenses(store: Store, project_key: str, sessions: Sequence[str] | None = No
             for session, agent, model, *parts in statement.rows(connection, {"project": project_key, **given}):
                 key = session, str(agent), str(model)
                 found[key] = found.get(key, Expense()) + expense_of(_record(parts))
+    for one in exchanges(store, project_key) if sessions is None else ():
+        key = one.purpose, one.purpose, str(one.record.get("model"))
+        found[key] = found.get(key, Expense()) + expense_of(one.record)
     wanted = frozenset(sessions or ())
     return tuple(Spent(*key, each) for key, each in found.items() if sessions is None or key[0] in wanted)
 

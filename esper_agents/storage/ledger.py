@@ -114,6 +114,12 @@ _ROWS = Prepared(
 )
 
 
+def read(store: Store, session_id: str, after: int = 0) -> tuple[Row, ...]:
+    """Return a session's rows as `rows` does, of a store."""
+    with store.reading() as connection:
+        return rows(connection, session_id, after=after)
+
+
 def count(connection: Connection, session_id: str) -> int:
     """Return how many rows a session has."""
     wanted = select(func.count()).select_from(ledger).where(ledger.c.session_id == session_id)

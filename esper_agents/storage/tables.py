@@ -29,7 +29,7 @@ from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Kind, Status
 
 # HEAD names the migration whose shape this is.
-HEAD = "0004"
+HEAD = "0006"
 
 metadata = MetaData(
     naming_convention={
@@ -142,7 +142,6 @@ certificate_file = Table(
     metadata,
     Column("path", Text, primary_key=True),
     Column("position", ForeignKey("certificate.position"), primary_key=True),
-    Index("ix_certificate_file_position", "position"),
 )
 
 certificate_rule = Table(
@@ -150,7 +149,6 @@ certificate_rule = Table(
     metadata,
     Column("rule", String(64), primary_key=True),
     Column("position", ForeignKey("certificate.position"), primary_key=True),
-    Index("ix_certificate_rule_position", "position"),
 )
 
 certificate_relation = Table(
@@ -275,4 +273,17 @@ note_file = Table(
     Column("note_id", ForeignKey("note.id"), primary_key=True),
     Column("sha256", String(64), nullable=False),
     Index("ix_note_file_note_id", "note_id"),
+)
+
+# What models were asked outside of sessions, and what came back: told as cost, and not asked for twice.
+exchange = Table(
+    "exchange",
+    metadata,
+    Column("id", _SEQUENCE, primary_key=True, autoincrement=True),
+    Column("project_key", ForeignKey("project.key"), nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("request_sha256", String(64), nullable=False),
+    Column("at", _TIME, nullable=False),
+    Column("record", Text, nullable=False),
+    Index("ix_exchange_project_key_request_sha256", "project_key", "request_sha256"),
 )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+
+from esper_agents.storage import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlalchemy import URL
 
-# Half a lease: a heartbeat that waited for somebody who is stopped must still be in time.
-PATIENCE_S = 15.0
 # Files whose turn was waited for in vain: whoever has it is stopped, and it is not waited for again until he goes on.
 _in_vain: set[str] = set()
 
@@ -32,7 +30,7 @@ def in_turn(file: str) -> Iterator[None]:
     """Hold the turn to write, among the threads of all processes, nearly in the order in which they came.
 
     It is about fairness alone: the database keeps writers apart. So who cannot have the file, or waits for longer than
-    `PATIENCE_S` for somebody who is stopped, goes on without; the kernel takes the turn from who ends.
+    `locks.PATIENCE_S` for somebody who is stopped, goes on without; the kernel takes the turn from who ends.
 
     Args:
         file: What `lock_file` gives; nobody waits where it is empty.
@@ -45,10 +43,7 @@ def in_turn(file: str) -> Iterator[None]:
         _take(file, lock)
         yield
     finally:
-        # Closing is not enough: a child that was forked meanwhile has the file open, too.
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_UN)
-        os.close(lock)
+        locks.release(lock)
 
 
 def _opened(file: str) -> int | None:
@@ -62,22 +57,7 @@ def _opened(file: str) -> int | None:
 
 def _take(file: str, lock: int) -> None:
     with suppress(OSError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _in_vain.discard(file)
-        return
-    if file in _in_vain:
-        return
-    # A lock cannot be waited for with a limit, but a thread can. It has a descriptor of its own to let go of.
-    waiter = threading.Thread(target=_wait, args=(os.dup(lock),), daemon=True)
-    waiter.start()
-    waiter.join(PATIENCE_S)
-    if waiter.is_alive():
-        _in_vain.add(file)
-
-
-def _wait(lock: int) -> None:
-    try:
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
-    finally:
-        os.close(lock)
+        if locks.take(lock, 0 if file in _in_vain else locks.PATIENCE_S):
+            _in_vain.discard(file)
+        else:
+            _in_vain.add(file)

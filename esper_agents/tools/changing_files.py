@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.redaction import redacted, secrets_of
 from esper_agents.domain.evidence import source_file
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import EvidenceError, StorageError
-from esper_agents.review.report import number_of
 from esper_agents.storage.artifacts import Artifacts
 from esper_agents.tools.private import writable
 from esper_agents.tools.showing import cut

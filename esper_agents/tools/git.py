@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from esper_agents.domain.evidence import Risk
+from esper_agents.domain.plural import number_of
 from esper_agents.domain.project import Revision
 from esper_agents.inert_git import configured, git
-from esper_agents.review.report import number_of
 from esper_agents.tools.projects import find_project
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 

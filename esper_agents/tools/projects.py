@@ -28,13 +28,14 @@ def find_project(paths: list[Path], here: Path) -> Project:
     """
     for path in paths or [here]:
         refuse_unusable(path, here)
-    roots = {_root_of((here / path).resolve(), here.resolve()) for path in paths or [here]}
+    roots = {_root_of((here / path).resolve(), here.resolve()): path for path in paths or [here]}
     outermost = min(roots, key=lambda each: len(each.parts))
-    strangers = sorted(str(each) for each in roots if not each.is_relative_to(outermost))
+    strangers = [each for each in roots if not each.is_relative_to(outermost)]
     if strangers:
+        both = (f"{str(roots[each])!r} to {str(each)!r}" for each in (outermost, strangers[0]))
         raise UsageError(
-            f"the paths belong to two projects, {str(outermost)!r} and {strangers[0]!r}",
-            remedy="submit one task for each project",
+            f"the paths belong to two projects, {' and '.join(both)}",
+            remedy="name paths of one project; submit another task for the other",
         )
     key = re.sub(r"[^A-Za-z0-9._-]+", "-", outermost.name)[:40] or "root"
     digest = sha256(str(outermost).encode("utf-8", "surrogateescape")).hexdigest()[:12]

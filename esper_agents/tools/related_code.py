@@ -10,6 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import InputFileError
 from esper_agents.review.discover import discover
 from esper_agents.review.leniency import purpose_of
@@ -68,7 +69,9 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
         (tests if purpose_of(candidate.path) is Purpose.TEST else callers).append(candidate.path)
     settings = list(_settings(context))
     output = {"callers": callers[:_MOST], "tests": tests[:_MOST], "configuration": settings[:_MOST], "own": len(own)}
-    summary = f"{len(callers)} files import them, {len(tests)} tests, {len(settings)} files of configuration"
+    importing = "1 file imports" if len(callers) == 1 else f"{len(callers)} files import"
+    configuration = number_of(len(settings), "file of configuration", "files of configuration")
+    summary = f"{importing} them, {number_of(len(tests), 'test')}, {configuration}"
     return ToolResult(summary, output, examined=tuple(examined[: 2 * _MOST]))
 
 

@@ -8,6 +8,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from esper_agents.tools.definitions import (
+    FunctionNode,
+    aliases,
+    most_arguments,
+    names_in,
+    own_nodes,
+    required,
+    returned_count,
+    root_name,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -25,8 +36,6 @@ _NO_INPUTS = frozenset(
     )
 )
 _CALLABLE = re.compile(r"\b(?:Callable|Step)\b")
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class RunKind(StrEnum):
@@ -81,13 +90,13 @@ class _File:
     def __init__(self, tree: ast.Module, path: str, inputs: int | None) -> None:
         self.path = path
         self.tree = tree
-        self.aliases = _aliases(tree)
+        self.aliases = aliases(tree)
         self.classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
         self.functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
         self.modules = self._module_classes()
         beside = next((self.functions[each] for each in INPUT_NAMES if each in self.functions), None)
-        self.has_inputs = inputs is not None or (beside is not None and not _required(beside, skip=0))
-        self.inputs = inputs if inputs is not None else (_returned_count(beside) if beside else None)
+        self.has_inputs = inputs is not None or (beside is not None and not required(beside, skip=0))
+        self.inputs = inputs if inputs is not None else (returned_count(beside) if beside else None)
 
     def found(self) -> Iterator[Runnable]:
         for node in self.tree.body:
@@ -111,8 +120,8 @@ class _File:
         return Runnable(self.path, name, node.lineno, kind, needs, uses)
 
     def _may_be_run(self, node: ast.FunctionDef) -> bool:
-        decorators = {_root(each) for each in node.decorator_list}
-        is_plain = not any(isinstance(each, ast.Yield | ast.YieldFrom) for each in _own_nodes(node))
+        decorators = {root_name(each) for each in node.decorator_list}
+        is_plain = not any(isinstance(each, ast.Yield | ast.YieldFrom) for each in own_nodes(node))
         return (
             is_plain
             and node.name not in INPUT_NAMES
@@ -122,13 +131,13 @@ class _File:
 
     def _kind(self, node: ast.FunctionDef) -> RunKind | None:
         """Return what a function is; None for one that takes nothing and does who knows what."""
-        if _required(node, skip=0):
+        if required(node, skip=0):
             return RunKind.FUNCTION
         if made := self._made_by(node):
             return made
         if _STEP.fullmatch(node.name):
             return RunKind.STEP
-        return RunKind.FUNCTION if self.has_inputs and _most(node) != 0 else None
+        return RunKind.FUNCTION if self.has_inputs and most_arguments(node) != 0 else None
 
     def _made_by(self, node: ast.FunctionDef) -> RunKind | None:
         """Return what a factory makes, by what it returns or says that it returns."""
@@ -140,12 +149,12 @@ class _File:
         inner = {each.name for each in node.body if isinstance(each, FunctionNode)}
         bound = {
             target.id: each.value
-            for each in _own_nodes(node)
+            for each in own_nodes(node)
             if isinstance(each, ast.Assign)
             for target in each.targets
             if isinstance(target, ast.Name)
         }
-        kinds = [self._made(each.value, inner, bound) for each in _own_nodes(node) if isinstance(each, ast.Return)]
+        kinds = [self._made(each.value, inner, bound) for each in own_nodes(node) if isinstance(each, ast.Return)]
         return kinds[0] if kinds and all(each is not None and each is kinds[0] for each in kinds) else None
 
     def _made(  # noqa: PLR0911 - one for each form
@@ -172,7 +181,7 @@ class _File:
 
     def _needs_of_class(self, node: ast.ClassDef) -> tuple[str, ...]:
         made = self._method(node.name, "__init__")
-        if made is not None and (missing := _required(made, skip=1)):
+        if made is not None and (missing := required(made, skip=1)):
             return (f"arguments to be made: {', '.join(missing)}",)
         return self._needs_of_call(self._forward(node.name), skip=1)
 
@@ -183,21 +192,21 @@ class _File:
             case RunKind.STEP:
                 inner = [each for each in node.body if isinstance(each, ast.FunctionDef)]
                 returned = {
-                    _root(each.value) for each in _own_nodes(node) if isinstance(each, ast.Return) and each.value
+                    root_name(each.value) for each in own_nodes(node) if isinstance(each, ast.Return) and each.value
                 }
                 made = next((each for each in inner if each.name in returned), None)
-                return self._needs_of_call(made, skip=0) if made is not None and _required(made, skip=0) else ()
+                return self._needs_of_call(made, skip=0) if made is not None and required(made, skip=0) else ()
             case RunKind.MODULE:
-                named = next((each for each in self.modules if each in _names(node)), None)
+                named = next((each for each in self.modules if each in names_in(node)), None)
                 return self._needs_of_call(self._forward(named) if named else None, skip=1)
 
     def _needs_of_call(self, node: ast.FunctionDef | None, *, skip: int) -> tuple[str, ...]:
-        missing = _required(node, skip=skip) if node is not None else ["x"]
+        missing = required(node, skip=skip) if node is not None else ["x"]
         if strange := sorted(_NO_INPUTS.intersection(missing)):
             return (f"arguments that are no inputs: {', '.join(strange)}",)
         if not self.has_inputs:
             return (f"inputs: {', '.join(missing)}",) if missing else ()
-        most = _most(node) if node is not None else None
+        most = most_arguments(node) if node is not None else None
         if self.inputs is not None and (
             self.inputs < len(missing) - (node is None) or (most is not None and self.inputs > most - skip)
         ):
@@ -228,7 +237,7 @@ class _File:
             more = {
                 name
                 for name, node in self.classes.items()
-                if any(self._dotted(base) in _MODULE_NAMES or _root(base) in known for base in node.bases)
+                if any(self._dotted(base) in _MODULE_NAMES or root_name(base) in known for base in node.bases)
             }
             if more <= known:
                 return frozenset(known)
@@ -238,75 +247,3 @@ class _File:
         first, _, rest = ast.unparse(node).partition(".")
         whole = self.aliases.get(first, first)
         return f"{whole}.{rest}" if rest else whole
-
-
-def _aliases(tree: ast.Module) -> dict[str, str]:
-    """Return what the names that are imported at the top level stand for."""
-    found: dict[str, str] = {}
-    for node in tree.body:
-        match node:
-            case ast.Import(names=names):
-                found |= {
-                    each.asname or each.name.split(".")[0]: each.name if each.asname else each.name.split(".")[0]
-                    for each in names
-                }
-            case ast.ImportFrom(module=str(module), names=names, level=0):
-                found |= {each.asname or each.name: f"{module}.{each.name}" for each in names}
-            case _:
-                continue
-    return found
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute | ast.Call):
-        node = node.value if isinstance(node, ast.Attribute) else node.func
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _names(node: ast.AST) -> frozenset[str]:
-    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
-
-
-def _own_nodes(node: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Yield what stands in a function and in no function inside it."""
-    waiting: list[ast.AST] = list(node.body)
-    while waiting:
-        each = waiting.pop(0)
-        yield each
-        if not isinstance(each, FunctionNode | ast.Lambda | ast.ClassDef):
-            waiting = [*ast.iter_child_nodes(each), *waiting]
-
-
-def _required(node: ast.FunctionDef, *, skip: int) -> list[str]:
-    """Return the parameters without a default, the first so many left out."""
-    places = [*node.args.posonlyargs, *node.args.args]
-    needed = places[: len(places) - len(node.args.defaults)][skip:]
-    named = [each for each, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if default is None]
-    return [each.arg for each in (*needed, *named)]
-
-
-def _most(node: ast.FunctionDef) -> int | None:
-    """Return how many arguments a function takes at most; None for any number."""
-    if node.args.vararg is not None or node.args.kwarg is not None:
-        return None
-    return len(node.args.posonlyargs) + len(node.args.args) + len(node.args.kwonlyargs)
-
-
-def _returned_count(node: ast.FunctionDef) -> int | None:
-    """Return how many inputs a function returns, where every return says so."""
-    counts = {_count(each.value) for each in _own_nodes(node) if isinstance(each, ast.Return)}
-    return counts.pop() if len(counts) == 1 else None
-
-
-def _count(value: ast.expr | None) -> int | None:
-    match value:
-        case ast.Tuple(elts=[ast.Tuple() | ast.List(), ast.Dict()]):
-            return None
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return None if any(isinstance(each, ast.Starred) for each in parts) else len(parts)
-        case ast.Dict(keys=keys):
-            return None if None in keys else len(keys)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"))):
-            return 1
-        case _:
-            return None

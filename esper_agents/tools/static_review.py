@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.finding import Category, counted
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import UsageError
 from esper_agents.review.catalogue import catalogue, providers
 from esper_agents.review.changes import review_change
 from esper_agents.review.engine import Report, review
-from esper_agents.review.report import number_of
 from esper_agents.review.rule import Shown
 from esper_agents.tools.changes import change_since
 from esper_agents.tools.tool import ToolContext, ToolResult, tool

@@ -43,6 +43,12 @@ def test_an_argument_stands_in_the_request_as_it_was_given(one, other) -> None:
     assert filled(command("<$1|$2>"), (one, other)) == f"<{one}|{other}>"
 
 
+def test_a_text_with_a_place_for_arguments_is_refused_without_any() -> None:
+    with pytest.raises(UsageError, match="'toy' is given nothing to work on") as refused:
+        filled(command("Look at $ARGUMENTS."), ())
+    assert "a dot is the whole project" in refused.value.remedy
+
+
 def test_a_request_that_would_be_too_long_is_refused() -> None:
     with pytest.raises(UsageError, match="would have 20005 characters"):
         filled(command("Read $1"), ("x" * 20_000,))

@@ -76,6 +76,13 @@ async def test_a_pipe_is_refused_without_waiting_for_it(opened, project):
         opened.task("review this", [project / "pipe.py"])
 
 
+async def test_a_file_of_another_project_than_the_working_folders_is_refused_by_its_whole_path(opened, project):
+    (project / "notes.txt").write_text("x = 1\n")
+    with pytest.raises(InputFileError) as refused:
+        opened.task("review this", [project / "notes.txt"])
+    assert refused.value.path == str(project / "notes.txt")
+
+
 async def test_one_bad_file_among_good_ones_refuses_the_task(opened, project):
     (project / "empty.py").write_text("")
     with pytest.raises(InputFileError, match="the file is empty"):

@@ -8,6 +8,7 @@ import pytest
 from toys import Toybox, calling
 
 from esper_agents.api import open_project_sync
+from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.move import Ask, Conclude
 from esper_agents.domain.session import SessionState
@@ -256,3 +257,12 @@ def test_when_watching_fails_the_failure_is_told_and_the_session_can_go_on(looki
             session.run(watch=watch)
         assert opened.resume(session.id).run().state is SessionState.DONE
     assert looking.effects() == ["one", "two"]
+
+
+@pytest.mark.parametrize("budget", [(), (Amount(Resource.TOOL_CALLS, 1),)], ids=["whole", "stopped by its budget"])
+async def test_who_looks_later_is_told_of_the_same_outcome(looking, budget):
+    async with looking.open() as opened:
+        task = opened.task("review this", [looking.project / "train.py"], agent="worker", budget=budget)
+        outcome = await (await opened.submit(task)).run()
+        assert bool(outcome.stopped_by) is bool(budget)
+        assert await opened.outcome(outcome.session) == outcome

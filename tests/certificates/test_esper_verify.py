@@ -18,6 +18,7 @@ from judged import FAULTY, judge
 from esper_agents.api import open_project
 from esper_agents.certificates.log.merkle import leaf_hash, node_hash
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
+from esper_agents.certificates.notices import notice_statement
 from esper_agents.certificates.render import render_markdown
 from esper_agents.certificates.sealing.dsse import PAYLOAD_TYPE, envelope_bytes, pae, read_envelope, seal
 from esper_agents.certificates.sealing.keys import as_pem, as_ssh, signing_key
@@ -309,6 +310,44 @@ def test_a_revoked_certificate_is_so_by_the_notice_beside_it(judged, both, stran
     assert both().word("current") == "valid"
 
 
+def override(judged, status, reason="not shipped"):
+    return on_project(judged.root, lambda project: project.override(judged.id, Status(status), reason))
+
+
+def test_an_override_is_told_with_who_and_why_and_changes_no_code(judged, both):
+    by = override(judged, "APPROVED").by
+    found = both()
+    assert (found.code, found.words) == (0, ("holds", "holds", "valid"))
+    assert "  overridden to APPROVED at 2" in found.text
+    assert f"by {by}: not shipped" in found.text
+    override(judged, "REJECTED", "worse than thought")
+    assert "overridden to REJECTED" in both().text
+    assert "overridden to APPROVED" not in both().text
+
+
+def test_an_override_that_was_altered_or_that_a_stranger_signed_is_not_told(judged, both, stranger):
+    override(judged, "APPROVED")
+    (notice,) = judged.view.parent.glob("*.notice.json")
+    sealed = read_envelope(notice.read_bytes())
+    notice.write_bytes(envelope_bytes(seal(stranger, sealed.payload)))
+    found = both()
+    assert (found.code, "overridden" in found.text) == (0, False)
+    changed = sealed.payload.replace(b'"APPROVED"', b'"REJECTED"')
+    notice.write_bytes(envelope_bytes(replace(sealed, payload=changed)))
+    found = both()
+    assert (found.code, found.word("genuine"), "overridden" in found.text) == (7, "fails", False)
+    assert notice.name in found.text
+
+
+@pytest.mark.parametrize("changes", [{"status": "EMERGENCY_STOP"}, {"status": "GO"}, {"certificate_sha256": "0" * 64}])
+def test_an_override_that_no_person_could_have_made_is_not_told(judged, both, home, changes):
+    notice = replace(override(judged, "APPROVED"), **changes)
+    (file,) = judged.view.parent.glob("*.notice.json")
+    file.write_bytes(envelope_bytes(seal(signing_key(home), notice_statement(notice))))
+    found = both()
+    assert (found.code, "overridden" in found.text) == (0, False)
+
+
 def test_a_superseded_certificate_is_so_by_the_one_beside_it(judged, both):
     async def again(project):
         return await (await project.submit(await project.again(judged.id))).run()
@@ -324,13 +363,13 @@ def test_a_newer_notice_beside_it_decides_nothing(judged, home, key, monkeypatch
     value = {
         "_type": "https://in-toto.io/Statement/v1",
         "predicate": {"certificate": judged.id},
-        "predicateType": "https://esper-agents.dev/notice/v2",
+        "predicateType": "https://esper-agents.dev/notice/v3",
         "subject": [],
     }
     sealed = seal(signing_key(home), json.dumps(value).encode())
     judged.view.with_suffix(".5.notice.json").write_bytes(envelope_bytes(sealed))
     assert said_by("--key", key, judged.view).code == 4
-    with pytest.raises(NewerRecordError, match="notice/v2"):
+    with pytest.raises(NewerRecordError, match="notice/v3"):
         ours(judged.view, home, monkeypatch, tmp_path)
 
 

@@ -262,7 +262,7 @@ def test_the_options_of_the_page_and_of_the_action_are_those_of_the_gate():
     script = action["runs"]["steps"][-1]["run"]
     shown = [line for line in PAGE.splitlines() if line.startswith("esper gate")]
     assert shown
-    assert set(re.findall(r"--[a-z]+", " ".join([*shown, script]))) <= known | {"--"}
+    assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*", " ".join([*shown, script]))) <= known | {"--"}
     assert set(re.findall(r"^          ([a-z]+): ", PAGE, re.MULTILINE)) - {"fetch"} <= set(action["inputs"])
 
 
@@ -273,20 +273,30 @@ def test_nothing_that_is_given_to_the_action_becomes_a_part_of_its_script():
     assert all(re.search(r"@[0-9a-f]{40}$", step["uses"]) for step in steps if "uses" in step)
 
 
-@pytest.mark.parametrize("hostile", ["", "a b.py\nsrc", "$(touch made)", "; touch made", "--json", "`touch made`\n-x"])
-def test_the_action_gives_the_gate_just_what_it_was_given(tmp_path, hostile):
+def given_to_the_gate(tmp_path, **given):
+    """Run the script of the action with a gate that keeps what it is given."""
     needs("bash")
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     (tmp_path / "esper-gate/bin").mkdir(parents=True)
     program = tmp_path / "esper-gate/bin/esper"
     program.write_text('#!/bin/sh\nfor each in "$@"; do printf "%s\\0" "$each"; done\n')
     program.chmod(0o755)
-    given = {"TRUST": "ssh-ed25519 AAAA x", "PATHS": hostile, "REQUIRE": "APPROVED GO", "AGENTS": "", "SARIF": "s"}
-    given |= {"JUNIT": "j", "RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": "m", "PATH": "/usr/bin:/bin"}
+    known = {"TRUST": "ssh-ed25519 AAAA x", "PATHS": "", "REQUIRE": "APPROVED GO", "AGENTS": "", "SARIF": "s"}
+    known |= {"JUNIT": "j", "RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": "m", "PATH": "/usr/bin:/bin"}
     script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", action["runs"]["steps"][-1]["run"]]
-    done = subprocess.run(script, env=given, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(script, env=known | given, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    arguments = done.stdout.split("\0")[:-1]
+    return done.stdout.split("\0")[:-1]
+
+
+@pytest.mark.parametrize(("said", "is_given"), [("true", True), ("false", False), ("", False), ("true; --json", False)])
+def test_the_action_accepts_overrides_only_where_it_is_told_to(tmp_path, said, is_given):
+    assert ("--accept-overrides" in given_to_the_gate(tmp_path, ACCEPT_OVERRIDES=said)) is is_given
+
+
+@pytest.mark.parametrize("hostile", ["", "a b.py\nsrc", "$(touch made)", "; touch made", "--json", "`touch made`\n-x"])
+def test_the_action_gives_the_gate_just_what_it_was_given(tmp_path, hostile):
+    arguments = given_to_the_gate(tmp_path, PATHS=hostile)
     paths = arguments[arguments.index("--") + 1 :]
     assert paths == [each for each in hostile.split("\n") if each]
     assert arguments[:3] == ["gate", "--trust", "ssh-ed25519 AAAA x"]

@@ -181,6 +181,20 @@ def test_a_trend_keeps_to_a_filter(measured) -> None:
     assert follow(measured, "speedup", Filter(component="nothing")) == []
 
 
+def test_what_is_on_record_is_told_with_how_often_and_from_where_to_where(measured) -> None:
+    found = trends.recorded(measured.store, measured.key, Filter())
+    assert [each.certificates for each in found] == sorted((each.certificates for each in found), reverse=True)
+    by_name = {each.name: each for each in found}
+    speedup = by_name["torch-compare/speedup"]
+    assert (speedup.certificates, speedup.lowest, speedup.highest) == (3, 1.1, 1.4)
+    assert speedup.newest.component == "other"
+    assert by_name["findings.critical"].certificates == 4
+    assert "elsewhere/secret" not in by_name
+    one = {each.name: each for each in trends.recorded(measured.store, measured.key, Filter(component="one"))}
+    assert (one["torch-compare/speedup"].certificates, one["torch-compare/speedup"].highest) == (2, 1.3)
+    assert trends.recorded(measured.store, measured.key, Filter(component="nothing")) == ()
+
+
 def test_only_a_projects_own_metrics_are_named(measured) -> None:
     names = trends.names(measured.store, measured.key)
     assert "torch-compare/speedup" in names

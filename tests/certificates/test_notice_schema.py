@@ -24,6 +24,7 @@ ABOUT = {
     NoticeKind.KEY_REVOKED: OF_KEY,
     NoticeKind.CERTIFICATE_REVOKED: OF_CERTIFICATE,
     NoticeKind.COUNTERSIGNED: {**OF_CERTIFICATE, "signature": "-----BEGIN SSH SIGNATURE-----\nAA==\n"},
+    NoticeKind.OVERRIDDEN: {**OF_CERTIFICATE, "status": "APPROVED"},
     NoticeKind.ROLLBACK_ACCEPTED: {"before": "example.org/log\n3\nAAAA\n"},
 }
 
@@ -44,7 +45,38 @@ def test_notices_of_every_kind_are_what_the_schema_says(kind):
 
 @given(st.sampled_from(NoticeKind), st.text(max_size=20))
 def test_whatever_text_it_holds_a_notice_is_what_the_schema_says(kind, text):
-    VALIDATOR.validate(json.loads(notice_statement(notice(kind, by=text, reason=text))))
+    VALIDATOR.validate(json.loads(notice_statement(notice(kind, by=text, reason=f"because {text}"))))
+
+
+@pytest.mark.parametrize("kind", NoticeKind)
+def test_only_an_override_says_a_status_and_is_of_the_second_version(kind):
+    """What knows the first version alone must read all the others as it ever did."""
+    said = json.loads(notice_statement(notice(kind)))
+    is_override = kind is NoticeKind.OVERRIDDEN
+    assert ("status" in said["predicate"]) is is_override
+    assert said["predicateType"] == f"https://esper-agents.dev/notice/v{2 if is_override else 1}"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": ""},
+        {"status": "FINE"},
+        {"reason": " \n"},
+        {"certificate": ""},
+        {"certificate_sha256": ""},
+        {"key": KEY},
+    ],
+)
+def test_an_override_that_is_not_whole_is_refused_by_the_schema_and_by_us(changes):
+    whole = json.loads(notice_statement(notice(NoticeKind.OVERRIDDEN)))
+    with pytest.raises(IntegrityError):
+        notice_statement(notice(NoticeKind.OVERRIDDEN, **changes))
+    whole["predicate"] |= changes
+    with pytest.raises(ValidationError):
+        VALIDATOR.validate(whole)
+    with pytest.raises(IntegrityError):
+        read_notice(json.dumps(whole).encode())
 
 
 def test_the_schema_knows_every_member_and_every_kind():
@@ -70,6 +102,7 @@ def test_the_schema_knows_every_member_and_every_kind():
         (["predicate", "key"], KEY),
         (["predicate", "reason"], "\x1b"),
         (["predicate", "reason"], 1.5),
+        (["predicate", "status"], "APPROVED"),
     ],
 )
 def test_the_schema_and_the_reader_refuse_what_is_no_notice(path, value):

@@ -32,8 +32,9 @@ def test_list_shows_ours_and_the_projects_and_names_what_cannot_be_used(esper, h
     (heron.parent / "empty.md").write_text("", encoding="utf-8")
     done = esper("list")
     assert done.returncode == 0
-    assert "pytorch-expert" in done.stdout
-    assert "project:heron" in done.stdout
+    lines = done.stdout.splitlines()
+    assert "pytorch-expert (graph break): has a playbook" in lines
+    assert "project:heron (heron): needs a model" in lines
     assert "empty.md: the file is empty" in done.stderr
     assert "  fix: " in done.stderr
 
@@ -42,6 +43,7 @@ def test_list_as_json_holds_digests(esper, heron) -> None:
     listed = json.loads(esper("list", "--json").stdout)
     by_name = {agent["name"]: agent for agent in listed["agents"]}
     assert len(by_name["project:heron"]["sha256"]) == 64
+    assert (by_name["project:heron"]["has_playbook"], by_name["pytorch-expert"]["has_playbook"]) == (False, True)
     assert listed["refused"] == []
 
 

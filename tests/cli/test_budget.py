@@ -32,7 +32,7 @@ def esper(*words):
 def test_a_budget_that_is_used_up_ends_with_a_partial_certificate_and_exit_code_5():
     done = esper("submit", "review this training code", "train.py", "--budget", "tool-calls=1")
     assert done.exit_code == ExitCode.BUDGET, done.output
-    assert "the budget of 1 tool calls is used up" in done.stdout
+    assert "the budget of 1 tool call is used up" in done.stdout
     assert "NEEDS_FURTHER_REVIEW" in done.stdout or "REQUIRES_REMEDIATION" in done.stdout
     shown = esper("certificates", "verify", "latest")
     assert shown.exit_code == ExitCode.DONE, shown.output
@@ -44,6 +44,18 @@ def test_programs_are_told_which_budget_it_was():
     assert done.exit_code == ExitCode.BUDGET
     told = json.loads(done.stdout)
     assert (told["stopped_by"], told["exit_code"]) == ("tool-calls", 5)
+
+
+@pytest.mark.usefixtures("project")
+def test_an_empty_budget_is_refused():
+    with pytest.raises(UsageError, match="the budget is empty") as refused:
+        CliRunner().invoke(
+            build(),
+            ("submit", "review this", "train.py", "--budget", ""),
+            catch_exceptions=False,
+            standalone_mode=False,
+        )
+    assert "or leave --budget out" in refused.value.remedy
 
 
 @pytest.mark.usefixtures("project")

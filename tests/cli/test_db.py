@@ -66,7 +66,7 @@ def test_a_database_of_a_newer_version_is_shown_and_refused_in_two_lines(place):
 def test_a_backup_is_checked_and_never_written_over(place, tmp_path):
     to = tmp_path / "b.db"
     said = place.esper("db", "backup", str(to), code=0).stdout
-    assert "1 sessions, 1 certificates, 1 entries of the log" in said
+    assert "1 session, 1 certificate, 1 entry of the log" in said
     assert "signing key" in said
     before = to.read_bytes()
     problem, _ = place.esper("db", "backup", str(to)).problem(2)

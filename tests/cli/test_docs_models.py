@@ -13,7 +13,7 @@ import typer
 from esper_agents.cli.main import build
 from esper_agents.domain.rule import RuleSource
 from esper_agents.orchestration.settings import read_rules
-from esper_agents.reasoning import exchange
+from esper_agents.reasoning import claude, exchange, tries
 from esper_agents.reasoning.models import load_models
 from esper_agents.tools.showing import MOST_SHOWN
 
@@ -55,5 +55,9 @@ def test_every_variable_that_is_looked_for_is_told_of_with_its_default():
 
 
 def test_the_number_of_retries_is_the_one_that_is_made():
-    assert exchange.MOST_RETRIES == 4
-    assert "made again, four times at most" in TEXT.replace("\n", " ")
+    told = TEXT.replace("\n", " ")
+    assert tries.MOST_RETRIES == 4
+    assert "made again, four times at most" in told
+    assert tries._MOST_WAIT_S == 120
+    assert "over two minutes" in told
+    assert f"less than {claude._LEAST_OUTPUT:,} tokens for its answer" in told

@@ -158,7 +158,7 @@ def test_keys_that_the_project_brings_are_listed_and_not_trusted_until_a_person_
     before = place.esper("keys", "show", "--json", code=0).json
     assert before["trusted"] == []
     assert [each["name"] for each in before["brought_by_the_project_not_trusted"]] == ["ann@example.org"]
-    assert "brought by the project, not trusted: 1 keys" in place.esper("keys", "show", code=0).stdout
+    assert "brought by the project, not trusted: 1 key of" in place.esper("keys", "show", code=0).stdout
     place.esper("keys", "trust", "--project", code=0)
     after = place.esper("keys", "show", "--json", code=0).json
     assert [each["source"] for each in after["trusted"]] == ["the project's, accepted"]

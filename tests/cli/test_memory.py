@@ -56,8 +56,8 @@ def test_memory_from_the_first_review_to_the_last_word(place, tmp_path):
     assert all(each["certificate"] and not each["changed"] for each in actions)
 
     shown = place.esper("memory", "list", "--kind", "next-actions", code=0).stdout
-    assert "current" in shown
     one = actions[0]["id"]
+    assert shown.startswith(f"1. {one} next-actions of {actions[0]['agent']}: current\n  ")
     assert "esper certificates show crt_" in place.esper("memory", "show", one[-12:], code=0).stdout
     assert place.esper("memory", "search", "--file", "train.py", code=0).stdout
     assert "no note" in place.esper("memory", "search", "unheardof", code=1).stdout

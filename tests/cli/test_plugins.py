@@ -37,6 +37,17 @@ def test_a_plugin_is_added_listed_used_and_removed(esper) -> None:
     assert esper("plugins", "list").stdout == "no plugin yet; add one: esper plugins add PATH\n"
 
 
+def test_adding_says_which_tools_its_agents_name_that_are_not_offered(esper, tmp_path) -> None:
+    (tmp_path / "pack/agents").mkdir(parents=True)
+    fox = "---\nname: fox\ndescription: Counts foxes.\ntools: Read, WebFetch\n---\nYou count.\n"
+    (tmp_path / "pack/agents/fox.md").write_text(fox)
+    added = esper("plugins", "add", str(tmp_path / "pack")).stdout
+    assert "WebFetch is not offered to pack:fox: " in added
+    assert "Read is not" not in added
+    (lacking,) = json.loads(esper("plugins", "add", str(tmp_path / "pack"), "--json").stdout)["not_offered"]
+    assert (lacking["tool"], lacking["agents"]) == ("WebFetch", ["pack:fox"])
+
+
 def test_what_is_no_plugin_is_refused_in_two_lines_and_nothing_is_added(esper, tmp_path) -> None:
     (tmp_path / "pack/agents").mkdir(parents=True)
     (tmp_path / "pack/agents/heron.md").write_bytes(b"\x7fELF\0")
@@ -50,6 +61,7 @@ def test_what_is_no_plugin_is_refused_in_two_lines_and_nothing_is_added(esper, t
 def test_a_folder_named_for_one_run_is_used_and_not_added(esper) -> None:
     listed = esper("agents", "list", "--plugin-dir", PACK, "--json").stdout
     assert "tensor-engineering:step-profiler" in listed
+    assert "step-profiler.md" in esper("agents", "lint", "--plugin-dir", PACK).stdout
     assert "tensor-engineering" not in esper("agents", "list", "--json").stdout
     plan = esper("submit", "--plan", "--plugin-dir", PACK, "--agent", "tensor-engineering:step-profiler", "why slow?")
     assert "tensor-engineering:step-profiler" in plan.stdout
@@ -80,6 +92,13 @@ def test_run_of_our_own_command_gives_the_task_to_the_agent_that_it_names(esper)
     assert plan.returncode == 0
     assert "nan-debugger" in plan.stdout
     assert "train.py" in plan.stdout
+
+
+def test_run_without_what_a_command_is_to_be_given_is_refused(esper) -> None:
+    done = esper("run", "debug-nan")
+    assert done.returncode == 2
+    assert "'debug-nan' is given nothing to work on" in done.stderr
+    assert "fix: give it FILE or FOLDER" in done.stderr
 
 
 def test_run_of_an_unknown_command_offers_the_nearest(esper) -> None:

@@ -7,6 +7,34 @@ import subprocess
 import sys
 
 import pytest
+from modelling import served
+from typer.testing import CliRunner
+
+from esper_agents.cli.main import build
+from esper_agents.errors import UsageError
+from esper_agents.orchestration.consent import ConsentError
+from esper_agents.testing.script import Stop, Use
+
+WORDS = Use(
+    "report",
+    {
+        "guidelines": [
+            {"text": "Keep losses on the device.", "facts": ["G1"]},
+            {"text": "It saves 97 %.", "facts": ["G1"]},
+            {"text": "Ship it.", "facts": []},
+            {"text": "Ship it.", "facts": ["G99"]},
+        ],
+        "skills": [
+            {
+                "name": "losses",
+                "description": "Use before a training loop.",
+                "instructions": ["Detach losses."],
+                "facts": ["G1"],
+            }
+        ],
+        "insights": [],
+    },
+)
 
 
 @pytest.fixture
@@ -23,7 +51,7 @@ def esper(project):
 def test_a_project_without_sessions_has_nothing_to_look_back_on(esper) -> None:
     done = esper("retrospect")
     assert done.returncode == 0
-    assert "Sessions looked at: 0" in done.stdout
+    assert "Looked at: 0 sessions" in done.stdout
 
 
 def test_a_skill_that_sessions_suggest_goes_into_the_project_only_with_agreement(esper, project) -> None:
@@ -52,3 +80,76 @@ def test_a_skill_that_nobody_proposed_is_refused(esper) -> None:
     done = esper("retrospect", "accept", "../../secret")
     assert done.returncode == 2
     assert "no proposed skill named '../../secret'" in done.stderr
+
+
+@pytest.fixture
+def here(project, monkeypatch):
+    """Return what runs a command in this process, after two sessions by playbooks."""
+    (project / "other.py").write_text((project / "train.py").read_text())
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    app = build()
+
+    def run(*arguments, said=""):
+        return CliRunner().invoke(app, arguments, input=said)
+
+    for path in ("train.py", "other.py"):
+        run("submit", "--reasoner", "playbook", "review this training code", path)
+    return run
+
+
+def test_a_model_words_the_report_where_a_person_has_agreed_and_what_it_cost_is_told(here, monkeypatch):
+    with served([WORDS], monkeypatch) as server:
+        refused = here("retrospect", "--reasoner", "claude")
+        assert isinstance(refused.exception, ConsentError)
+        left = here("retrospect").stdout
+        assert "no model was asked, as nobody has agreed that one may read it" in left
+        assert "nobody has agreed" not in here("retrospect", "--reasoner", "playbook").stdout
+        assert not server.requests
+        here("models", "agree")
+        done = here("retrospect")
+        told = json.loads(here("retrospect", "--json").stdout)
+        cost = here("models", "cost", "--by", "session").stdout
+    assert len(server.requests) == 1
+    assert "- Keep losses on the device.\n  - G1 ESP" in done.stdout
+    assert "2 items of the model cited nothing that this report has counted and were left out" in done.stdout
+    assert "1 item of the model said a number" in done.stdout
+    assert told["wording"]["left_out"][0]["items"] == 2
+    assert told["wording"]["guidelines"] == [{"text": "Keep losses on the device.", "facts": ["G1"]}]
+    assert told["wording"]["expense"]["money"] > 0
+    assert cost.splitlines()[2].split()[:2] == ["retrospect", "1"]
+    agreed = here("retrospect", "accept", "--yes", "worded-losses")
+    assert "Detach losses." in agreed.stdout
+    assert agreed.exit_code == 0
+
+
+def test_where_the_model_comes_to_nothing_the_report_is_printed_all_the_same(here, monkeypatch):
+    with served(lambda _: Stop("refusal"), monkeypatch):
+        here("models", "agree")
+        plain = here("retrospect", "--reasoner", "playbook").stdout.splitlines()
+        done = here("retrospect", "--reasoner", "claude")
+    assert done.exit_code == 0
+    (line,) = [each for each in done.stdout.splitlines() if each not in plain]
+    assert "no model has worded it, as claude-opus-5 declined" in line
+
+
+def test_a_model_by_name_without_a_key_is_refused(here):
+    done = here("retrospect", "--reasoner", "claude")
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.problem == "there is no key for a language model's server"
+
+
+def test_a_person_is_asked_once_what_may_be_sent_and_their_answer_holds(here, monkeypatch):
+    monkeypatch.setattr("esper_agents.cli.retrospect.is_interactive", lambda: True)
+    with served([WORDS], monkeypatch) as server:
+        refused = here("retrospect", said="n\n").stdout
+        assert "of this report: rules, places, and what sessions said of them; no file" in refused
+        assert "about $" in refused
+        assert "may source of this project go to 127.0.0.1" in refused
+        assert "no model was asked" in refused
+        assert "may source" not in here("retrospect").stdout
+        assert not server.requests
+        agreed = here("retrospect", "--reasoner", "claude", said="y\n").stdout
+    assert "- Keep losses on the device." in agreed

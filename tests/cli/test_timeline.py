@@ -75,19 +75,9 @@ async def test_what_waits_is_told_with_what_it_is_called(box):
 
 
 async def test_a_call_that_was_cut_off_is_told(box):
-    class KilledError(BaseException):
-        pass
-
-    async def die(_context):
-        raise KilledError
-
-    box.tool("last", during=die)
-    box.agent("worker", calling("look", "last"))
+    session = await box.cut_off("look", "last")
     async with box.open() as opened:
-        session = await box.submit(opened, "worker")
-        with pytest.raises(KilledError):
-            await session.run()
-        lines = await told(opened, session.id)
+        lines = await told(opened, session)
     assert labelled(lines, "unfinished")[0].endswith("1.1 last has no result")
 
 

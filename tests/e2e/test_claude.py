@@ -13,7 +13,7 @@ from places import FAULTY
 
 from esper_agents.orchestration import consent
 from esper_agents.testing.messages import MessagesServer
-from esper_agents.testing.script import Hang, Use
+from esper_agents.testing.script import Cut, Hang, Say, Use
 
 REVIEW = ("submit", "review this training code", "train.py")
 CLAUDE = (*REVIEW, "--reasoner", "claude")
@@ -118,24 +118,32 @@ def test_without_a_key_the_way_to_one_and_the_way_without_are_named(toy):
     assert "--reasoner playbook" in remedy
 
 
-def test_a_wrong_key_is_told_and_the_session_goes_on_with_the_right_one(toy):
-    script = [Use("read-file", {"path": "train.py"}), conclude()]
-    with serving(script, key="right") as (server, host):
+def test_a_wrong_key_is_told_before_any_work_and_nothing_is_left_behind(toy):
+    with serving([], key="right") as (server, host):
         agree(toy, host)
         problem, remedy = toy.esper(*CLAUDE, env={**server.environment, "ANTHROPIC_API_KEY": "wrong"}).problem(2)
-        assert problem.startswith(f"{host} does not take the key")
-        assert "wrong" not in problem
-        assert remedy.endswith("esper resume latest")
-        done = toy.esper("resume", "latest", code=3, env=server.environment)
-        assert "cost" in done.stdout
-        assert len(server.requests) == 3
+    assert problem.startswith(f"{host} does not take the key")
+    assert "wrong" not in problem
+    assert remedy.startswith("look at ANTHROPIC_API_KEY")
+    assert toy.esper("sessions", "list", "--json", code=0).json == []
+    assert not server.requests
 
 
-def test_an_address_where_nobody_listens_is_told(toy):
+def test_an_address_where_nobody_listens_is_told_before_any_work_and_nothing_is_left_behind(toy):
     agree(toy, "127.0.0.1:9")
     problem, remedy = toy.esper(*CLAUDE, env=NOWHERE).problem(75)
     assert problem.startswith("127.0.0.1:9 cannot be reached")
     assert "ANTHROPIC_BASE_URL" in remedy
+    assert toy.esper("sessions", "list", "--json", code=0).json == []
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again_in_a_line_of_the_programs_own(toy):
+    answers = iter([[Say("I begin to look"), Cut(700)], [Use("read-file", {"path": "train.py"})], conclude()])
+    with serving(lambda _: next(answers)) as (server, host):
+        agree(toy, host)
+        done = toy.esper(*CLAUDE, code=3, env=server.environment)
+    assert len(server.requests) == 3
+    assert f"waits      {host} broke off its answer; it is asked again in 0." in done.stdout
 
 
 def test_a_server_that_hangs_is_given_up(toy):

@@ -33,6 +33,7 @@ def test_sessions_are_listed_and_found_by_what_was_asked(known):
         (("--agent", found["agent"]), 1),
     ):
         assert len(known.esper("sessions", "list", "--json", *narrowed, code=0).json) == count
+    assert known.esper("sessions", "list", code=0).stdout.startswith(f"{found['id']} ")
     assert known.esper("sessions", "search", "Training", "code", "--json", code=0).json == [found]
     assert "no session says that" in known.esper("sessions", "search", "elephant", code=0).stdout
     problem, _ = known.esper("sessions", "search", "...").problem(2)

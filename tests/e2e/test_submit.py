@@ -36,6 +36,8 @@ def test_each_step_is_told_and_one_screen_ends_with_verdict_view_and_next_comman
     (certified,) = said(told, "certified")
     assert said(screen, "next") == [f"mend the findings, then esper submit --again {certified}"]
     assert said(screen, "findings") == ["1 critical, 1 warning"]
+    assert told.count("gradients are added up") == 1
+    assert "gradients are added up" not in screen
 
 
 def test_views_are_published_in_the_project_and_do_not_make_it_dirty(toy, known):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from toys import calls
 
@@ -28,7 +30,8 @@ def reviewing(brief):
         evidence=(report.evidence.id,),
         command="",
     )
-    return Conclude("seen", gaps=(GAP,), assumptions=(false,))
+    question = replace(false, text="the step is bound by its loader", tier=Tier.PLAN)
+    return Conclude("seen", gaps=(GAP,), assumptions=(false, question))
 
 
 @pytest.fixture
@@ -92,6 +95,27 @@ async def test_a_session_whose_rows_were_removed_is_seen_in_its_certificate(box)
     assert {each.heading for each in before.insights} - {each.heading for each in after.insights} == {
         "A handoff that was refused"
     }
+
+
+async def test_a_question_that_a_plan_had_answered_is_nothing_that_was_taken_for_granted(box):
+    async with box.open() as opened:
+        await sessions(box, opened, "train.py", "other.py")
+        found = await look_back(opened)
+    assert not [each for each in found.insights if "bound by its loader" in each.text]
+
+
+async def test_a_fork_counts_with_the_session_it_was_forked_from(box):
+    async with box.open() as opened:
+        await sessions(box, opened, "train.py")
+        (first,) = await opened.sessions()
+        fork = await opened.fork(first.id, "1")
+        await fork.run()
+        await (await opened.fork(fork.id, "1")).run()
+        found = await look_back(opened)
+    assert len(found.sessions) == 3
+    assert {each.counted_as for each in found.sessions} == {first.id}
+    assert found.habits == ()
+    assert "A finding that stays" not in {each.heading for each in found.insights}
 
 
 async def test_two_looks_back_at_the_same_sessions_are_equal(box):

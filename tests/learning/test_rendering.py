@@ -45,7 +45,7 @@ def sessions(text="waits for the device"):
 def test_a_report_has_the_three_parts_and_cites_what_each_line_rests_on() -> None:
     report = render_report(retrospect("toy", sessions(), catalogue()))
     assert re.findall(r"^## (.+)$", report, re.MULTILINE) == ["Guidelines", "Suggested skills", "Key insights"]
-    assert report.count("From: crt_") >= 4
+    assert report.count("From 2 sessions: crt_") >= 4
     assert "esper retrospect accept learnt-" in report
 
 

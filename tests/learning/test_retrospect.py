@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from learnt import claim, gap, seen, source
 
+from esper_agents.domain.evidence import source_file
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.learning.retrospect import retrospect
 from esper_agents.learning.seen import Denied, RefusedHop, Refuted
@@ -30,6 +32,42 @@ def test_a_rule_broken_in_several_sessions_and_places_is_a_habit_with_its_sessio
     assert (habit.rule, habit.severity) == ("ESP305", Severity.CRITICAL)
     assert habit.places == ("a.py", "b.py")
     assert habit.sources == (source(1), source(2))
+    assert str(habit.tally) == "2 findings, seen in 2 sessions"
+
+
+@pytest.mark.parametrize(
+    ("texts", "heading", "tally"),
+    [
+        ("abcde", "A finding that stays", "1 finding, seen in 5 sessions on 5 states of the code"),
+        ("aaaaa", "A finding met again in the same code", "1 finding, seen in 5 sessions on 1 state of the code"),
+    ],
+)
+def test_one_finding_in_revisions_of_a_file_is_one_and_the_states_that_sessions_saw_are_counted(texts, heading, tally):
+    sessions = [
+        seen(number, claims=(claim(),), examined=(source_file("train.py", text.encode()), source_file("a.py", b"")))
+        for number, text in enumerate(texts)
+    ]
+    found = retrospect("toy", sessions)
+    assert found.habits == ()
+    (insight,) = found.insights
+    assert insight.heading == heading
+    assert f"is {tally}: " in insight.text
+
+
+def test_findings_of_a_rule_are_counted_once_each_however_many_sessions_meet_them() -> None:
+    claims = (claim(path="a.py"), claim(path="b.py"))
+    (habit,) = retrospect("toy", [seen(number, claims=claims) for number in range(5)]).habits
+    assert (habit.tally.findings, habit.tally.sessions) == (2, 5)
+
+
+def test_a_fork_counts_with_the_session_it_was_forked_from() -> None:
+    root = source(1)
+    fork = replace(seen(2, claims=(claim(),), gaps=(gap(),)), source=replace(source(2), forked_from=root.session))
+    assert retrospect("toy", [seen(1, claims=(claim(),), gaps=(gap(),)), fork]).insights == ()
+    found = retrospect("toy", [seen(1, claims=(claim(),)), fork, seen(3, claims=(claim(),))])
+    (insight,) = found.insights
+    assert "seen in 2 sessions" in insight.text
+    assert insight.sources == (root, fork.source, source(3))
 
 
 def test_one_finding_that_is_still_there_is_no_habit_and_is_said_to_stay() -> None:
@@ -37,7 +75,7 @@ def test_one_finding_that_is_still_there_is_no_habit_and_is_said_to_stay() -> No
     assert found.habits == ()
     (insight,) = found.insights
     assert insight.heading == "A finding that stays"
-    assert "`train.py:3` was found in 3 sessions" in insight.text
+    assert "`train.py:3` is 1 finding, seen in 3 sessions: " in insight.text
     assert insight.sources == (source(1), source(2), source(3))
 
 

@@ -52,7 +52,7 @@ async def test_a_folder_lists_its_files_and_that_there_is_more(files, write):
     assert (await files.view(f"{ROOT}/")).splitlines()[1:] == [
         f"3\t{ROOT}/a.md",
         f"5\t{ROOT}/deep/b.md",
-        f"1 notes\t{KEPT} (left by certificates and people; read only)",
+        f"1 note\t{KEPT} (left by certificates and people; read only)",
     ]
     assert (await files.view(f"{ROOT}/deep")).splitlines()[1:] == [f"5\t{ROOT}/deep/b.md"]
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from memory_samples import note, source
-from storage_samples import PROJECT
+from storage_samples import PROJECT, submission
 
 from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.errors import UsageError
 from esper_agents.memory import notes
 from esper_agents.memory.search import search
+from esper_agents.storage import sessions
 
 KEY = PROJECT.key
 
@@ -75,3 +78,11 @@ def test_another_projects_notes_are_not_found_even_by_the_marks_of_one(store, wr
 
     write(note(f"forged {project_mark('another')}"))
     assert search(store, "another", "forged") == ()
+
+
+def test_behind_many_of_another_project_in_the_same_database_its_own_are_found(store, write):
+    other = replace(PROJECT, key="another-0123456789ab")
+    sessions.create(store, other, submission())
+    write(note("gradient"))
+    write(*(note(f"gradient {number}") for number in range(60)), project=other.key)
+    assert said(search(store, KEY, "gradient", limit=5)) == ["gradient"]

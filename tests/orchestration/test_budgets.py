@@ -271,7 +271,7 @@ async def test_a_question_that_is_asked_again_begins_with_a_budget_of_its_own(to
         ("hops=51", "a task can be handed off 50 times at most"),
         ("hops=2,hops=3", "the budget names hops twice"),
         ("tokens=" + "9" * 40, f"'{'9' * 40}' is no amount of tokens"),
-        ("", "there is no budget of ''"),
+        ("", "the budget is empty"),
     ],
 )
 def test_a_budget_that_is_none_is_refused(text, problem):

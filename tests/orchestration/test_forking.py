@@ -165,7 +165,7 @@ async def test_where_a_session_cannot_be_forked_the_steps_are_named(box, at, pro
         first = await ran(box, opened)
         with pytest.raises(UsageError, match=problem) as refused:
             await opened.fork(first.session, at)
-        assert "0, 1.1 to 1.4" in refused.value.remedy
+        assert refused.value.remedy.endswith(": 0, 1.1 to 1.3")
         assert len(await opened.sessions()) == 1
 
 
@@ -237,6 +237,16 @@ async def test_a_continuation_about_something_else_leaves_the_certificate_standi
         task, before = await opened.continuation(first.session, message, [box.project / each for each in paths])
         outcome = await (await opened.submit(task, continues=before)).run()
         assert (await opened.read(outcome.certificate.id)).relations == ()
+
+
+async def test_a_continuation_is_about_the_files_that_its_words_name(box):
+    (box.project / "more.py").write_text("x = 1\n")
+    async with box.open() as opened:
+        first = await ran(box, opened)
+        task, _ = await opened.continuation(first.session, "review more.py as well")
+        assert task.paths == ("more.py",)
+        task, _ = await opened.continuation(first.session, "review more.py as well", [box.project / "train.py"])
+        assert task.paths == ("train.py",)
 
 
 async def test_what_has_not_ended_is_not_continued(box):

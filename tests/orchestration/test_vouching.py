@@ -11,12 +11,12 @@ from briefs import claim, evidence, finding, history, opened, report, submission
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from esper_agents.domain.assumption import Assumption, AssumptionState, Tier
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.certificate import CLAUDE, PLAYBOOK
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.ledger import Calling, Moved, Refusal, RowKind
-from esper_agents.domain.move import Conclude, HandOff, SupportedClaim, ToolCall, UseTools
+from esper_agents.domain.move import Conclude, HandOff, RiskAssessment, RiskRow, SupportedClaim, ToolCall, UseTools
 from esper_agents.orchestration.vouching import as_it_stands, doubts, has_gone_back
 
 KNOWN = evidence().id
@@ -75,8 +75,8 @@ class Told:
 TOLD = Told()
 
 
-def supported(*, ids=(KNOWN,), severity=Severity.WARNING, **changed):
-    return SupportedClaim(replace(claim(**changed), severity=severity), ids)
+def supported(*, ids=(KNOWN,), severity=Severity.WARNING, remedy="Clip them.", **changed):
+    return SupportedClaim(replace(claim(**changed), severity=severity, remedy=remedy), ids)
 
 
 def concluding(**changed):
@@ -181,6 +181,89 @@ def test_a_number_that_stands_in_no_evidence_is_in_doubt(text):
     assert TOLD.of(text)
 
 
+UNITS = {
+    "took_ms": 1.3,
+    "batch_ns": [2_700_000, 2_800_000],
+    "peak_bytes": 3_489_660_928,
+    "bytes_per_s": 4_100_000_000,
+    "total_share": 0.62,
+    "speedup": {"estimate": 1.47},
+    "said": "it took 5.9 s, moved 7.7 MiB, and was 83 % idle at 9.1x",
+    "plain": 6.6,
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It takes 1.3 ms, 0.0013 s, 1300 us, 1300 microseconds.",
+        "A batch takes 2.7 ms to 2.8 ms, or 2700-2800 us.",
+        "The peak is 3.25 GiB, 3.49 GB, 3,489,660,928 bytes.",
+        "It reaches 4.1 GB/s.",
+        "It is 62 % of it; the rest is 38 percent, or 0.62.",
+        "It is 1.47x as fast, 47 % faster, 32 % less time.",
+        "It took 5.9 seconds, 5900 ms, moved 7.7 MiB, was 83 % idle at 9.1x.",
+        "It is 6.6, 6.6 ms, 6.6 s, 6.6 MB, 6.6x, 6.6 %, however it is meant.",
+    ],
+)
+def test_a_number_may_be_said_in_every_unit_of_what_it_measures(text):
+    assert not Told(UNITS).of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It takes 1.3 s.",
+        "It takes 1.3 us.",
+        "It takes 1.3 milliseconds longer than 1.3 minutes.",
+        "It takes 1.3 MB.",
+        "It is 1.3x as fast.",
+        "A batch takes 2.7 s.",
+        "The peak is 3.25 MiB.",
+        "It takes 3.49 s.",
+        "It takes 62 ms.",
+        "It is 62x as fast.",
+        "It takes 1.47 ms.",
+        "It took 5.9 ms.",
+        "It moved 7.7 GiB.",
+        "It is 5.9 % idle.",
+        "It is 83x as fast.",
+        "It takes 4.1 s.",
+    ],
+)
+def test_a_number_is_not_borne_out_by_one_of_another_unit(text):
+    assert len(Told(UNITS).of(text)) == 1
+
+
+@pytest.mark.parametrize("field", ["what", "why"])
+def test_what_a_gap_says_is_looked_up(field):
+    said = {"what": "the cost", "why": "unknown", "command": "esper torch compare --runs 4711 99.py:99"}
+    gap = InformationGap(**{**said, field: "It takes 47.9 ms at other.py:3."})
+    cited, number = TOLD.doubts(Conclude("done", gaps=(gap,)))
+    assert cited == "a gap cites other.py:3, which nobody has read"
+    assert number == "a gap says 47.9 ms, which stands in no evidence of this session"
+    assert TOLD.doubts(HandOff("other", "toys", "theirs", "seen", gaps=(gap,))) == [cited, number]
+
+
+def test_what_a_remedy_says_is_looked_up_and_what_it_sets_is_not():
+    remedy = "Set lr to 3e-4 and batch_size=4096, as in other.py:3: it saves 47.9 %, of 12.3 ms."
+    told = TOLD.doubts(concluding(remedy=remedy))
+    assert told == [
+        "the remedy of 'gradients-not-clipped' cites other.py:3, which nobody has read",
+        "the remedy of 'gradients-not-clipped' says 47.9 %, which stands in no evidence of this session",
+    ]
+
+
+def test_what_is_said_of_risks_and_next_steps_is_looked_up():
+    rows = (RiskRow("It fails in 4711 cases.", "Low", "Possible", "Wait 47.9 s, at most 4711."),)
+    move = Conclude("done", risks=RiskAssessment("Low", "Easy", rows), next_steps=("save 99 % of it",))
+    assert [each.partition(",")[0] for each in TOLD.doubts(move)] == [
+        "a risk says 4711",
+        "a next step says 99 %",
+        "a mitigation says 47.9 s",
+    ]
+
+
 @pytest.mark.parametrize("name", ["summary", "rationale", "below_ceiling", "conditions", "caveats"])
 def test_all_that_a_conclusion_says_of_what_was_seen_is_looked_up(name):
     words = "It takes 47.9 ms."
@@ -283,6 +366,14 @@ def test_a_grave_claim_that_is_not_borne_out_leaves_the_verdict_undecided():
     grave = Conclude("done", claims=(supported(line=99, severity=Severity.CRITICAL),))
     (gap,) = Told().returned(grave, grave).stands(grave).gaps
     assert gap.blocks_approval
+
+
+def test_a_claim_whose_remedy_is_not_borne_out_stands_with_a_caveat_beside_it():
+    invented = concluding(remedy="It saves 47.9 %.")
+    made = Told().returned(invented, invented).stands(invented)
+    assert made.claims == invented.claims
+    (caveat,) = made.caveats
+    assert caveat.startswith("Unverified: the remedy of 'gradients-not-clipped' says 47.9 %")
 
 
 def test_a_handoff_that_has_gone_back_twice_says_what_is_unverified():

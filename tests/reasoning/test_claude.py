@@ -16,7 +16,6 @@ from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode, ModelBusyError, ModelError, UsageError
 from esper_agents.orchestration.budgets import spent
 from esper_agents.orchestration.consent import ConsentError
-from esper_agents.reasoning.claude import ClaudeReasoner
 from esper_agents.testing.script import Cut, Fail, Hang, Nonsense, Say, Stop, Think, Use
 
 pytestmark = pytest.mark.anyio
@@ -25,8 +24,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     monkeypatch.setenv("ESPER_MODEL_TIMEOUT", "20")
-    monkeypatch.setattr("anthropic._base_client.INITIAL_RETRY_DELAY", 0.001)
-    monkeypatch.setattr("anthropic._base_client.MAX_RETRY_DELAY", 0.002)
+    monkeypatch.setattr("esper_agents.reasoning.tries._FIRST_WAIT_S", 0.001)
 
 
 @pytest.fixture
@@ -114,6 +112,21 @@ async def test_what_cannot_be_carried_out_goes_back_in_words_and_nothing_of_it_r
 
 async def test_a_model_that_never_makes_a_move_ends_undecided(worker, monkeypatch):
     with served(lambda _: Say("Let me think."), monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert any("only talked" in each.why for each in ran.certificate.gaps)
+    assert len(server.requests) == 2
+
+
+async def test_a_model_that_has_made_a_move_may_talk_twice_in_a_row(worker, monkeypatch):
+    with served([Use("look"), Say("Hm."), Say("Well."), conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert len(server.requests) == 4
+    assert ran.certificate.verdict.status is not Status.NEEDS_FURTHER_REVIEW
+
+
+async def test_a_model_whose_moves_do_not_fit_may_try_three_times(worker, monkeypatch):
+    with served(lambda _: Use("conclude", {"summary": 5}), monkeypatch) as server:
         ran = await ask(worker, server)
     assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
     assert len(server.requests) == 3
@@ -231,6 +244,31 @@ async def test_nothing_is_sent_after_consent_was_withdrawn(worker, monkeypatch):
         assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(("address", "error"), [("", UsageError), ("http://127.0.0.1:9", ModelBusyError)])
+async def test_a_server_that_cannot_do_is_told_before_there_is_a_session(worker, monkeypatch, address, error):
+    with served([], monkeypatch, key="right") as server:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "wrong")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", address or server.url)
+        with pytest.raises(error) as raised:
+            await ask(worker, server)
+        async with worker.open() as opened:
+            assert await opened.sessions() == ()
+    assert "--reasoner playbook" in raised.value.remedy
+    assert not worker.effects()
+
+
+async def test_a_server_is_greeted_once_and_by_playbooks_never(worker, monkeypatch):
+    with served([conclude(), conclude()], monkeypatch) as server:
+        async with worker.open() as opened:
+            opened.agree(opened.workshop.server.host)
+            task = opened.task("review this", [worker.project / "train.py"], agent="worker")
+            await (await opened.submit(opened.reasoned(task, "playbook"))).run()
+            assert not server.counted
+            for _ in range(2):
+                await (await opened.submit(opened.reasoned(task, "claude"))).run()
+    assert len(server.counted) == 1
+
+
 async def test_without_a_key_there_are_two_ways_on(worker, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
@@ -305,9 +343,9 @@ async def test_a_prompt_that_is_too_long_is_sent_again_with_older_results_in_a_l
     assert len(server.requests) == 5
 
 
-async def bounded(worker, monkeypatch, budget):
+async def bounded(worker, monkeypatch, budget, script=lambda _: Use("look")):
     """Run a task that would never end under a budget; return its outcome, its history and the server."""
-    with served(lambda _: Use("look"), monkeypatch) as server:
+    with served(script, monkeypatch) as server:
         async with worker.open() as opened:
             opened.agree(opened.workshop.server.host)
             paths = [worker.project / "train.py"]
@@ -317,12 +355,33 @@ async def bounded(worker, monkeypatch, budget):
 
 
 async def test_what_a_model_costs_is_on_record_and_stops_at_the_budget(worker, monkeypatch):
-    outcome, history, server = await bounded(worker, monkeypatch, "money=0.005")
+    outcome, history, server = await bounded(worker, monkeypatch, "money=0.07")
     assert outcome.exit_code is ExitCode.BUDGET
-    assert len(server.requests) == 1
+    assert len(server.requests) > 1
     used = spent(history)
-    assert used[Resource.MONEY] > 5000
-    assert used[Resource.TOKENS] > server.requests[0].usage.total > 0
+    assert 0 < used[Resource.MONEY] <= 70_000
+    assert used[Resource.TOKENS] > sum(each.usage.total for each in server.requests) > 0
+
+
+def as_long_as_may_be(request):
+    """Use all the tokens that an answer may have, and something to go on with."""
+    return [Say("word" * (request.body["max_tokens"] - 20)), Use("look")]
+
+
+@pytest.mark.parametrize("budget", ["tokens=20000", "tokens=40000", "tokens=90000", "money=0.08", "money=0.5"])
+async def test_however_long_a_model_speaks_it_stays_within_the_budget(worker, monkeypatch, budget):
+    outcome, history, server = await bounded(worker, monkeypatch, budget, as_long_as_may_be)
+    (limit,) = read_budget(budget)
+    assert outcome.exit_code is ExitCode.BUDGET
+    assert 0 < spent(history)[limit.resource] <= limit.amount
+    assert all(2_000 <= each.body["max_tokens"] <= 32_000 for each in server.requests)
+    assert server.requests[-1].body["max_tokens"] < 32_000
+
+
+async def test_without_a_budget_an_answer_may_be_as_long_as_ever(worker, monkeypatch):
+    with served([conclude()], monkeypatch) as server:
+        await ask(worker, server)
+    assert server.requests[0].body["max_tokens"] == 32_000
 
 
 async def test_what_the_program_itself_says_of_an_end_goes_back_to_nobody(worker, monkeypatch):
@@ -333,17 +392,17 @@ async def test_what_the_program_itself_says_of_an_end_goes_back_to_nobody(worker
     assert not ran.bodies("move-refused")
 
 
-@pytest.mark.parametrize(("budget", "asked"), [("money=0.0001", 0), ("tokens=1000", 0), ("tokens=12000", 1)])
-async def test_a_prompt_that_alone_is_more_than_what_is_left_is_not_sent(worker, monkeypatch, budget, asked):
+@pytest.mark.parametrize("budget", ["money=0.0001", "tokens=1000", "tokens=9000"])
+async def test_where_what_is_left_is_too_little_to_conclude_in_nothing_is_sent(worker, monkeypatch, budget):
     outcome, history, server = await bounded(worker, monkeypatch, budget)
     assert outcome.exit_code is ExitCode.BUDGET
-    assert len(server.requests) == asked
-    resource = Resource(budget.partition("=")[0])
-    assert spent(history)[resource] < read_budget(budget)[0].amount
+    assert not server.requests
     last = history.frames[0].turns[-1].moved.move
     assert "is too small to ask once more" in last.summary
     (more,) = read_budget(last.next_steps[0].split()[3])
     assert more.amount > 2 * read_budget(budget)[0].amount
+    outcome, _, server = await bounded(worker, monkeypatch, more.option)
+    assert server.requests
 
 
 async def test_a_replay_of_a_session_that_a_budget_stopped_is_the_same(worker, monkeypatch):
@@ -354,15 +413,53 @@ async def test_a_replay_of_a_session_that_a_budget_stopped_is_the_same(worker, m
     assert not replayed.differences
 
 
-async def test_what_a_prompt_takes_at_least_is_never_more_than_what_it_takes(worker, monkeypatch):
-    told, least = [], ClaudeReasoner.least
-    monkeypatch.setattr(ClaudeReasoner, "least", lambda *given: told.append(least(*given)) or told[-1])
-    _, history, server = await bounded(worker, monkeypatch, "tokens=60000,money=1")
-    records = [turn.moved.record for turn in history.frames[0].turns if "usage" in turn.moved.record]
-    assert len(records) == len(server.requests) > 2
-    for (tokens, money), record, request in zip(told, records, server.requests, strict=False):
-        assert 0 < tokens.amount <= request.usage.total
-        assert 0 < money.amount <= record["spent"]["money"]
+async def test_what_a_declined_turn_used_is_counted_with_that_of_the_fallback(worker, monkeypatch):
+    def script(request):
+        return [Say("I cannot."), Stop("refusal")] if request.number == 1 else conclude()
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    first, second = (each.usage.total for each in server.requests)
+    (record,) = [turn.moved.record for turn in ran.history.frames[0].turns if turn.moved.record]
+    usage = record["usage"]
+    assert usage["fresh"] + usage["written"] + usage["cached"] == first + second
+    assert record["spent"]["tokens"] == first + second + usage["output"]
+    assert record["answered"]["output"] < usage["output"]
+
+
+async def test_what_a_stream_that_broke_off_used_is_counted(worker, monkeypatch):
+    with served([[Say("I begin"), Cut(600)], conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert spent(ran.history)[Resource.TOKENS] > sum(each.usage.total for each in server.requests)
+
+
+async def test_what_a_turn_used_that_failed_in_the_end_is_counted_and_a_replay_is_the_same(worker, monkeypatch):
+    broken = [[Say("I begin"), Cut(600)]] * 5
+    with served([*broken, *broken, conclude()], monkeypatch) as server:
+        with pytest.raises(ModelBusyError, match="broke off"):
+            await ask(worker, server)
+        async with worker.open() as opened:
+            with pytest.raises(ModelBusyError):
+                await (await opened.resume("latest")).run()
+            ran = await (await opened.resume("latest")).run()
+            used = spent(await opened.history(ran.session))
+            (told,) = await opened.expenses([ran.session])
+            replayed = await opened.replay(ran.session)
+    assert len(server.requests) == 11
+    prompts = sum(each.usage.total for each in server.requests)
+    assert prompts < used[Resource.TOKENS] == told.expense.tokens
+    assert used[Resource.MONEY] == told.expense.money > 0
+    assert replayed.is_identical
+    assert not replayed.differences
+
+
+async def test_the_fallback_is_not_asked_where_what_is_left_is_too_little(worker, monkeypatch):
+    def declines(request):
+        return [Say("word" * (request.body["max_tokens"] - 20)), Stop("refusal")]
+
+    _, history, server = await bounded(worker, monkeypatch, "tokens=30000", declines)
+    assert len(server.requests) == 1
+    assert spent(history)[Resource.TOKENS] <= 30_000
 
 
 async def test_the_prefix_is_read_from_the_cache_from_turn_to_turn_and_from_hop_to_hop(worker, monkeypatch):

@@ -8,10 +8,14 @@ import sys
 import pytest
 
 from esper_agents.errors import ModelBusyError, ModelError, UsageError
-from esper_agents.reasoning.exchange import MOST_RETRIES, ModelServer, TooLongError, server_of
-from esper_agents.reasoning.models import Usage
+from esper_agents.reasoning.exchange import ModelServer, server_of
+from esper_agents.reasoning.models import Usage, load_models
+from esper_agents.reasoning.reasoner import Notice
+from esper_agents.reasoning.refusals import TooLongError
+from esper_agents.reasoning.tries import MOST_RETRIES, Tries
 from esper_agents.testing.messages import MessagesServer
 from esper_agents.testing.script import Cut, Fail, Hang, Nonsense, Say, Stop, Think, Use
+from esper_agents.testing.serving import LoopbackServer, Response
 
 pytestmark = pytest.mark.anyio
 REQUEST = json.dumps(
@@ -29,8 +33,7 @@ REQUEST = json.dumps(
 def _environment(monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("anthropic._base_client.INITIAL_RETRY_DELAY", 0.001)
-    monkeypatch.setattr("anthropic._base_client.MAX_RETRY_DELAY", 0.002)
+    monkeypatch.setattr("esper_agents.reasoning.tries._FIRST_WAIT_S", 0.001)
 
 
 async def ask(script, monkeypatch, *, request=REQUEST, heard=None, key=None, given="test", silence_s=5.0):
@@ -95,10 +98,156 @@ async def test_trouble_that_stays_is_told_after_so_many_retries(monkeypatch, tro
     assert count == MOST_RETRIES + 1
 
 
-async def test_a_stream_that_always_breaks_off_is_given_up(monkeypatch):
-    problem, count = await refused([Say("I begin"), Cut(500)], monkeypatch, ModelBusyError)
-    assert "broke off" in problem
-    assert count == MOST_RETRIES
+BROKEN = [Say("I begin"), Cut(500)]
+MALFORMED = Use("look", "{,")
+OVERLOADED_LATE = [Say("I begin"), Fail(529)]
+
+
+@pytest.mark.parametrize(
+    ("troubles", "words"),
+    [
+        ([BROKEN], "broke off its answer"),
+        ([OVERLOADED_LATE], "takes no requests for now: Overloaded"),
+        ([Fail(500), BROKEN], "takes no requests for now"),
+        ([BROKEN, Fail(529), Cut(0)], "takes no requests for now"),
+        ([Fail(429, retry_after_s=0.01), BROKEN], "takes no requests for now"),
+    ],
+)
+async def test_whatever_goes_wrong_a_request_is_made_five_times_at_most(monkeypatch, troubles, words):
+    made = []
+
+    def script(request):
+        made.append(request)
+        return troubles[(len(made) - 1) % len(troubles)]
+
+    with pytest.raises(ModelBusyError) as raised:
+        await ask(script, monkeypatch)
+    assert words in raised.value.problem
+    assert raised.value.problem.endswith("(asked 5 times)")
+    assert len(made) == MOST_RETRIES + 1 == 5
+
+
+async def test_an_answer_that_is_no_json_is_asked_for_again_and_so_often_only(monkeypatch):
+    problem, count = await refused(MALFORMED, monkeypatch)
+    assert "no message" in problem
+    assert count == MOST_RETRIES + 1
+    reply, _ = await ask([MALFORMED, Say("fine")], monkeypatch)
+    assert reply.content[0]["text"] == "fine"
+
+
+async def test_several_requests_of_one_move_share_their_tries(monkeypatch):
+    tries, made = Tries(), []
+
+    def script(request):
+        made.append(request)
+        return Say("fine") if len(made) == 4 else Fail(529)
+
+    with MessagesServer(script) as server:
+        model = ModelServer(silence_s=5.0, address=server.url, key="test")
+        await model.ask(REQUEST, lambda _: None, tries)
+        with pytest.raises(ModelBusyError):
+            await model.ask(REQUEST, lambda _: None, tries)
+        await model.close()
+    assert len(made) == 4 + 2
+
+
+async def test_who_watches_is_told_of_each_wait_in_a_line_that_no_model_wrote(monkeypatch):
+    heard = []
+    await ask([BROKEN, Fail(429, retry_after_s=0.04), Say("fine")], monkeypatch, heard=heard)
+    first, second = (each for each in heard if isinstance(each, Notice))
+    assert first.endswith("broke off its answer; it is asked again in 0.0 s (1 of 4)")
+    assert "rate limit" in second
+    assert second.endswith("it is asked again in 0.0 s (2 of 4)")
+    assert [each for each in heard if not isinstance(each, Notice)][-1] == "fine"
+
+
+async def test_what_answers_used_that_came_to_nothing_is_counted(monkeypatch):
+    tries = Tries(load_models().resolve("opus"))
+    with MessagesServer([BROKEN, MALFORMED, Fail(500), Say("fine")]) as server:
+        model = ModelServer(silence_s=5.0, address=server.url, key="test")
+        reply = await model.ask(REQUEST, lambda _: None, tries)
+        await model.close()
+    prompts = [each.usage.total for each in server.requests if each.usage.total]
+    assert len(prompts) == 4
+    counted = tries.usage.tokens - tries.usage.output
+    assert counted == sum(prompts[each] for each in (0, 1, 3))
+    assert tries.usage.output > reply.usage.output
+    assert tries.money > load_models().resolve("opus").cost(reply.usage)
+
+
+# Before any work is begun.
+
+
+async def greeted(server, key="test", model="claude-opus-5-5"):
+    greeting = ModelServer(silence_s=5.0, address=server, key=key)
+    try:
+        await greeting.greet(model)
+    finally:
+        await greeting.close()
+
+
+async def test_a_greeting_sends_nothing_of_a_project_and_asks_for_no_answer():
+    with MessagesServer([]) as server:
+        await greeted(server.url)
+    assert not server.requests
+    (asked,) = server.counted
+    assert asked.body == {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "?"}]}
+
+
+async def test_a_wrong_key_is_told_at_the_greeting_without_being_shown():
+    with MessagesServer([], key="right") as server, pytest.raises(UsageError, match="does not take the key") as raised:
+        await greeted(server.url, "wrong-key")
+    assert "--reasoner playbook" in raised.value.remedy
+    assert "resume" not in raised.value.remedy
+    assert "wrong-key" not in raised.value.problem
+
+
+async def test_a_model_that_the_server_does_not_know_is_told_at_the_greeting():
+    with MessagesServer([]) as server, pytest.raises(UsageError, match="knows no model 'claude-nonesuch'"):
+        await greeted(server.url, model="claude-nonesuch")
+
+
+async def test_where_nobody_listens_is_told_at_the_greeting_at_once():
+    with pytest.raises(ModelBusyError, match="cannot be reached") as raised:
+        await greeted("http://127.0.0.1:9")
+    assert "ANTHROPIC_BASE_URL" in raised.value.remedy
+    assert "--reasoner playbook" in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        Response(404, (), (b"not here",)),
+        Response(405, (), (b"{}",)),
+        Response(500, (), (b"oops",)),
+        Response(529, (), (b"{}",)),
+        Response(200, (("content-type", "text/html"),), (b"<html>",)),
+        Response(200, (("content-type", "application/json"),), (b"[1",)),
+        Response(200, (), (b"{", Cut(0))),
+        Response(200, (), (Hang(),)),
+    ],
+)
+async def test_a_server_that_knows_no_greeting_is_left_in_peace(monkeypatch, response):
+    monkeypatch.setattr("esper_agents.reasoning.exchange._GREETING_S", 0.1)
+    asked = []
+
+    def respond(received):
+        asked.append(received.path)
+        return response
+
+    server = LoopbackServer(respond)
+    server.start()
+    try:
+        await greeted(server.url)
+    finally:
+        server.stop()
+    assert len(asked) == 1
+
+
+async def test_bedrock_is_not_greeted():
+    server = ModelServer("bedrock")
+    await server.greet("claude-opus-5-5")
+    assert "client" not in vars(server)
 
 
 @pytest.mark.parametrize(

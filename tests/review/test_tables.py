@@ -7,10 +7,11 @@ from textwrap import dedent
 
 import pytest
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.builder import fill
 from esper_agents.review.leniency import purpose_of
 from esper_agents.review.names import absolute_module, dotted, root_of, tail_of
-from esper_agents.review.tables import BlockKind, FileTables
+from esper_agents.review.tables import FileTables
 
 
 def tables(source: str, path: str = "pkg/train.py") -> FileTables:

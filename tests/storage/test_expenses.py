@@ -12,6 +12,7 @@ from esper_agents.domain.move import UseTools
 from esper_agents.domain.project import Project
 from esper_agents.storage import expenses as module
 from esper_agents.storage import ledger
+from esper_agents.storage.exchanges import exchanges, keep_exchange
 from esper_agents.storage.expenses import Spent, expenses
 
 OTHER = Project("/elsewhere/toy", "toy", "toy-ba9876543210", is_git=True)
@@ -76,3 +77,22 @@ def test_only_the_sessions_that_are_named_count(store, play, monkeypatch, most):
     made = [play([turn(number)]) for number in (1, 2, 3)]
     assert [each.session for each in expenses(store, PROJECT.key, made[:2])] == made[:2]
     assert expenses(store, PROJECT.key, []) == ()
+
+
+def test_what_was_asked_outside_of_sessions_is_told_after_them_under_its_purpose(store, play):
+    one = play([turn(10)])
+    for number in (1, 2):
+        keep_exchange(store, PROJECT, "retrospect", "ab" * 32, turn(number))
+    keep_exchange(store, OTHER, "retrospect", "ab" * 32, turn(100))
+    assert expenses(store, PROJECT.key) == (
+        Spent(one, agent().name, "claude-opus-5-5", Expense(1, fresh=10, money=1_000)),
+        Spent("retrospect", "retrospect", "claude-opus-5-5", Expense(2, fresh=3, money=2_000)),
+    )
+    assert [each.session for each in expenses(store, PROJECT.key, [one])] == [one]
+
+
+def test_an_exchange_is_found_again_by_its_request_as_it_was_kept(store):
+    kept = [keep_exchange(store, PROJECT, "retrospect", sha256, turn(1)) for sha256 in ("ab" * 32, "cd" * 32)]
+    assert exchanges(store, PROJECT.key) == tuple(kept)
+    assert exchanges(store, PROJECT.key, "cd" * 32) == (kept[1],)
+    assert exchanges(store, OTHER.key) == ()

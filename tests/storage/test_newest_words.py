@@ -14,7 +14,9 @@ from esper_agents.storage.newest_words import FullText
 WORDS = {"always": 1, "often": 2, "seldom": 7, "rarely": 61, "never": 1_000}
 ROWS = 150
 SESSIONS = FullText("session_text", "id", "id || ''", "websearch_to_tsquery('simple', :asked)")
-CERTIFICATES = FullText("certificate_text", "position", "position + 0", "websearch_to_tsquery('simple', :asked)")
+CERTIFICATES = FullText(
+    "certificate_text", "position", "position + 0", "websearch_to_tsquery('simple', :asked)", is_dense=True
+)
 
 
 def identifier(number):
@@ -33,20 +35,29 @@ def connection(store):
             for table, key in (("session_text", "id"), ("certificate_text", "position")):
                 added = f"INSERT INTO {table} ({key}, words) VALUES (:{key}, to_tsvector('simple', :words))"  # noqa: S608
                 transaction.connection.execute(text(added), given)
+        for table in ("session_text", "certificate_text"):
+            transaction.connection.execute(text(f"ANALYZE {table}"))
     with store.reading() as opened:
         yield opened
 
 
 @pytest.mark.parametrize("backend", [pytest.param("postgresql", marks=pytest.mark.postgresql)], indirect=True)
-@pytest.mark.parametrize("sizes", [(1_000, 8_000, 16_000, 64_000), (4, 8, 16, 32)], ids=["one window", "many windows"])
+@pytest.mark.parametrize(
+    "sizes",
+    [(1_000, 4_000, 5, 40), (4, 16, 1, 1_000), (4, 4, 1_000, 1_000)],
+    ids=["one window", "windows read", "windows of an index"],
+)
 def test_the_newest_that_say_a_word_are_found_however_many_say_it(connection, monkeypatch, sizes):
-    for name, size in zip(("_NEAR", "_FAR", "LATE", "_LATEST"), sizes, strict=True):
+    for name, size in zip(("_NEAR", "_FAR", "_NAMED", "_BEGUN"), sizes, strict=True):
         monkeypatch.setattr(newest_words, name, size)
     for (word, every), limit, below in product(WORDS.items(), (1, 3, 200), (ROWS + 1, ROWS // 2, 1)):
         expected = [number for number in range(below - 1, 0, -1) if number % every == 0][:limit]
         assert CERTIFICATES.newest(connection, f'"{word}"', limit, below) == expected
         found = SESSIONS.newest(connection, f'"{word}"', limit, identifier(below))
         assert found == [identifier(each) for each in expected]
+        for common, step in (("often", 2), ("rarely", 61)):
+            expected = [number for number in range(below - 1, 0, -1) if number % every == number % step == 0][:limit]
+            assert CERTIFICATES.newest(connection, f'"{word}"', limit, below, besides=common) == expected
 
 
 @pytest.mark.parametrize("backend", [pytest.param("postgresql", marks=pytest.mark.postgresql)], indirect=True)

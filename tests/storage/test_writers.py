@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, func, make_url, select
 
-from esper_agents.storage import lease, writers
+from esper_agents.storage import lease, locks
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import project
 from esper_agents.storage.writers import in_turn, lock_file
@@ -91,7 +91,7 @@ def test_who_was_killed_holds_nobody_up(file, holder):
 def test_who_waits_for_somebody_that_is_stopped_goes_on_without_the_turn_and_leaves_nothing_behind(
     file, holder, monkeypatch
 ):
-    monkeypatch.setattr(writers, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(locks, "PATIENCE_S", 0.05)
     holder.send_signal(signal.SIGSTOP)
     with in_turn(file):
         assert not is_free(file)
@@ -108,11 +108,11 @@ def test_who_waits_for_somebody_that_is_stopped_goes_on_without_the_turn_and_lea
 def test_a_process_waits_once_for_somebody_that_is_stopped_and_takes_turns_again_when_he_is_gone(
     file, holder, monkeypatch
 ):
-    monkeypatch.setattr(writers, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(locks, "PATIENCE_S", 0.05)
     holder.send_signal(signal.SIGSTOP)
     with in_turn(file):
         pass
-    monkeypatch.setattr(writers, "PATIENCE_S", 3600.0)
+    monkeypatch.setattr(locks, "PATIENCE_S", 3600.0)
     with in_turn(file):
         assert not is_free(file)
     holder.kill()
@@ -126,7 +126,7 @@ def test_a_process_waits_once_for_somebody_that_is_stopped_and_takes_turns_again
 
 def test_a_heartbeat_that_waited_for_somebody_that_is_stopped_is_still_in_time():
     # Beats come every quarter of a lease.
-    assert writers.PATIENCE_S * 1000 <= lease.LEASE_MS / 2
+    assert locks.PATIENCE_S * 1000 <= lease.LEASE_MS / 2
 
 
 def test_a_child_that_was_forked_inside_does_not_keep_the_turn(file):

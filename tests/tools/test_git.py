@@ -67,7 +67,8 @@ def test_paths_of_two_projects_are_refused(make_project):
     one, other = make_project(name="one"), make_project(name="other")
     with pytest.raises(UsageError, match="the paths belong to two projects") as refused:
         find_project([one / "train.py", other / "train.py"], one)
-    assert refused.value.remedy == "submit one task for each project"
+    assert f"{str(other / 'train.py')!r} to {str(other)!r}" in refused.value.problem
+    assert refused.value.remedy == "name paths of one project; submit another task for the other"
 
 
 @pytest.mark.parametrize("path", ["nosuch.py", "train.py/deeper"])

@@ -164,10 +164,14 @@ def envelope(connection: Connection, record_id: str) -> Envelope:
         IntegrityError: Its statement or signature is not what was entered.
     """
     found = entry(connection, record_id)
-    sealed = Envelope(PAYLOAD_TYPE, found.statement, found.key_id, found.signature)
-    if merkle.leaf_hash(envelope_bytes(sealed)) != found.leaf_hash:
+    if not is_as_entered(found):
         raise IntegrityError(f"{record_id} in the archive is not what was entered in the log", remedy=RESTORE)
-    return sealed
+    return _sealed(found)
+
+
+def is_as_entered(found: Entry) -> bool:
+    """Return whether an entry's statement and signature give its leaf."""
+    return merkle.leaf_hash(envelope_bytes(_sealed(found))) == found.leaf_hash
 
 
 def proof(connection: Connection, record_id: str) -> str:
@@ -193,10 +197,10 @@ def notices(connection: Connection) -> Iterator[Entry]:
     return map(_entry, connection.execute(wanted).mappings())
 
 
-def entries_about(connection: Connection, certificate_id: str) -> Iterator[Entry]:
-    """Yield every entry about a certificate, oldest first: its own, then what was said of it later."""
-    wanted = _ENTRIES.where(log_entry.c.about == certificate_id).order_by(log_entry.c.idx)
-    return map(_entry, connection.execute(wanted).mappings())
+def notices_about(connection: Connection, *certificate_ids: str) -> Iterator[Entry]:
+    """Yield every notice about some certificates, oldest first."""
+    is_about = log_entry.c.about.in_(certificate_ids) & (log_entry.c.kind == EntryKind.NOTICE)
+    return map(_entry, connection.execute(_ENTRIES.where(is_about).order_by(log_entry.c.idx)).mappings())
 
 
 def reader(connection: Connection) -> merkle.Reader:
@@ -258,6 +262,10 @@ def _size_to_extend(connection: Connection, name: str) -> int:
 
 def _node(place: Place, value: bytes) -> dict[str, Any]:
     return {"level": place.level, "idx": place.idx, "hash": value}
+
+
+def _sealed(found: Entry) -> Envelope:
+    return Envelope(PAYLOAD_TYPE, found.statement, found.key_id, found.signature)
 
 
 def _entry(found: RowMapping) -> Entry:

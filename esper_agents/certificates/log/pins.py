@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import contextmanager
 from hashlib import sha256
@@ -13,6 +12,7 @@ from esper_agents.certificates.log import log, merkle
 from esper_agents.certificates.log.faults import Fault, FaultKind
 from esper_agents.certificates.log.note import MOST_BYTES, Checkpoint, read_checkpoint, read_note
 from esper_agents.errors import IntegrityError, StorageError
+from esper_agents.storage import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,28 +129,6 @@ def check_before_append(connection: Connection, home: Path, where: str | None) -
         raise IntegrityError(f"the log is not what it was ({fault.kind}): {fault.detail}", remedy=log.RESTORE)
 
 
-def advance(home: Path, where: str | None, note: str) -> None:
-    """Pin a newer checkpoint, once its transaction is durable. A pin never goes back, whoever comes last.
-
-    Raises:
-        IntegrityError: What is pinned is damaged, or of another log.
-        StorageError: It cannot be written.
-    """
-    file = pin_file(home, where)
-    if file is None:
-        return
-    new = read_checkpoint(read_note(note))
-    with _locked(file):
-        old = _read(file)
-        if old is not None and old.origin != new.origin:
-            raise IntegrityError(
-                f"the pin of this database is of the log {old.origin!r}, and this one is {new.origin!r}",
-                remedy=log.RESTORE,
-            )
-        if old is None or old.size < new.size:
-            _write(file, note)
-
-
 def renew(connection: Connection, home: Path, where: str | None) -> None:
     """Pin the newest checkpoint that is stored, if the log goes on from what is pinned; otherwise leave the pin alone.
 
@@ -158,6 +136,7 @@ def renew(connection: Connection, home: Path, where: str | None) -> None:
 
     Raises:
         StorageError: It cannot be read or written.
+        BusyError: Another process has held it for long.
     """
     file, note = pin_file(home, where), log.latest_checkpoint(connection)
     if file is None or not note:
@@ -179,6 +158,7 @@ def accept(home: Path, where: str | None, note: str) -> None:
 
     Raises:
         StorageError: It cannot be written.
+        BusyError: Another process has held it for long.
     """
     file = pin_file(home, where)
     if file is None:
@@ -225,14 +205,13 @@ def _locked(file: Path) -> Iterator[None]:
     try:
         file.parent.parent.mkdir(parents=True, exist_ok=True)
         file.parent.mkdir(mode=0o700, exist_ok=True)
-        lock = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = locks.locked(file.with_suffix(".lock"))
     except OSError as error:
         raise _unusable(file, error) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(lock)
+        locks.release(lock)
 
 
 def _write(file: Path, note: str) -> None:

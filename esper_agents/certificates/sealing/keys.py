@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from esper_agents.certificates.sealing.plain_file import read_plain
 from esper_agents.certificates.sealing.public_keys import as_note_key, as_pem, as_ssh, check_public_key, key_id_of
 from esper_agents.errors import StorageError, UsageError
+from esper_agents.storage import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,6 +156,7 @@ def locked_folder(home: Path) -> Iterator[Path]:
     Raises:
         StorageError: It cannot be written.
         UsageError: Others can get into it.
+        BusyError: Another process has been in there for long.
     """
     folder = key_file(home).parent
     try:
@@ -163,14 +164,13 @@ def locked_folder(home: Path) -> Iterator[Path]:
         folder.mkdir(mode=0o700, exist_ok=True)
         _refuse_open(folder, folder.stat(), "chmod 700")
         # A lock file: a folder cannot be locked everywhere.
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = locks.locked(folder / "lock")
     except OSError as error:
         raise _unwritable(folder, error) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
     finally:
-        os.close(lock)
+        locks.release(lock)
 
 
 def new_private_file(place: Path) -> None:

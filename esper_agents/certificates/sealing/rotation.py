@@ -161,7 +161,12 @@ def _apply(spans: dict[str, KeySpan], entry: LogNotice) -> str:
             return _not_by_good_key(spans, entry) or _add(spans, entry)
         case NoticeKind.KEY_RETIRED | NoticeKind.KEY_REVOKED:
             return _not_by_good_key(spans, entry) or _end(spans, entry)
-        case NoticeKind.CERTIFICATE_REVOKED | NoticeKind.COUNTERSIGNED | NoticeKind.ROLLBACK_ACCEPTED:
+        case (
+            NoticeKind.CERTIFICATE_REVOKED
+            | NoticeKind.COUNTERSIGNED
+            | NoticeKind.OVERRIDDEN
+            | NoticeKind.ROLLBACK_ACCEPTED
+        ):
             return ""
 
 

@@ -15,6 +15,7 @@ from esper_agents.cli.gate.coverage import Standing, exit_code
 from esper_agents.cli.gate.outputs import as_junit, as_markdown, as_sarif
 from esper_agents.cli.outline import outline, outline_command
 from esper_agents.cli.terminal import echo_json
+from esper_agents.domain.plural import number_of
 from esper_agents.domain.status import Status
 from esper_agents.errors import StorageError, UsageError
 
@@ -47,6 +48,10 @@ def gate(
         list[str] | None,
         typer.Option(metavar="KEY|FILE", help="A key to trust this once, as `esper keys export` says it."),
     ] = None,
+    accept_overrides: Annotated[
+        bool,
+        typer.Option("--accept-overrides", help="Let a person's recorded override make a status better, too."),
+    ] = False,
     summary: Annotated[Path | None, typer.Option(help="Write a summary in Markdown here.")] = None,
     sarif: Annotated[Path | None, typer.Option(help="Write SARIF 2.1.0 here.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
@@ -58,7 +63,8 @@ def gate(
     """Answer by exit code whether certificates that are genuine and current cover what is there. Writes no certificate.
 
     Looks at the archive and at the published files of the project. A key that the project brings along counts only
-    where you accepted it (`esper keys trust --project`) or name it here.
+    where you accepted it (`esper keys trust --project`) or name it here. A person's override that makes a status worse
+    counts; one that makes it better does not, unless you accept that here.
 
     Exits with 0 where all is covered; 3 where a verdict stands against a file or has another status; 8 where nothing
     covers it, or not as it is now; 4 where nobody who is trusted vouches for it; 7 where something is not what was
@@ -73,7 +79,15 @@ def gate(
 
     required = frozenset(_status(each) for each in require or _ENOUGH)
     signers = [signer for each in trust or () for signer in _signers(each)]
-    found = asyncio.run(look(project, paths or (), required=required, agents=agent or (), signers=signers))
+    asked = look(
+        project,
+        paths or (),
+        required=required,
+        agents=agent or (),
+        signers=signers,
+        accepts_overrides=accept_overrides,
+    )
+    found = asyncio.run(asked)
     for file, text in (
         (summary, as_markdown(found.coverage)),
         (sarif, json.dumps(as_sarif(found.coverage), indent=2) + "\n"),
@@ -95,12 +109,16 @@ def _report(found: Gate) -> None:
     bad = [each for each in found.coverage if each.standing is not Standing.COVERED]
     bad.sort(key=lambda each: (worst.index(each.standing), each.path))
     covered = len(found.coverage) - len(bad)
-    outline(f"covered: {covered} of {len(found.coverage)}, by {found.certificates} certificates in {found.root}")
+    certificates = number_of(found.certificates, "certificate")
+    outline(f"covered: {covered} of {len(found.coverage)}, by {certificates} in {found.root}")
     for each in bad[:_MOST_SHOWN]:
         by = f" ({each.certificate})" if each.certificate else ""
         outline(f"{each.path}{f' for {each.agent}' if each.agent else ''}: {each.standing}, {each.why}{by}", 1)
     if len(bad) > _MOST_SHOWN:
         outline(f"and {len(bad) - _MOST_SHOWN} more: --json names them all", 1)
+    overridden = [each for each in found.coverage if each.standing is Standing.COVERED and each.why]
+    for each in overridden[:_MOST_SHOWN]:
+        outline(f"{each.path}: {each.standing}, {each.why} ({each.certificate})", 1)
     standings = {each.standing for each in bad}
     if standings & {Standing.UNCOVERED, Standing.NOT_CURRENT}:
         outline_command("next", 'esper submit "review this training code" PATHS')

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.certificates.check import Check
+    from esper_agents.certificates.standing import Override
     from esper_agents.cli.verifying import Verified
 
 # What says that something must not go on, of whatever kind of question.
@@ -44,7 +45,7 @@ class FileCoverage:
         agent: Whose certificates count; empty where anybody's do.
         standing: How it stands.
         certificate: The certificate that decides; empty where there is none.
-        status: What that concludes; empty where there is none.
+        status: What that concludes, or what a person put in its place; empty where there is none.
         why: In one line.
     """
 
@@ -63,10 +64,39 @@ class Judged:
     Attributes:
         verified: The certificate, checked.
         digests: The files that it examined, by path, each with the sha256 of every state it was read in.
+        accepts_overrides: Whether a person's override may make its status better.
     """
 
     verified: Verified
     digests: dict[str, frozenset[str]]
+    accepts_overrides: bool = False
+
+    @property
+    def override(self) -> Override | None:
+        """What counts in the place of its status: what makes it worse always, what makes it better where accepted."""
+        found = self.verified.overridden
+        return found if found and (self.accepts_overrides or not found.is_better) else None
+
+    @property
+    def status(self) -> str:
+        """The status that counts; empty where there is no certificate."""
+        if self.override:
+            return self.override.status
+        return self.verified.certificate.verdict.status if self.verified.certificate else ""
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions that stand; whoever was accepted to make the status better has answered for them."""
+        is_waived = self.override is not None and self.override.is_better
+        return self.verified.certificate.verdict.conditions if self.verified.certificate and not is_waived else ()
+
+    @property
+    def said(self) -> str:
+        """What is to be told of an override; empty where there is none."""
+        found = self.verified.overridden
+        if found is None:
+            return ""
+        return str(found) if self.override else f"{found} (which counts only with --accept-overrides)"
 
 
 def exit_code(coverage: Sequence[FileCoverage]) -> ExitCode:
@@ -98,6 +128,8 @@ def coverage_of(
     several files says nothing any more once one of them has changed. What is not genuine stops the gate whatever else
     there is, and so does a verdict against these very bytes that the same agent has not changed since.
 
+    What a person put in the place of a status counts where it is worse; where it is better, only if that is accepted.
+
     Args:
         path: Relative to the project.
         sha256: Digest of the bytes that are there.
@@ -113,18 +145,17 @@ def coverage_of(
     vouched = [each for each in same if each.verified.exit_code is ExitCode.DONE]
     newest = {_agent(each): each for each in reversed(vouched)}
     for each in newest.values():
-        if _status(each) in AGAINST:
-            return _told(path, agent, Standing.AGAINST, each, f"{_status(each)} stands against it")
+        if each.status in AGAINST:
+            return _told(path, agent, Standing.AGAINST, each, f"{each.status} stands against it")
     own = [each for each in vouched if not agent or _agent(each) == agent]
     if not own:
         return _uncovered(path, agent, about, same)
     wanted = " or ".join(sorted(required))
-    if _status(own[0]) not in required:
-        return _told(path, agent, Standing.OTHER_STATUS, own[0], f"{_status(own[0])}, and {wanted} is required")
-    issued = own[0].verified.certificate
-    conditions = issued.verdict.conditions if issued else ()
+    if own[0].status not in required:
+        return _told(path, agent, Standing.OTHER_STATUS, own[0], f"{own[0].status}, and {wanted} is required")
+    conditions = own[0].conditions
     if conditions and Status.CONDITIONALLY_APPROVED not in required:
-        why = f"{_status(own[0])} on a condition, and {wanted} without one is required: {conditions[0]}"
+        why = f"{own[0].status} on a condition, and {wanted} without one is required: {conditions[0]}"
         return _told(path, agent, Standing.OTHER_STATUS, own[0], why)
     return _told(path, agent, Standing.COVERED, own[0], "")
 
@@ -154,12 +185,8 @@ def _groups(verified: Verified) -> tuple[Check, ...]:
 
 def _told(path: str, agent: str, standing: Standing, by: Judged, why: str) -> FileCoverage:
     issued = by.verified.certificate
-    return FileCoverage(path, agent, standing, issued.id if issued else "", _status(by), why)
-
-
-def _status(judged: Judged) -> str:
-    issued = judged.verified.certificate
-    return issued.verdict.status if issued else ""
+    told = "; ".join(each for each in (why, by.said) if each)
+    return FileCoverage(path, agent, standing, issued.id if issued else "", by.status, told)
 
 
 def _agent(judged: Judged) -> str:

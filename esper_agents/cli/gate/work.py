@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.sealing.public_keys import key_id_of
-from esper_agents.certificates.sealing.rotation import KeySpan
-from esper_agents.certificates.sealing.trust import Source, Trusted
 from esper_agents.cli.exhibits import exhibit_of, find_exhibit, has_archive
 from esper_agents.cli.gate.coverage import FileCoverage, Judged, Standing, coverage_of
 from esper_agents.cli.published import RECORD_SUFFIX
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.certificates.sealing.signers import Signer
-    from esper_agents.cli.exhibits import Exhibit
     from esper_agents.cli.verifying import Verified
     from esper_agents.domain.project import Project
     from esper_agents.domain.status import Status
@@ -51,6 +47,7 @@ async def gate(
     required: frozenset[Status],
     agents: Sequence[str],
     signers: Sequence[Signer],
+    accepts_overrides: bool = False,
 ) -> Gate:
     """Return how the files under some paths stand; writes nothing and makes no database.
 
@@ -60,6 +57,7 @@ async def gate(
         required: The statuses that will do.
         agents: Whose certificates must cover each file, every one of them; empty where anybody's will do.
         signers: Further keys that are trusted, for this time.
+        accepts_overrides: Whether a person's override may make a status better; one that makes it worse always counts.
 
     Raises:
         InputFileError: A path is not there, or holds nothing to judge.
@@ -68,7 +66,11 @@ async def gate(
     root = Path(project.root)
     wanted = discover(root, [Path.cwd() / path for path in paths] or [root], notebooks=True)
     everything = await _verified(project, signers)
-    judged = [Judged(each.verified, _digests(each.verified)) for each in everything if _is_of_code(each.verified)]
+    judged = [
+        Judged(each.verified, _digests(each.verified), accepts_overrides=accepts_overrides)
+        for each in everything
+        if _is_of_code(each.verified)
+    ]
     found = [_unreadable(each) for each in everything if each.verified.certificate is None]
     for candidate in wanted:
         digest = _digest(candidate.file, candidate.path)
@@ -92,12 +94,12 @@ async def _verified(project: Project, signers: Sequence[Signer]) -> list[_Named]
 
         async with open_project(project.root) as opened:
             names = [each.id for each in await opened.every_certificate()]
-            exhibits = [_trusting(await exhibit_of(name, opened), signers) for name in names]
+            exhibits = [await exhibit_of(name, opened, signers) for name in names]
         found = [_Named(name, check(each)) for name, each in zip(names, exhibits, strict=True)]
     known = {each.where for each in found}
     root = Path(project.root)
     for record in sorted((root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")):
-        verified = check(_trusting(await find_exhibit(str(record), root), signers))
+        verified = check(await find_exhibit(str(record), root, signers))
         if verified.certificate is None or verified.certificate.id not in known:
             found.append(_Named(record.relative_to(root).as_posix(), verified))
     return sorted(found, key=_issued_at, reverse=True)
@@ -111,18 +113,6 @@ def _is_of_code(verified: Verified) -> bool:
     issued = verified.certificate
     is_sound = verified.soundness is not ExitCode.TAMPERED
     return issued is not None and not (is_sound and REPRODUCE in issued.task.options)
-
-
-def _trusting(exhibit: Exhibit, signers: Sequence[Signer]) -> Exhibit:
-    """Return an exhibit that is checked with further trusted keys."""
-    if not signers:
-        return exhibit
-    ring = exhibit.keyring
-    keys = (*ring.trusted.keys, *(Trusted(each, Source.GIVEN) for each in signers))
-    trusted = replace(ring.trusted, keys=keys)
-    spans = {key_id_of(raw): KeySpan(key_id_of(raw), raw) for raw in trusted.roots()}
-    history = replace(ring.history, spans=spans | dict(ring.history.spans))
-    return replace(exhibit, keyring=replace(ring, trusted=trusted, history=history))
 
 
 def _unreadable(found: _Named) -> FileCoverage:

@@ -12,7 +12,7 @@ from esper_agents.cli.live import say
 from esper_agents.cli.review.excerpt import excerpt
 from esper_agents.cli.terminal import echo, table, width
 from esper_agents.domain.finding import counted
-from esper_agents.review.report import number_of
+from esper_agents.domain.plural import number_of
 
 if TYPE_CHECKING:
     from esper_agents.domain.finding import Claim

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import InputFileError, UsageError
 from esper_agents.review.outcome import Outcome
 from esper_agents.tools.projects import find_project
@@ -149,7 +150,7 @@ def write_down_baseline(asked: Asked, file: Path) -> str:
     except OSError as error:
         problem = f"the baseline cannot be written, {error.strerror}"
         raise InputFileError(str(file), problem, remedy="name a file in a folder that is there") from error
-    return f"{file}: {len(report.claims)} findings in {len(report.examined)} files"
+    return f"{file}: {number_of(len(report.claims), 'finding')} in {number_of(len(report.examined), 'file')}"
 
 
 def _replace(file: Path, content: bytes) -> None:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from esper_agents.cli.terminal import one_line
 from esper_agents.cli.torch.explain import missing, rows, source, where
+from esper_agents.domain.plural import number_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,9 +66,9 @@ def _why(each: JsonObject) -> str:
 
 
 def _facts(each: JsonObject) -> str:
-    facts = [f"{each['op_count']} operations"] if "op_count" in each else []
+    facts = [number_of(each["op_count"], "operation")] if "op_count" in each else []
     if each.get("compared"):
-        facts.append(f"the same as eager on {each['compared']} inputs")
+        facts.append(f"the same as eager on {number_of(each['compared'], 'input')}")
     return one_line(", ".join(facts))
 
 

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from esper_agents.cli.terminal import one_line
+from esper_agents.domain.plural import number_of
 from esper_agents.torchlab.memory_issues import when
 from esper_agents.torchlab.plot import bytes_text, percent
 
@@ -128,7 +129,7 @@ def _leak(leak: JsonObject, console: Console) -> None:
 
 
 def _holder(each: JsonObject) -> str:
-    facts: list[Any] = [each["kind"], f"{bytes_text(each['bytes'])} in {each['tensors']} tensors"]
+    facts: list[Any] = [each["kind"], f"{bytes_text(each['bytes'])} in {number_of(each['tensors'], 'tensor')}"]
     if "entries" in each:
         more = f", {each['entries_per_step']:+d} a step" if "entries_per_step" in each else ""
         facts.append(f"{each['container']} of {each['entries']}{more}")
@@ -140,4 +141,6 @@ def _holder(each: JsonObject) -> str:
 
 
 def _made(each: JsonObject) -> str:
-    return f"{each['operation']} {each['count']} times, {bytes_text(each['bytes'])} {_place(each)}".rstrip()
+    return (
+        f"{each['operation']} {number_of(each['count'], 'time')}, {bytes_text(each['bytes'])} {_place(each)}".rstrip()
+    )

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from esper_agents.cli.terminal import one_line
 from esper_agents.cli.torch.explain import missing, rows
+from esper_agents.domain.plural import number_of
 from esper_agents.torchlab.plot import bytes_text, percent, time_text
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def show(report: Report, console: Console) -> None:
 def _call(analysis: JsonObject) -> str:
     call = analysis["call"]
     slower = f"the middle one {call['spread']:.0%} slower" if call["spread"] >= _LEAST_SHARE else "all alike"
-    said = f"{time_text(call['ns'])}, the best of {call['rounds']} rounds ({call['calls']} calls), {slower}"
+    made = f"{number_of(call['rounds'], 'round')} ({number_of(call['calls'], 'call')})"
+    said = f"{time_text(call['ns'])}, the best of {made}, {slower}"
     waited = f", {time_text(call['waiting_ns'])} of it waiting" if call["waiting_ns"] else ""
     return (
         f"{said}{waited}; the first took {time_text(call['first_ns'])}; profiled {call['profiler_overhead']:.2f} times"
@@ -60,7 +62,10 @@ def _passes(analysis: JsonObject) -> str:
     split = analysis["split"]
     parts = [f"{name} {percent(split[name])}" for name in ("input", "forward", "backward", "optimizer") if split[name]]
     overhead = analysis["overhead"]
-    counted = f"{overhead['operations']} operations, {overhead['views']} views, {overhead['python_calls']} Python calls"
+    counted = ", ".join(
+        number_of(overhead[name], thing)
+        for name, thing in (("operations", "operation"), ("views", "view"), ("python_calls", "Python call"))
+    )
     return f"{', '.join(parts)}; {counted}"
 
 
@@ -147,9 +152,8 @@ def _facts(result: JsonObject, analysis: JsonObject) -> list[tuple[str, str]]:
     if result["memory"] is not None:
         memory = result["memory"]
         peak = f"{bytes_text(memory['peak_bytes'])} at most at once, in {memory['peak_operation'] or 'no operation'}"
-        pairs.append(
-            ("memory", f"{peak}; {memory['allocations']} allocations of {bytes_text(memory['allocated_bytes'])}")
-        )
+        allocations = number_of(memory["allocations"], "allocation")
+        pairs.append(("memory", f"{peak}; {allocations} of {bytes_text(memory['allocated_bytes'])}"))
     pairs += [
         ("waits", f"{each['file']}:{each['line']} {each['what']}{_times(each['count'])}")
         for each in result["waits"][:_MOST_WAITS]

@@ -18,9 +18,10 @@ from esper_agents.review.training import backward_calls, is_optimizer_step
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _WRAPPERS = (
     "torch.nn.parallel.DistributedDataParallel",

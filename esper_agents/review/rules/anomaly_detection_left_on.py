@@ -6,11 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
+from esper_agents.review.blocks import LOOPS
 from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.hot import hot_around
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import Rewrite, Rule
-from esper_agents.review.tables import LOOPS
 from esper_agents.review.training import is_optimizer_step
 
 if TYPE_CHECKING:

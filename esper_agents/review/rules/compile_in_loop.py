@@ -14,9 +14,10 @@ from esper_agents.review.rule import Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
+    from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 # Methods that run once for every batch.
 _REPEATED = frozenset({"forward", "__call__", "training_step", "validation_step", "train_step", "step", "predict"})

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import names_in
 from esper_agents.review.growing import (
     adds_a_number,
@@ -18,13 +19,13 @@ from esper_agents.review.growing import (
 )
 from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.rule import FileRule, Shown
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables
+    from esper_agents.review.tables import Call, FileTables
 
 _NAMES = ("append", "cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "vstack")
 _JOINING = frozenset(f"{package}.{name}" for package in ("torch", "numpy", "np") for name in _NAMES)

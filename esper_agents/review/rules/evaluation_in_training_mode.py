@@ -18,9 +18,10 @@ from esper_agents.review.unpacked import modules_handed_back
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables
+    from esper_agents.review.tables import Call, FileTables
 
 _BACKWARD = frozenset({"backward", "manual_backward"})
 

@@ -6,9 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.conditions import names_in
 from esper_agents.review.frameworks import clears_gradients_itself, repeats_as_training_step
 from esper_agents.review.names import dotted
-from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.rounds import parts_of_way, ways_to_loops
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.training import (
     backward_calls,
     backward_calls_in,
@@ -27,9 +29,10 @@ from esper_agents.review.training import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
     from esper_agents.review.training import Step
 
 _REMEDY = "call `optimizer.zero_grad()` once for every `optimizer.step()`, in the same loop"
@@ -49,7 +52,8 @@ class GradientsNotCleared(Rule):
     ## When it is right
     Gradients are gathered over several batches on purpose: then `zero_grad()` stands beside `step()`, in the loop
     that steps. It counts wherever in that loop it stands, also in a function that the loop calls, as does setting
-    `.grad` to None. Engines that clear by themselves (DeepSpeed) and a backward outside any loop are not reported.
+    `.grad` to None. Engines that clear by themselves (DeepSpeed) and a backward outside any loop are not reported,
+    save in a step that one function makes together with its optimizer and hands back: it is there to be repeated.
 
     ## Sources
     PyTorch documentation of `torch.optim.Optimizer.zero_grad`, and its recipe "Zeroing out gradients in PyTorch".
@@ -80,7 +84,7 @@ class GradientsNotCleared(Rule):
                 others = _others(step, taken, index)
                 yield from self._discarded(step, where, others)
                 if where is function.block:
-                    yield from self._in_step_function(backward, others, index)
+                    yield from self._in_step_function(backward, step, others, index)
                 else:
                     yield from self._in_loop(backward, step, where, others, index)
             yield from self._thrown_away(taken, index)
@@ -147,7 +151,7 @@ class GradientsNotCleared(Rule):
                 yield self.hit(
                     clear.node,
                     f"the gradients are thrown away between `backward()` and `{step.call.path}()`, which has none left",
-                    remedy="call `optimizer.zero_grad()` before `loss.backward()`, or after `optimizer.step()`",
+                    remedy="write `optimizer.zero_grad()`, `loss.backward()` and `optimizer.step()`, in this order",
                     basis=SEEN,
                 )
 
@@ -165,7 +169,9 @@ class GradientsNotCleared(Rule):
             basis=SEEN,
         )
 
-    def _in_step_function(self, backward: Call, others: Collection[str], index: ProjectIndex) -> Iterator[Hit]:
+    def _in_step_function(
+        self, backward: Call, step: Step, others: Collection[str], index: ProjectIndex
+    ) -> Iterator[Hit]:
         function = backward.function
         if _is_cleared(function.block, index, others):
             return
@@ -177,16 +183,25 @@ class GradientsNotCleared(Rule):
                 basis=SEEN,
             )
             return
-        callers = [call for call in index.callers(function) if call.block.loop is not None]
-        if callers and not any(_is_cleared(loop, index) for call in callers for loop in call.block.loops()):
-            first = callers[0]
+        ways = ways_to_loops(function, step.optimizer, index)
+        if ways and not any(_is_cleared(part, index) for way in ways for part in parts_of_way(way)):
+            call = ways[0][-1]
             yield self.hit(
                 backward.node,
                 f"gradients are added up over all steps: neither {function.qualname!r} nor the loop that calls it "
-                f"({first.function.file.path}:{first.line}) clears them",
+                f"({call.function.file.path}:{call.line}) clears them",
                 remedy=_REMEDY,
                 confidence=Confidence.MODERATE,
                 basis=FOLLOWED,
+            )
+        elif _keeps_its_optimizer(step, index):
+            yield self.hit(
+                backward.node,
+                f"gradients are added up over all calls of {function.qualname!r}: it alone has the optimizer, "
+                "and never clears them",
+                remedy=_REMEDY,
+                confidence=Confidence.MODERATE,
+                basis=f"{INFERRED}: a step that is made and handed back is there to be repeated",
             )
 
 
@@ -218,6 +233,19 @@ def _backward_before(step: Step, around: Block) -> Call | None:
     found = [call for call in backward_calls_in(step.block.function) if call.block.within(around)]
     above = [call for call in found if call.line <= step.line]
     return above[-1] if above else next(iter(found), None)
+
+
+def _keeps_its_optimizer(step: Step, index: ProjectIndex) -> bool:
+    """Return whether a step is a function that nothing in sight calls, handed back by the one that made its optimizer.
+
+    Nobody else has that optimizer then, so that nobody else can clear by it.
+    """
+    function = step.block.function
+    maker = function.outer.function if function.outer is not None else None
+    if maker is None or maker.is_module or step.optimizer not in maker.assignments or index.callers(function):
+        return False
+    returned = {name for statement, _ in maker.returns if statement.value for name in names_in(statement.value)}
+    return function.name in returned and step.optimizer not in returned
 
 
 def _clears_anyway(step: Step, around: Block) -> bool:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.finding import Claim
+    from esper_agents.review.blocks import Block
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
+    from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _PARAMETERS = pattern(r"parameters\(\)|params\b|\bparameters\b|\bweights\b|\blayers\b|\bvariables\b")
 _BY_HAND = pattern(r"\.grad(?:\.data)?(?:\[[^\]]*\])? (?:\*= 0|= 0)\b")

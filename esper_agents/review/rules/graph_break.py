@@ -7,21 +7,22 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.compiled import compiled_in
 from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN, Example, Rule, Shown
-from esper_agents.review.tables import BlockKind
 from esper_agents.review.tensor_tests import asks_a_tensor, is_reduction, names_known, tests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.compiled import CompiledBy
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _UNLESS = " (unless `torch._dynamo.config.capture_scalar_outputs` is set)"
 _UNLESS_COUNTED = " (unless `torch._dynamo.config.capture_dynamic_output_shape_ops` is set)"

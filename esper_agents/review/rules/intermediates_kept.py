@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.gathered import Put
 from esper_agents.review.graded_evaluations import evaluations_with_gradients
@@ -18,16 +19,16 @@ from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.sample_loops import overs
 from esper_agents.review.stores import is_emptied, is_made_in, is_read_in, starts_in_init
-from esper_agents.review.tables import BlockKind
 from esper_agents.review.training import backward_calls_in, loss_of
 from esper_agents.review.values import without_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, FileTables, Function
+    from esper_agents.review.tables import FileTables, Function
 
 # Modules that keep what passes on purpose.
 _RECORDING = pattern(r"record|observe|logger|track|histor|captur|probe|monitor|buffer|memory", re.IGNORECASE)

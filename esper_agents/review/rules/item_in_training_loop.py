@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import is_periodic, steers, tests_around, tests_of
 from esper_agents.review.fetches import (
     CONVERTING,
@@ -24,16 +25,16 @@ from esper_agents.review.names import dotted, root_of
 from esper_agents.review.needed import is_needed, makes_a_size
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule, Shown
-from esper_agents.review.tables import BlockKind
 from esper_agents.review.told_once import one_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.hot import Hot
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables
+    from esper_agents.review.tables import Call, FileTables
 
 _ACCELERATORS = pattern(r"(?:torch\.)?(?:cuda|mps|xpu|npu|accelerator)(?:\.memory)?")
 _CLOCKS = frozenset(

@@ -16,9 +16,10 @@ from esper_agents.review.rule import FOLLOWED, SEEN, Rule, Shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
+    from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _WRITING = (
     *("add_", "sub_", "mul_", "div_", "zero_", "fill_", "copy_", "clamp_", "normal_", "uniform_", "addcmul_", "pow_"),

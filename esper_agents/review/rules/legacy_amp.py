@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import Rewrite, Rule
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     import ast

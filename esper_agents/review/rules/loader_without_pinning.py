@@ -6,20 +6,21 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.blocks import LOOPS
 from esper_agents.review.devices import uses_gpu
 from esper_agents.review.loaders import LOADERS, loops_over_loaders, trains
 from esper_agents.review.moves import is_without_waiting, moves_to_device
 from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.rule import INFERRED, SEEN, Rewrite, Rule
-from esper_agents.review.tables import LOOPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.finding import Claim
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables
+    from esper_agents.review.tables import Call, FileTables
 
 _PINNING = 7
 

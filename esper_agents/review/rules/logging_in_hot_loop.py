@@ -7,20 +7,21 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.fetches import DRAWING, FETCHING, SHOWING, draws, is_fetch, shown, shows, shows_tensor
 from esper_agents.review.hot import hot_around, hot_in, is_rare
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import Rule
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.hot import Hot
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _PHASE = pattern(r"(?<![a-z])(?:phase|train|training|is_train|mode|split)(?![a-z])", re.IGNORECASE)
 _PARAMETERS = pattern(r"parameters\(\)|modules\(\)")

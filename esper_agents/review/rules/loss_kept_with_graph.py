@@ -6,20 +6,21 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.frameworks import repeats_as_training_step
 from esper_agents.review.kept_losses import components, losses_in_loops, losses_of_steps, names_read, was_detached
 from esper_agents.review.meters import adds_up
 from esper_agents.review.names import dotted
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
-from esper_agents.review.tables import BlockKind
 from esper_agents.review.values import graphs_in, keeps_graph, without_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
+    from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _ADDING = frozenset({"append", "extend", "add", "add_", "appendleft", "insert", "put"})
 _REMEDY = "gather `loss.detach()`, and fetch the numbers once after the loop"

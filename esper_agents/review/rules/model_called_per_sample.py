@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.attributes import holds_layer
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.carried import hangs_on_last_round
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.hot import hot_around
@@ -18,14 +19,14 @@ from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule, Shown
 from esper_agents.review.sample_loops import Over, annotation_of, may_be_list, sample_loops
 from esper_agents.review.samples import Sample, SampleTrace
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables
+    from esper_agents.review.tables import Call, FileTables
 
 _TIME = pattern(
     r"t|time\w*|step\w*|ts|tau|pos|position|layer\w*|level|lvl|scale|head|hop|depth|k|fold|seed|epoch\w*|it|iter\w*"

@@ -20,9 +20,10 @@ from esper_agents.review.training import backward_calls
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables
+    from esper_agents.review.tables import Call, FileTables
 
 _REMEDY = "move it once, before the loop and before the optimizer is made"
 

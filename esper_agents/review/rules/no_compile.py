@@ -15,9 +15,10 @@ from esper_agents.review.training import innermost_training_loops, is_optimizer_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, FileTables
+    from esper_agents.review.tables import FileTables
 
 # Other ways to the same end count as well: the choice was made.
 _COMPILES = pattern(r"\b(?:torch\.compile|torch_?compile|_?dynamo|torch\.jit|CUDAGraph|torch_xla|inductor)\b")

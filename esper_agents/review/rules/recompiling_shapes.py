@@ -17,10 +17,11 @@ from esper_agents.review.static_shapes import calls_static, static_names, varyin
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.compiled import CompiledBy
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Assignment, Block, Call, FileTables, Function
+    from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _WRAPPINGS = frozenset({"reversed", "tqdm", "list", "track", "progress_bar"})
 _GROWING = frozenset({"append", "extend", "insert", "appendleft"})
@@ -128,9 +129,8 @@ class RecompilingShapes(Rule):
                     if _is_number_of_module(path, function, index):
                         yield self._found(each.statement, f"`{path}` changes in every call", where, _COUNTER, by)
                     elif _is_global(path, function):
-                        yield self._found(
-                            each.statement, f"the global `{path}` changes in every call", where, _GLOBAL, by
-                        )
+                        what = f"the global `{path}` changes in every call"
+                        yield self._found(each.statement, what, where, _GLOBAL, by)
         for call in function.calls:
             is_kept = call.tail in _GROWING and _is_list_of_module(call, index) and not _is_cleared(call, function)
             if is_kept and not is_now_and_then(call.block, function.block):
@@ -162,13 +162,12 @@ class RecompilingShapes(Rule):
             is_counter = argument.id in counters and (by.is_static or _says_how_often(parameter, function))
             if is_counter or argument.id in lists:
                 does = "grows" if argument.id in lists else "changes"
+                left = "`dynamic` to torch" if by.is_static else "that part out of the compiled code"
                 why = " under `dynamic=False`" if by.is_static and argument.id not in lists else ""
                 yield self.hit(
                     call.node,
                     f"`{argument.id}` {does} with every round, and{why} each round compiles {function.qualname!r} anew",
-                    remedy="hand over a tensor of one shape, or leave `dynamic` to torch"
-                    if by.is_static
-                    else "hand over a tensor of one shape, or leave that part out of the compiled code",
+                    remedy=f"hand over a tensor of one shape, or leave {left}",
                     basis=FOLLOWED,
                 )
 
@@ -202,12 +201,17 @@ def _is_number(node: ast.expr) -> bool:
 
 def _is_number_of_module(path: str, function: Function, index: ProjectIndex) -> bool:
     """Return whether a path is an attribute of a module that is made as a plain number, and never as anything else."""
-    owner = owner_of(function) if path.startswith("self.") and path.count(".") == 1 else None
-    if owner is None or not index.is_module(owner):
-        return False
-    made = [each for base in index.lineage(owner).classes for each in base.attributes.get(path, ())]
+    made = _made_in_module(path, function, index)
     plain = [each for each in made if not each.is_augmented and not _counts(each, path)]
     return bool(plain) and all(_is_number(each.value) for each in plain)
+
+
+def _made_in_module(path: str, function: Function, index: ProjectIndex) -> list[Assignment]:
+    """Return what binds a path if it is an attribute of a module; nothing where it is none."""
+    owner = owner_of(function) if path.startswith("self.") and path.count(".") == 1 else None
+    if owner is None or not index.is_module(owner):
+        return []
+    return [each for base in index.lineage(owner).classes for each in base.attributes.get(path, ())]
 
 
 def _is_global(name: str, function: Function) -> bool:
@@ -219,11 +223,7 @@ def _is_global(name: str, function: Function) -> bool:
 
 
 def _is_list_of_module(call: Call, index: ProjectIndex) -> bool:
-    path = call.receiver
-    owner = owner_of(call.function) if path.startswith("self.") and path.count(".") == 1 else None
-    if owner is None or not index.is_module(owner):
-        return False
-    made = [each for base in index.lineage(owner).classes for each in base.attributes.get(path, ())]
+    made = _made_in_module(call.receiver, call.function, index)
     return bool(made) and all(isinstance(each.value, ast.List) and not each.is_augmented for each in made)
 
 

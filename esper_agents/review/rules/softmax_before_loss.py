@@ -23,9 +23,11 @@ _LOSSES = {
     "torch.nn.functional.cross_entropy": "cross_entropy",
     "torch.nn.functional.binary_cross_entropy_with_logits": "binary_cross_entropy_with_logits",
     "torch.nn.functional.nll_loss": "nll_loss",
+    "torch.nn.functional.kl_div": "kl_div",
     "torch.nn.CrossEntropyLoss": "cross_entropy",
     "torch.nn.BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
     "torch.nn.NLLLoss": "nll_loss",
+    "torch.nn.KLDivLoss": "kl_div",
 }
 # What each loss does to what it is given, and which activation before it is one too many.
 _WRONG = {
@@ -37,7 +39,11 @@ _WRONG = {
     ("binary_cross_entropy_with_logits", Activation.LOG_SIGMOID): Severity.CRITICAL,
     ("nll_loss", Activation.SOFTMAX): Severity.CRITICAL,
     ("nll_loss", Activation.SIGMOID): Severity.CRITICAL,
+    ("kl_div", Activation.SOFTMAX): Severity.CRITICAL,
+    ("kl_div", Activation.SIGMOID): Severity.CRITICAL,
 }
+_OF_LOGARITHMS = frozenset({"nll_loss", "kl_div"})
+_MODULES = frozenset({tail_of(each) for each in _LOSSES if tail_of(each)[0].isupper()})
 
 
 class SoftmaxBeforeLoss(Rule):
@@ -47,7 +53,7 @@ class SoftmaxBeforeLoss(Rule):
     `cross_entropy` takes raw scores and applies `log_softmax` itself. Given probabilities it squeezes them a second
     time: the loss cannot fall below a floor, gradients shrink, and the model learns slowly and less, without any
     error. The same goes for a sigmoid before `binary_cross_entropy_with_logits`, and for a softmax without logarithm
-    before `nll_loss`.
+    before `nll_loss` or as the first argument of `kl_div`.
 
     ## When it is right
     `nll_loss` after `log_softmax`; `binary_cross_entropy` after a sigmoid. `log_softmax` before `cross_entropy`
@@ -55,8 +61,8 @@ class SoftmaxBeforeLoss(Rule):
     wastes.
 
     ## Sources
-    PyTorch documentation of `torch.nn.CrossEntropyLoss`, `torch.nn.BCEWithLogitsLoss` and `torch.nn.NLLLoss`: what
-    each expects as input.
+    PyTorch documentation of `torch.nn.CrossEntropyLoss`, `torch.nn.BCEWithLogitsLoss`, `torch.nn.NLLLoss` and
+    `torch.nn.KLDivLoss`: what each expects as input.
     """
 
     code, name = "ESP201", "softmax-before-loss"
@@ -94,11 +100,12 @@ class SoftmaxBeforeLoss(Rule):
         here = found.function is call.function
         where = f"on line {found.line}" if here else f"in {found.function.file.path}:{found.line}"
         wasteful = severity is Severity.SUGGESTION
-        effect = "which changes nothing but costs time" if wasteful else "so the loss sees no scores"
+        unlike = "while it takes logarithms" if loss in _OF_LOGARITHMS else "so the loss sees no scores"
+        effect = "which changes nothing but costs time" if wasteful else unlike
         return self.hit(
             call.node,
             f"`{loss}` is given the result of a `{found.activation}` ({where}), {effect}",
-            remedy=f"hand the raw scores to `{loss}`" if loss != "nll_loss" else "apply `log_softmax` instead",
+            remedy=f"hand the raw scores to `{loss}`" if loss not in _OF_LOGARITHMS else "apply `log_softmax` instead",
             confidence=Confidence.HIGH if here else Confidence.MODERATE,
             basis=SEEN if here else FOLLOWED,
             severity=severity,
@@ -115,9 +122,7 @@ def _names_of_losses(index: ProjectIndex) -> frozenset[str]:
     """Return the last names of what loss modules are assigned or handed to anywhere."""
     found = {"criterion", "loss_fn", "loss_func", "loss_function"}
     for file in index.files.values():
-        for function in (
-            file.functions if any(file.calls_ending("CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss")) else ()
-        ):
+        for function in file.functions if any(file.calls_ending(*_MODULES)) else ():
             for target, assignments in function.assignments.items():
                 if any(isinstance(each.value, ast.Call) and _is_loss_module(each.value) for each in assignments):
                     found.add(tail_of(target))
@@ -125,7 +130,7 @@ def _names_of_losses(index: ProjectIndex) -> frozenset[str]:
 
 
 def _is_loss_module(value: ast.Call) -> bool:
-    return tail_of(dotted(value.func)) in {"CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss"}
+    return tail_of(dotted(value.func)) in _MODULES
 
 
 def _loss_called(call: Call, index: ProjectIndex) -> str:

@@ -14,9 +14,10 @@ from esper_agents.review.sample_loops import overs, sample_loops
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, FileTables
+    from esper_agents.review.tables import FileTables
 
 # What runs once, or is written as a loop on purpose.
 _ONCE = pattern(

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, FileTables
+    from esper_agents.review.tables import FileTables
 
 # Those of oneDNN are for the CPU, and apart.
 _NEW = pattern(r"torch\.backends\.(?:cuda\.matmul\.|cudnn\.(?:conv\.|rnn\.)?)?fp32_precision")

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import names_in
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.evaluations import is_switched
@@ -14,15 +15,15 @@ from esper_agents.review.models import forward_calls_in, gradients_off_around, s
 from esper_agents.review.names import root_of
 from esper_agents.review.renamings import means_outside
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
-from esper_agents.review.tables import BlockKind
 from esper_agents.review.training import innermost_training_loops, is_backward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
-    from esper_agents.review.tables import Block, Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables, Function
 
 
 # How many steps from caller to caller are followed.

@@ -6,10 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.pickles import PICKLES, reads_a_model
 from esper_agents.review.rule import INFERRED, SEEN, Rewrite, Rule
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,13 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import tests_around
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.rule import INFERRED, SEEN, Rule, Shown
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import Tensor
 from esper_agents.review.shapes.viewing import cannot_view
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.shapes.arithmetic import combined
@@ -14,13 +15,13 @@ from esper_agents.review.shapes.calls import Calls
 from esper_agents.review.shapes.facts import GIVEN, Extent, Handed, Items, Many, Number, Tensor, Value, join
 from esper_agents.review.shapes.frames import END, Frame, Place, is_reshaped_in_place, place_after, place_of, reaching
 from esper_agents.review.shapes.sizes import Dim, Symbol
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Assignment, Block, Function
+    from esper_agents.review.tables import Assignment, Function
 
 
 _GROWING = frozenset({"append", "extend", "insert", "appendleft"})

@@ -6,15 +6,16 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import are_alternatives
-from esper_agents.review.tables import BlockKind
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator, Mapping, Sequence
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.shapes.facts import Value
-    from esper_agents.review.tables import Assignment, Block, Call, Function
+    from esper_agents.review.tables import Assignment, Call, Function
 
 Position: TypeAlias = tuple[int, int]
 END: Position = (1 << 30, 0)

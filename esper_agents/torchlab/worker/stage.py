@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +14,7 @@ from .gradients import run_backward
 from .handling import described, overwrite, reused
 from .noise import Shaken, jitter
 from .precision import Widened, eagerly, widen
+from .sequence import Sequence
 from .structure import tensors_of
 from .tensor_bytes import address
 
@@ -23,46 +23,7 @@ if TYPE_CHECKING:
 
     from .target import Target
 
-# Of the outputs of earlier calls, so many bytes are kept to see whether a later call changes them.
-_MOST_KEPT = 256 << 20
 _LARGE_STATE = 16 << 20
-
-
-@dataclass
-class _Kept:
-    step: int
-    given: Any
-    piece: Piece
-    spans: list[tuple[int, int]]
-
-
-@dataclass
-class _Sequence:
-    """What lasts from one step of a plan to the next.
-
-    Attributes:
-        last: Inputs of the last step.
-        given: What the last step returned.
-        kept: Outputs of earlier steps, still alive.
-        kept_bytes: Their size.
-        pieces: What goes into the bundle.
-        names: For each step by number, the piece with its output.
-        held: The state that the module has as far as is known; None where a call may have changed it.
-        held_piece: What it looked like when it was set; None where that was not looked at.
-        own_ns: Processor time of the calls in a row.
-        others_ns: Processor time of other threads in the same time.
-    """
-
-    last: tuple[Any, dict[str, Any]] | None = None
-    given: Any = None
-    kept: list[_Kept] = field(default_factory=list)
-    kept_bytes: int = 0
-    pieces: dict[str, Piece] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-    held: str | None = None
-    held_piece: Piece | None = None
-    own_ns: int = 0
-    others_ns: int = 0
 
 
 class Stage:
@@ -79,7 +40,7 @@ class Stage:
         """
         self.target, self.plan = target, plan
         self._is_wide, self._jitter_seed = is_wide, jitter_seed
-        self._sequence = _Sequence()
+        self._sequence = Sequence()
         self.matching: parameters.Matching | None = None
         if is_wide:
             torch.set_default_dtype(torch.float64)
@@ -132,7 +93,7 @@ class Stage:
                 seen |= self._effects(number, before, inputs)
             if step["has_backward"]:
                 seen |= self._gradients(number, step, given, inputs)
-        self._remember(number, given, output, inputs)
+        self._sequence.remember(number, given, output, inputs)
         return seen
 
     def _count(self, before: tuple[int, int]) -> None:
@@ -144,7 +105,7 @@ class Stage:
         self, number: int, step: dict[str, Any], given: Any, output: Piece, inputs: tuple[Any, dict[str, Any]]
     ) -> dict[str, Any]:
         """Return what there is to see of what was returned, now and a little later."""
-        seen: dict[str, Any] = {"output": self._keep(number, step, output)}
+        seen: dict[str, Any] = {"output": self._sequence.keep(number, step, output)}
         seen["generators"] = aftermath.generators() if step["is_close"] else {}
         seen["relations"] = self._relations(given, inputs)
         if step["after"] == "watch":
@@ -235,18 +196,6 @@ class Stage:
             return None
         return capture({theirs: own[mine] for theirs, mine in self.matching.names.items() if mine in own})
 
-    def _keep(self, number: int, step: dict[str, Any], piece: Piece) -> str:
-        """Return the name of the piece that holds an output: an earlier one of the same inputs where it is the same."""
-        sequence = self._sequence
-        earlier = sequence.names.get(step["same_as"]) if step["same_as"] is not None else None
-        if earlier is not None and sequence.pieces[earlier] == piece:
-            name = earlier
-        else:
-            name = f"output {number}"
-            sequence.pieces[name] = piece
-        sequence.names[number] = name
-        return name
-
     def _relations(self, given: Any, inputs: tuple[Any, dict[str, Any]]) -> list[list[Any]]:
         """Return with what else the output shares memory."""
         others: list[tuple[list[Any], torch.Tensor]] = [
@@ -293,11 +242,3 @@ class Stage:
             return {}
         self._sequence.pieces[f"gradients {number}"] = capture(gradients)
         return {"gradients": f"gradients {number}"}
-
-    def _remember(self, number: int, given: Any, output: Piece, inputs: tuple[Any, dict[str, Any]]) -> None:
-        sequence = self._sequence
-        sequence.last, sequence.given = inputs, given
-        if sequence.kept_bytes + output.nbytes() <= _MOST_KEPT:
-            sequence.kept_bytes += output.nbytes()
-            spans = [span for each in tensors_of(given) if (span := address(each)) is not None]
-            sequence.kept.append(_Kept(number, given, output, spans))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
 import os
 import sys
@@ -17,6 +15,7 @@ import torch
 from .captured import Captured
 from .devices import usable
 from .inputs import Inputs, Spec, TargetError
+from .lookup import find, refuse_required, required
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +147,7 @@ def load(
         if Path(folder).is_dir() and folder not in sys.path:
             sys.path.insert(0, folder)
     seed_all(seed)
-    module, found = _find(root, name)
+    module, found = find(root, name)
     file, line = _where(root, found, module)
     seed_all(seed)
     has_inputs = captured is not None or bool(texts or inputs_from or _conventional(module))
@@ -162,90 +161,6 @@ def load(
     elif captured["file"]:
         target.make_inputs = Captured(captured["file"])
     return target
-
-
-def runnable(root: str, name: str) -> Callable[[], Any]:
-    """Return a function of the user's that can be called without arguments.
-
-    Raises:
-        TargetError: There is no such function, or it needs arguments.
-    """
-    _, function = _find(root, name)
-    if not callable(function):
-        raise TargetError(f"{name!r} is a {type(function).__name__}, which cannot be called", "name a function")
-    _refuse_required(repr(name), function, "give its arguments defaults")
-    made: Callable[[], Any] = function
-    return made
-
-
-def _find(root: str, name: str) -> tuple[ModuleType, Any]:
-    where, colon, path = name.rpartition(":")
-    if not colon or not where or not path:
-        raise TargetError(f"{name!r} names no target", "write FILE.py:FUNCTION or PACKAGE.MODULE:CLASS.METHOD")
-    module = _module(root, where)
-    found: Any = module
-    for part in path.split("."):
-        owner = found
-        try:
-            found = inspect.getattr_static(owner, part) if part.startswith("__") else getattr(owner, part)
-        except AttributeError as error:
-            known = sorted(each for each, thing in vars(module).items() if callable(thing) and not each.startswith("_"))
-            near = ", ".join(known[:8]) or "nothing that can be called"
-            raise TargetError(f"{where!r} has no {path!r}", f"it has {near}") from error
-        if inspect.isclass(owner) and inspect.isfunction(found) and _is_method(owner, part):
-            found = getattr(_instance(name, owner), part)
-    return module, found
-
-
-def _is_method(owner: type, name: str) -> bool:
-    return not isinstance(inspect.getattr_static(owner, name), (staticmethod, classmethod))
-
-
-def _instance(name: str, owner: type) -> Any:
-    _refuse_required(f"{owner.__name__} in {name!r}", owner, "name a function that makes the object and calls it")
-    return owner()
-
-
-def _module(root: str, where: str) -> ModuleType:
-    if not where.endswith(".py"):
-        try:
-            return importlib.import_module(where)
-        except ModuleNotFoundError as error:
-            if error.name is not None and (where == error.name or where.startswith(error.name + ".")):
-                raise TargetError(
-                    f"there is no module {where!r}",
-                    "name a module of the project or of the interpreter, or FILE.py:NAME",
-                ) from error
-            raise
-    path = Path(root, where)
-    if not path.is_file():
-        raise TargetError(f"there is no file {where!r}", "name a file of the project, as FILE.py:FUNCTION")
-    dotted = _dotted(Path(root), path)
-    if dotted is not None:
-        # A file of a package is imported as one, or its relative imports would fail.
-        return importlib.import_module(dotted)
-    folder = str(path.parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise TargetError(f"{where!r} cannot be imported", "name a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _dotted(root: Path, path: Path) -> str | None:
-    folder, parts = path.resolve().parent, [path.stem]
-    while (folder / "__init__.py").is_file() and folder != root.resolve():
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    if len(parts) == 1:
-        return None
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    return ".".join(parts)
 
 
 def _where(root: str, found: Any, module: ModuleType) -> tuple[str | None, int | None]:
@@ -262,29 +177,11 @@ def _where(root: str, found: Any, module: ModuleType) -> tuple[str | None, int |
     return own, line if own else None
 
 
-def _required(thing: Callable[..., Any]) -> list[str]:
-    try:
-        parameters = inspect.signature(thing).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [
-        each.name
-        for each in parameters
-        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    ]
-
-
-def _refuse_required(what: str, thing: Callable[..., Any], remedy: str) -> None:
-    required = _required(thing)
-    if required:
-        raise TargetError(f"{what} needs arguments to be made: {', '.join(required)}", remedy)
-
-
 def _callable(name: str, found: Any, *, has_inputs: bool) -> tuple[str, Callable[..., Any]]:
     if isinstance(found, torch.nn.Module):
         return "module", found
     if inspect.isclass(found):
-        _refuse_required(repr(name), found, f"write a function without arguments that returns a {found.__name__}")
+        refuse_required(repr(name), found, f"write a function without arguments that returns a {found.__name__}")
         found = found()
         if isinstance(found, torch.nn.Module):
             return "module", found
@@ -299,7 +196,7 @@ def _callable(name: str, found: Any, *, has_inputs: bool) -> tuple[str, Callable
             f"{name!r} is of type {type(found).__name__}, which cannot be called", "name a function or an nn.Module"
         )
     # It needs nothing: a factory if what it returns can be called, itself the target otherwise.
-    made = None if _required(found) or (has_inputs and _takes_any(found)) else found()
+    made = None if required(found) or (has_inputs and _takes_any(found)) else found()
     if isinstance(made, torch.nn.Module):
         return "module", made
     if callable(made) and not isinstance(made, torch.Tensor):
@@ -325,16 +222,15 @@ def _maker(
         return Spec(texts)
     taken = target.call if target.module is None else target.module.forward
     # What stands beside a target is for those that take something; what was named is for this one.
-    function = _find(root, inputs_from)[1] if inputs_from else _conventional(module) if _takes_any(taken) else None
+    function = find(root, inputs_from)[1] if inputs_from else _conventional(module) if _takes_any(taken) else None
     if function is None:
-        required = _required(taken)
-        if required:
+        if missing := required(taken):
             raise TargetError(
-                f"{target.name!r} needs inputs: {', '.join(required)}",
+                f"{target.name!r} needs inputs: {', '.join(missing)}",
                 'give --input "randn(32,128)" for each, or --inputs FILE:FUNCTION, or define get_inputs() beside it',
             )
         return Inputs
-    _refuse_required(repr(inputs_from or "get_inputs"), function, "give its arguments defaults")
+    refuse_required(repr(inputs_from or "get_inputs"), function, "give its arguments defaults")
     return lambda: _as_inputs(function())
 
 

@@ -211,7 +211,7 @@ def test_a_citation_is_looked_up_at_the_commit_that_it_came_with(archive) -> Non
     assert archive.audit().exit_code is ExitCode.DONE
     archive.write(certificate().replace("LOOP-0001", "LOOP-0002"), f"later_review_train_{STAMP}.md")
     archive.commit("2026-04-02T00:00:00+00:00")
-    assert archive.details()["citation-line"] == "'src/train.py' had 1 lines, and 14 is cited"
+    assert archive.details()["citation-line"] == "'src/train.py' had 1 line, and 14 is cited"
 
 
 def test_a_citation_of_a_commit_that_it_names_is_looked_up_there(archive) -> None:

@@ -70,8 +70,12 @@ class Archive:
             pins.check_before_append(transaction.connection, self.home, self.store.where)
             before(transaction)
             logged = log.append(transaction, self.key, PROJECT.key, record)
-        pins.advance(self.home, self.store.where, logged.checkpoint_note)
+        self.renew()
         self.logged.append(logged)
+
+    def renew(self):
+        with self.store.reading() as connection:
+            pins.renew(connection, self.home, self.store.where)
 
     @property
     def size(self):

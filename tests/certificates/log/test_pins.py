@@ -4,18 +4,18 @@ import os
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from log_samples import PROJECT, notice_id
-from sqlalchemy import URL, update
+from log_samples import PROJECT, Archive, notice_id
+from sqlalchemy import URL, delete, insert, update
 
 from esper_agents.certificates.log import log, pins
 from esper_agents.certificates.log.log import Record
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint
 from esper_agents.certificates.sealing.keys import signing_key
 from esper_agents.domain.notice import EntryKind
-from esper_agents.errors import ExitCode, IntegrityError, StorageError
+from esper_agents.errors import BusyError, ExitCode, IntegrityError, StorageError
+from esper_agents.storage import locks
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import log_checkpoint
 
@@ -32,8 +32,8 @@ def key(home):
 
 
 @pytest.fixture
-def file(home):
-    return pins.pin_file(home, WHERE)
+def file(archive):
+    return pins.pin_file(archive.home, archive.store.where)
 
 
 def test_what_was_appended_is_pinned_outside_the_database_and_readable_by_its_owner_alone(archive):
@@ -101,8 +101,6 @@ def test_an_older_copy_that_was_restored_and_then_used_is_named(archive, more):
 
 
 def test_a_database_that_was_deleted_is_named_when_a_new_one_is_in_its_place(home, tmp_path):
-    from log_samples import Archive
-
     where = tmp_path / "esper.db"
     url = URL.create("sqlite", database=str(where))
     first = Archive(Store(url), home)
@@ -128,11 +126,6 @@ def test_an_accepted_rollback_pins_what_is_there(archive):
     assert archive.check_pin() == []
 
 
-def renew(archive):
-    with archive.store.reading() as connection:
-        pins.renew(connection, archive.home, archive.store.where)
-
-
 def append_elsewhere(archive, count, statement=b"{}"):
     """Append as another home would, which has no pin of this database."""
     for each in range(count):
@@ -145,15 +138,15 @@ def test_a_pin_follows_a_log_that_others_wrote_to_and_none_that_was_rolled_back_
     archive.grow(3)
     older = archive.rows()
     append_elsewhere(archive, 2)
-    renew(archive)
+    archive.renew()
     assert pins.pinned(archive.home, archive.store.where).size == 5
     archive.put_back(older)
     for _ in range(2):
-        renew(archive)
+        archive.renew()
         assert archive.check_pin() == ["rolled-back"]
     archive.put_back(older)
     append_elsewhere(archive, 4, b"[]")
-    renew(archive)
+    archive.renew()
     assert archive.check_pin() == ["forked"]
 
 
@@ -164,69 +157,88 @@ def test_a_stored_checkpoint_that_is_not_of_the_log_is_not_pinned(archive):
     for each in (wrong, note(3, archive.key), "nothing"):
         with archive.store.writing() as transaction:
             transaction.connection.execute(update(log_checkpoint).values(note=each))
-        renew(archive)
+        archive.renew()
         assert pins.pinned(archive.home, archive.store.where) is None
 
 
-def test_a_pin_goes_forward_only(home, key):
-    for size in (3, 7, 5, 7, 1):
-        pins.advance(home, WHERE, note(size, key))
-    assert pins.pinned(home, WHERE).size == 7
-    assert pins.pinned_note(home, WHERE) == note(7, key)
+def test_a_pin_goes_forward_only(archive):
+    archive.grow(3)
+    older = archive.rows()["log_checkpoint"]
+    archive.grow(4)
+    newest = pins.pinned_note(archive.home, archive.store.where)
+    with archive.store.writing() as transaction:
+        transaction.connection.execute(delete(log_checkpoint))
+        transaction.connection.execute(insert(log_checkpoint), [each._asdict() for each in older])
+    archive.renew()
+    assert pins.pinned_note(archive.home, archive.store.where) == newest
+    assert pins.pinned(archive.home, archive.store.where).size == 7
 
 
-def test_a_pin_is_of_one_log(home, key):
-    pins.advance(home, WHERE, note(3, key))
-    with pytest.raises(IntegrityError, match=r"of the log 'example.org/log'"):
-        pins.advance(home, WHERE, note(4, key, "example.org/other"))
-    assert pins.pinned(home, WHERE).origin == "example.org/log"
+def test_a_pin_is_of_one_log(archive, file, key):
+    archive.grow(3)
+    other = note(1, key)
+    file.write_text(other)
+    archive.renew()
+    assert file.read_text() == other
+    with pytest.raises(IntegrityError, match=r"pinned is 'example.org/log'"):
+        archive.grow(1)
 
 
 @pytest.mark.parametrize("damage", [b"\n", b"\x00" * 200, b"not a note\n", b"x" * 2**20])
-def test_a_damaged_pin_is_named_and_stops_who_would_append(archive, damage):
+def test_a_damaged_pin_is_named_and_stops_who_would_append(archive, file, damage):
     archive.grow(2)
-    file = pins.pin_file(archive.home, archive.store.where)
     file.write_bytes(damage)
     assert archive.check_pin() == ["pin-damaged"]
     assert pins.pinned_note(archive.home, archive.store.where) == ""
     with pytest.raises(IntegrityError, match="damaged"):
         archive.grow(1)
-    with pytest.raises(IntegrityError, match="damaged"):
-        pins.advance(archive.home, archive.store.where, archive.logged[-1].checkpoint_note)
+    archive.renew()
+    assert file.read_bytes() == damage
 
 
-def test_an_empty_pin_as_a_power_cut_may_leave_it_is_none(home, key, file):
-    pins.advance(home, WHERE, note(2, key))
+def test_an_empty_pin_as_a_power_cut_may_leave_it_is_none(archive, file):
+    archive.grow(2)
     file.write_bytes(b"")
-    assert pins.pinned(home, WHERE) is None
-    pins.advance(home, WHERE, note(3, key))
-    assert pins.pinned(home, WHERE).size == 3
+    assert pins.pinned(archive.home, archive.store.where) is None
+    archive.grow(1)
+    assert pins.pinned(archive.home, archive.store.where).size == 3
 
 
-def test_a_pipe_or_a_link_in_place_of_a_pin_is_refused_without_waiting(home, key, file, tmp_path):
-    pins.advance(home, WHERE, note(1, key))
+def test_a_pipe_or_a_link_in_place_of_a_pin_is_refused_without_waiting(archive, file, tmp_path):
+    archive.grow(1)
     file.unlink()
     file.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="cannot be used"):
-        pins.pinned(home, WHERE)
+        pins.pinned(archive.home, archive.store.where)
     file.unlink()
     os.mkfifo(file)
-    assert pins.pinned(home, WHERE) is None
+    assert pins.pinned(archive.home, archive.store.where) is None
 
 
-def test_no_half_written_pin_is_left_and_one_that_was_left_does_no_harm(home, key, file):
-    pins.advance(home, WHERE, note(1, key))
+def test_no_half_written_pin_is_left_and_one_that_was_left_does_no_harm(archive, file):
+    archive.grow(1)
     file.with_suffix(".new").write_text("half")
-    pins.advance(home, WHERE, note(2, key))
+    archive.grow(1)
     assert sorted(each.suffix for each in file.parent.iterdir()) == [".checkpoint", ".lock"]
-    assert pins.pinned(home, WHERE).size == 2
+    assert pins.pinned(archive.home, archive.store.where).size == 2
 
 
 def test_what_is_no_checkpoint_is_never_pinned(home):
-    for put in (pins.advance, pins.accept):
-        with pytest.raises(IntegrityError):
-            put(home, WHERE, "nothing\n")
+    with pytest.raises(IntegrityError):
+        pins.accept(home, WHERE, "nothing\n")
     assert not (home / "pins").exists()
+
+
+def test_a_pin_that_somebody_who_is_stopped_has_is_waited_for_within_a_limit(archive, file, monkeypatch):
+    archive.grow(1)
+    monkeypatch.setattr(locks, "PATIENCE_S", 0.05)
+    held = locks.locked(file.with_suffix(".lock"))
+    with pytest.raises(BusyError, match="held the lock") as caught:
+        archive.grow(1)
+    assert caught.value.exit_code == ExitCode.BUSY == 75
+    locks.release(held)
+    archive.renew()
+    assert pins.pinned(archive.home, archive.store.where).size == 2
 
 
 @pytest.mark.parametrize(
@@ -252,34 +264,44 @@ def test_a_home_that_is_moved_as_a_whole_keeps_its_pins(tmp_path):
 
 
 @pytest.mark.parametrize("where", [None, "", ":memory:"])
-def test_a_database_in_memory_has_no_pin(home, key, where):
-    pins.advance(home, where, note(1, key))
-    pins.accept(home, where, note(1, key))
-    assert pins.pin_file(home, where) is None
-    assert not (home / "pins").exists()
+def test_a_database_in_memory_has_no_pin(archive, key, where):
+    archive.grow(1)
+    before = sorted((archive.home / "pins").iterdir())
+    with archive.store.reading() as connection:
+        pins.renew(connection, archive.home, where)
+    pins.accept(archive.home, where, note(1, key))
+    assert pins.pin_file(archive.home, where) is None
+    assert sorted((archive.home / "pins").iterdir()) == before
 
 
-ADVANCE = """
+ENTER = """
 import sys
 from pathlib import Path
-from esper_agents.certificates.log import pins
-home, where, *notes = sys.argv[1:]
-for each in notes:
-    pins.advance(Path(home), where, each)
+sys.path[:0] = sys.argv[4:]
+from log_samples import Archive, notice_id
+from sqlalchemy import make_url
+from esper_agents.certificates.log.log import Record
+from esper_agents.domain.notice import EntryKind
+from esper_agents.storage.store import Store
+url, home, first = sys.argv[1:4]
+archive = Archive(Store(make_url(url)), Path(home))
+for number in range(int(first), int(first) + 5):
+    archive.enter(Record(notice_id(number), EntryKind.NOTICE, "", b"{}"))
 """
 
 
-def test_of_many_processes_the_newest_checkpoint_stays_pinned(home, key):
-    notes = [note(size, key) for size in range(1, 41)]
-    running = [
-        subprocess.Popen([sys.executable, "-c", ADVANCE, str(home), WHERE, *notes[each::8]]) for each in range(8)
-    ]
-    assert [each.wait() for each in running] == [0] * 8
-    assert pins.pinned(home, WHERE).size == 40
+def test_of_many_processes_the_newest_checkpoint_stays_pinned(home, tmp_path):
+    url = URL.create("sqlite", database=str(tmp_path / "esper.db"))
+    archive = Archive(Store(url), home)
+    command = [sys.executable, "-c", ENTER, str(url), str(home)]
+    running = [subprocess.Popen([*command, str(first), *sys.path]) for first in range(0, 20, 5)]
+    assert [each.wait() for each in running] == [0] * 4
+    assert pins.pinned(home, archive.store.where).size == archive.size == 20
+    archive.store.close()
 
 
 def test_a_home_that_cannot_be_written_is_told(tmp_path, key):
     home = tmp_path / "file"
     home.write_text("")
     with pytest.raises(StorageError, match="cannot be used"):
-        pins.advance(Path(home), WHERE, note(1, key))
+        pins.accept(home, WHERE, note(1, key))

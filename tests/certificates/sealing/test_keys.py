@@ -27,8 +27,9 @@ from esper_agents.certificates.sealing.keys import (
     take_key_file,
 )
 from esper_agents.certificates.sealing.public_keys import is_signature
-from esper_agents.errors import EsperError, StorageError, UsageError
+from esper_agents.errors import BusyError, EsperError, StorageError, UsageError
 from esper_agents.inert_git import running_git
+from esper_agents.storage import locks
 from esper_agents.torchlab import sandbox
 
 IS_ROOT = os.geteuid() == 0
@@ -415,3 +416,10 @@ def test_one_process_at_a_time_is_in_the_folder(tmp_path):
     assert other.wait(timeout=60) == 0
     other.stdout.close()
     assert (tmp_path / "keys" / "in").exists()
+
+
+def test_a_folder_that_somebody_who_is_stopped_is_in_is_waited_for_within_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "PATIENCE_S", 0.05)
+    with locked_folder(tmp_path), pytest.raises(BusyError, match="held the lock"):
+        signing_key(tmp_path)
+    assert signing_key(tmp_path).key_id

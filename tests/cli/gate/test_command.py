@@ -97,6 +97,27 @@ def test_what_was_imported_never_passes(clone, key):
     assert gate("train.py", "--trust", key) == (ExitCode.NOT_CURRENT, {"train.py": "uncovered"})
 
 
+def said_of(judged, *arguments):
+    """Say something of the certificate in the log, where it was issued."""
+    done = CliRunner().invoke(build(), ["certificates", arguments[0], judged.id, *arguments[1:]])
+    assert done.exit_code == 0, done.output
+
+
+def test_an_override_counts_in_the_project_and_in_a_clone_where_it_is_accepted_and_not_else(judged, request):
+    said_of(judged, "override", "--status", "approved", "--reason", "not shipped", "--yes")
+    for trust in ((), ("--trust", request.getfixturevalue("key"))):
+        if trust:
+            request.getfixturevalue("clone")
+        assert gate("train.py", *trust) == (ExitCode.AGAINST, {"train.py": "against"})
+        assert gate("train.py", *trust, "--accept-overrides") == (ExitCode.DONE, {"train.py": "covered"})
+
+
+def test_a_revocation_counts_in_a_clone_by_the_key_that_is_named(judged, key, request):
+    said_of(judged, "revoke", "--reason", "wrong data")
+    request.getfixturevalue("clone")
+    assert gate("train.py", "--trust", key) == (ExitCode.NOT_CURRENT, {"train.py": "not current"})
+
+
 def test_what_was_found_is_written_for_those_who_read_builds(judged, tmp_path):
     names = {"--summary": "gate.md", "--sarif": "gate.sarif", "--junit": "gate.xml"}
     places = [word for option, name in names.items() for word in (option, str(tmp_path / name))]

@@ -7,6 +7,7 @@ import pytest
 from certificate_samples import of_status
 
 from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.standing import Override
 from esper_agents.cli.gate.coverage import AGAINST, Judged, Standing, coverage_of, exit_code
 from esper_agents.cli.verifying import Currency, Verified
 from esper_agents.domain.status import Status
@@ -109,6 +110,49 @@ def test_a_go_on_a_condition_covers_only_where_conditions_are_taken(status):
     assert "its tests must pass as well" in open_still.why
     taken = standing(found, required=required | {Status.CONDITIONALLY_APPROVED})
     assert taken.standing is Standing.COVERED
+
+
+def overridden(found, status, *, is_better, accepted=False):
+    override = Override(status, is_better, "ann", "2026-01-31T09:30:00.000Z", "not shipped", "ntc_" + "0" * 32)
+    return replace(found, verified=replace(found.verified, overridden=override), accepts_overrides=accepted)
+
+
+def test_an_override_that_makes_a_status_better_counts_only_where_that_is_accepted():
+    found = overridden(judged(Status.REJECTED), Status.APPROVED, is_better=True)
+    refused = standing(found)
+    assert (refused.standing, refused.status) == (Standing.AGAINST, Status.REJECTED)
+    assert "overridden by ann to APPROVED: not shipped (which counts only with --accept-overrides)" in refused.why
+    taken = standing(replace(found, accepts_overrides=True))
+    assert (taken.standing, taken.status) == (Standing.COVERED, Status.APPROVED)
+    assert taken.why == "overridden by ann to APPROVED: not shipped"
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_an_override_that_makes_a_status_worse_always_counts(accepted):
+    found = standing(overridden(judged(), Status.REJECTED, is_better=False, accepted=accepted))
+    assert (found.standing, found.status) == (Standing.AGAINST, Status.REJECTED)
+    assert found.why.endswith("; overridden by ann to REJECTED: not shipped")
+
+
+def test_what_an_accepted_override_puts_in_the_place_of_a_status_is_not_under_its_conditions():
+    found = judged(Status.CONDITIONALLY_APPROVED)
+    assert found.verified.certificate.verdict.conditions
+    accepted = overridden(found, Status.APPROVED, is_better=True, accepted=True)
+    assert standing(accepted).standing is Standing.COVERED
+    assert standing(replace(accepted, accepts_overrides=False)).standing is Standing.OTHER_STATUS
+
+
+def test_an_override_that_makes_a_status_worse_waives_no_condition():
+    found = judged(Status.CONDITIONALLY_APPROVED)
+    worse = overridden(found, Status.NEEDS_FURTHER_REVIEW, is_better=False, accepted=True)
+    required = frozenset({Status.NEEDS_FURTHER_REVIEW})
+    assert standing(worse, required=required).standing is Standing.OTHER_STATUS
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILS, Outcome.CANNOT_DECIDE])
+def test_no_override_makes_up_for_what_is_not_genuine(outcome):
+    found = overridden(judged(Status.REJECTED, genuine=outcome), Status.APPROVED, is_better=True, accepted=True)
+    assert standing(found).standing in {Standing.TAMPERED, Standing.UNDECIDED}
 
 
 def test_each_agent_that_is_asked_for_must_have_judged_it():

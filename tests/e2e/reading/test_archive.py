@@ -79,9 +79,13 @@ def test_diff_says_what_changed_from_one_to_the_other(desk, ids) -> None:
 
 
 def test_trend_lists_the_metrics_and_follows_one(desk, ids) -> None:
-    names = desk.esper("certificates", "trend", code=0).stdout.splitlines()
-    assert {"findings.critical", "static-review/lines"} <= set(names)
-    assert desk.esper("certificates", "trend", "--json", code=0).json == names
+    listed = desk.esper("certificates", "trend", code=0).stdout.splitlines()
+    assert ["findings.critical", str(len(ids)), "1", "1"] in [line.split()[:4] for line in listed]
+    counts = {each["name"]: each for each in desk.esper("certificates", "trend", "--json", code=0).json}
+    assert counts["findings.critical"]["newest"] == ids[0]
+    assert counts["static-review/lines"]["certificates"] == len(ids)
+    few = desk.esper("certificates", "trend", "--limit", "2", code=0).stdout
+    assert " more: esper certificates trend --limit " in few
     said = desk.esper("certificates", "trend", "critical", code=0).stdout
     assert said.startswith("findings.critical: ")
     assert ids[0][-12:] in said
@@ -93,7 +97,7 @@ def test_trend_lists_the_metrics_and_follows_one(desk, ids) -> None:
 def test_export_writes_what_a_stranger_needs(desk, ids, tmp_path) -> None:
     target = tmp_path / "out.tar"
     said = desk.esper("certificates", "export", "--output", str(target), code=0).stdout
-    assert said.startswith("exported: 2 certificates and 1 keys to")
+    assert said.startswith("exported: 2 certificates and 1 key to")
     with tarfile.open(target) as opened:
         names = opened.getnames()
     assert {f"certificates/{each}.dsse.json" for each in ids} <= set(names)

@@ -37,6 +37,8 @@ def test_a_view_that_was_altered_exits_with_7(desk, ids, view) -> None:
     assert verified(desk, ids[1], code=7) == ("fails", "holds", "holds", "valid")
     said = desk.esper("certificates", "verify", str(view), code=7).stdout
     assert "genuine: fails" in said
+    assert [line for line in said.splitlines() if line.startswith("  view fails:")]
+    assert "  signature holds:" in said
     assert "it differs from the record from line" in " ".join(said.split())
     assert "next: do not rely on it" in said
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.audit.document import DocumentKind, Part
 from esper_agents.certificates.audit.places import commits_for, find_cited, is_outside
 from esper_agents.certificates.audit.problem import Problem, quoted, undecided
+from esper_agents.domain.plural import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,7 +49,8 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001
     history = subject.history
     if history is None:
         if claims:
-            yield undecided("citations-undecided", f"{len(claims)} citations, and no git repository that can be read")
+            number = number_of(len(claims), "citation")
+            yield undecided("citations-undecided", f"{number}, and no git repository that can be read")
         return
     yield from _unknown_commits(subject, history)
     commits = commits_for(subject)
@@ -99,7 +101,7 @@ def _looked_up(subject: Subject, history: History, commits: Iterable[str], claim
             yield undecided("citation-line", f"the lines of {shown} cannot be counted", claim.line)
         # Editors count the empty line after the last line feed.
         elif first < 1 or last > max(counts) + (last > first):
-            detail = f"{shown} had {max(counts)} lines, and {max(first, last)} is cited"
+            detail = f"{shown} had {number_of(max(counts), 'line')}, and {max(first, last)} is cited"
             yield Problem("citation-line", detail, claim.line)
 
 

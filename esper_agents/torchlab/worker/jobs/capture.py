@@ -16,7 +16,8 @@ import torch
 from ..bundle import write
 from ..captured import EnoughError, Watch
 from ..inputs import TargetError
-from ..target import Target, runnable
+from ..lookup import runnable
+from ..target import Target
 
 _FILE = "calls.espb"
 

@@ -1,0 +1,72 @@
+"""`esper certificates override`: another status in the place of a certificate's own, by a person and on record."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.certificates import certificates_app
+from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.terminal import echo_json, is_interactive, one_line
+from esper_agents.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from esper_agents.domain.notice import Notice
+    from esper_agents.domain.status import Status
+
+_HERE = Path()
+
+
+@certificates_app.command()
+def override(
+    certificate: Annotated[str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")],
+    status: Annotated[str, typer.Option(help="What is to count in its place; its own takes an override back.")],
+    reason: Annotated[str, typer.Option(help="Why, for those who are to rely on it.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    project: Annotated[
+        Path, typer.Option("--project", help="The project; the working folder's where left out.")
+    ] = _HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Put another status in the place of a certificate's own, under your name and on record in the log.
+
+    The certificate stays as it is, and says what the evidence allows. Whoever looks at it is told what you said; a gate
+    counts a better status only with --accept-overrides. The last override counts, and every one stays on record.
+
+    Examples:
+      esper certificates override 12faba12a09f --status CONDITIONALLY_APPROVED --reason "the faulty path is not shipped"
+      esper certificates override 12faba12a09f --status REQUIRES_REMEDIATION --reason "taken back: it is shipped"
+    """
+    from esper_agents.certificates.filters import statuses_of
+
+    (wanted,) = statuses_of((status,))
+    notice = asyncio.run(_override(project, certificate, wanted, reason, asks=not yes, as_json=as_json))
+    if notice is None:
+        raise typer.Exit(ExitCode.CANCELLED)
+    if as_json:
+        echo_json(asdict(notice))
+        return
+    outline(f"overridden: {notice.certificate} is {notice.status} by {notice.by}, in the log as {notice.id}")
+    outline_command("seen by", f"esper certificates verify {notice.certificate}")
+
+
+async def _override(
+    where: Path, certificate: str, status: Status, reason: str, *, asks: bool, as_json: bool
+) -> Notice | None:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        entry = await project.certificate(certificate)
+        if asks:
+            if as_json or not is_interactive():
+                raise UsageError(
+                    "nobody is here to be asked whether they override it", remedy="a person may give --yes"
+                )
+            outline(f"{entry.id}: {entry.status} for {entry.component}, by {entry.agent}")
+            if not typer.confirm(f"{status} in its place, on record, because: {one_line(reason)}?"):
+                return None
+        return await project.override(entry.id, status, reason)

@@ -1,0 +1,120 @@
+"""What a report counts, as facts that a model may put into words: each by its identifier, and what it says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.ink import shortened, visible
+from esper_agents.domain.status import Status
+from esper_agents.learning.report import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.learning.report import Habit, Insight, Retrospect
+    from esper_agents.learning.seen import Source
+
+_LONGEST, _LONGEST_TITLE = 600, 240
+_MOST_SOURCES = 10
+# A unit that may stand apart from its number, or letters that stand beside it.
+_UNIT = r"%|percent\b|[x\u00d7]\b|[KMGT]?i?B\b|[mun\u00b5\u03bc]?s\b"
+_NUMBER = re.compile(rf"(?<!\w)(?<!\w\.)(\.?\d+(?:[.,]\d+)*)(?:[ \u00a0]?({_UNIT})|([^\W\d_]+))?")
+_WORDS = (
+    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
+    " nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million"
+    " millions billion billions dozen dozens twice thrice percent"
+)
+_WORD = re.compile(rf"\b(?:{_WORDS.replace(' ', '|')})\b", re.IGNORECASE)
+# What is called by name: codes of rules and what looks like one, statuses, addresses, files of code.
+_NAME = re.compile(
+    rf"\b(?:[A-Za-z]|[A-Z]{{2,}}|esp|lab)[0-9]\w*|\b(?:{'|'.join(sorted(Status, key=len, reverse=True))})\b"
+    r"|\S*(?://|www\.)\S*|[\w./-]+\.(?:py|ipynb|toml|sh|md|ya?ml|json)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that the program has counted.
+
+    Attributes:
+        id: What it is called in the report.
+        title: What it is, in one line.
+        told: What a model is told of it.
+        sources: The sessions it rests on.
+    """
+
+    id: str
+    title: str
+    told: JsonObject
+    sources: tuple[Source, ...]
+
+
+def facts_of(found: Retrospect) -> dict[str, Fact]:
+    """Return what a report counts, by identifier, in its order."""
+    facts = (*map(_of_habit, found.habits), *map(_of_insight, found.insights))
+    return {each.id: each for each in facts}
+
+
+def _of_habit(habit: Habit) -> Fact:
+    told = {
+        "what": "a rule that is broken again and again",
+        "rule": f"{habit.rule} {habit.name}",
+        "category": str(habit.category),
+        "severity": str(habit.severity),
+        "message": _cut(habit.message),
+        "remedy": _cut(habit.remedy),
+        "places": [_cut(each) for each in habit.places],
+        "findings": habit.tally.findings,
+        "states_of_the_code": habit.tally.states,
+    }
+    return _fact(habit.id, f"{habit.rule} {habit.name}: {habit.tally}", told, habit.sources)
+
+
+def _of_insight(insight: Insight) -> Fact:
+    told = {"what": insight.heading, "text": _cut(insight.text), "advice": _cut(insight.advice)}
+    title = f"{insight.heading}: {shortened(visible(insight.text), _LONGEST_TITLE)}"
+    return _fact(insight.id, title, told, insight.sources)
+
+
+def _fact(name: str, title: str, told: JsonObject, sources: tuple[Source, ...]) -> Fact:
+    rests_on = [each.certificate or each.session for each in sources[:_MOST_SOURCES]]
+    return Fact(name, title, {"fact": name, **told, "sessions": counted(sources), "rests_on": rests_on}, sources)
+
+
+def _cut(text: str) -> str:
+    return shortened(visible(text), _LONGEST)
+
+
+def is_borne_out(text: str, facts: Iterable[Fact]) -> bool:
+    """Return whether every number in a text, and whatever it calls by name, stands in one of the facts or is one."""
+    known = {each for fact in facts for each in (fact.id, *_marks(_words(fact)))}
+    return known.issuperset(_marks(text))
+
+
+def _words(fact: Fact) -> str:
+    """Return all that a fact says; its identifier and those of sessions say nothing."""
+    said = [each for name, each in fact.told.items() if name not in {"fact", "rests_on"}]
+    return " \n".join(str(one) for each in said for one in (each if isinstance(each, list) else [each]))
+
+
+def _marks(text: str) -> Iterator[str]:
+    """Yield the numbers in a text, each with its unit, and the names, as they are compared."""
+    yield from _NAME.findall(text)
+    nameless = _NAME.sub(" ", text)
+    for found in _NUMBER.finditer(nameless):
+        number, spaced, joined = found.groups()
+        yield f"{_value(number)}{(spaced or joined or '').replace('percent', '%')}"
+    yield from (each.casefold() for each in _WORD.findall(_NUMBER.sub(" ", nameless)))
+    # Fractions, superscripts and numerals of other scripts.
+    yield from (each for each in text if each.isnumeric() and not each.isascii())
+
+
+def _value(number: str) -> str:
+    try:
+        return f"{Decimal(number.replace(',', '')).normalize():f}"
+    except InvalidOperation:
+        return number

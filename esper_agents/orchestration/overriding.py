@@ -1,0 +1,122 @@
+"""Overrides: a person's status in the place of a certificate's own, on record in the log; the certificate stays."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.entering import enter_unlogged
+from esper_agents.certificates.log import log
+from esper_agents.certificates.notices import enter_notice, log_notices
+from esper_agents.certificates.sealing.rotation import KeyHistory
+from esper_agents.certificates.standing import later_entries, override_of
+from esper_agents.certificates.statement import parse
+from esper_agents.domain.codec import carried
+from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.domain.status import Status, replacements
+from esper_agents.errors import EsperError, NotCurrentError, UsageError
+from esper_agents.orchestration.genuine import genuine
+from esper_agents.orchestration.holding import keyring
+from esper_agents.orchestration.publish import publish
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.certificates.sealing.rotation import LogNotice
+    from esper_agents.certificates.standing import Override
+    from esper_agents.domain.project import Project
+    from esper_agents.domain.verdict import Verdict
+    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.storage.store import Store
+
+_AT_ONCE = 500
+
+
+def override(store: Store, workshop: Workshop, certificate_id: str, status: Status, *, reason: str, by: str) -> Notice:
+    """Say in the log which status a person puts in the place of a certificate's, and publish that beside its view.
+
+    Every override stays on record, and the last one counts. One to the certificate's own status takes it back.
+
+    Args:
+        store: The archive.
+        workshop: Where files are published.
+        certificate_id: Its identifier, the end of one, or `latest`.
+        status: What is to count in the place of its status.
+        reason: Why, in words.
+        by: Who says so.
+
+    Raises:
+        NotFoundError: The project has none of that name.
+        UsageError: No reason is given, or that status cannot stand in the place of its own.
+        IntegrityError: The certificate, or the log, is not what it was.
+        EvidenceError: Whether it is genuine cannot be decided.
+        NotCurrentError: It is revoked or superseded.
+    """
+    if not reason.strip():
+        raise UsageError("an override without a reason helps nobody", remedy='say why: --reason "..."')
+    found = genuine(store, workshop.project, workshop.home, certificate_id)
+    verdict = parse(found.data).verdict
+    _refuse_misfit(verdict, status)
+    with store.writing() as transaction:
+        enter_unlogged(transaction, str(store.where))
+        keys = keyring(workshop.project, transaction.connection)
+        _refuse_ended(transaction.connection, found.entry, keys)
+        said = log_notices(log.notices_about(transaction.connection, found.entry.id))
+        standing = override_of(said, found.data, keys.history)
+        if status is (standing.status if standing else verdict.status):
+            raise UsageError(f"{found.entry.id} is {status} already", remedy="name another status, or leave it so")
+        notice = Notice(
+            id=new_id(Prefix.NOTICE),
+            kind=NoticeKind.OVERRIDDEN,
+            at=transaction.at,
+            by=carried(by),
+            reason=carried(reason.strip()),
+            certificate=found.entry.id,
+            certificate_sha256=found.entry.sha256,
+            status=status,
+        )
+        enter_notice(transaction, workshop.project.key, notice)
+    publish(store, workshop, found.entry.id, [found.entry.agent])
+    return notice
+
+
+def overrides(store: Store, project: Project, entries: Sequence[Entry]) -> dict[str, Override]:
+    """Return what overrides the status of each certificate of a listing; those that nothing overrides are not there."""
+    ids = [each.id for each in entries]
+    said: dict[str, list[LogNotice]] = {}
+    found = {}
+    with store.reading() as connection:
+        for start in range(0, len(ids), _AT_ONCE):
+            for each in log_notices(log.notices_about(connection, *ids[start : start + _AT_ONCE])):
+                if each.notice.kind is NoticeKind.OVERRIDDEN:
+                    said.setdefault(each.notice.certificate, []).append(each)
+        keys = keyring(project, connection).history if said else KeyHistory({})
+        for name, notices in said.items():
+            # Of what is not what was issued nothing is told here: verifying says that.
+            with suppress(EsperError):
+                found[name] = override_of(notices, log.envelope(connection, name).payload, keys)
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _refuse_misfit(verdict: Verdict, status: Status) -> None:
+    known = replacements(verdict.kind, verdict.status)
+    if not known:
+        problem = f"{verdict.status} cannot be overridden"
+        raise UsageError(problem, remedy="mend what stopped it, and submit the task anew: esper submit --again ID")
+    if status not in known:
+        others = ", ".join(each for each in known if each is not verdict.status)
+        problem = f"{status} is no answer that can stand in the place of {verdict.status}"
+        raise UsageError(problem, remedy=f"for a question of kind {verdict.kind}, name one of {others}")
+
+
+def _refuse_ended(connection: Connection, entry: Entry, keys: Keyring) -> None:
+    for each in later_entries(connection, entry.id, keys.history):
+        raise NotCurrentError(
+            f"certificate {entry.id} is {each.ending} by {each.by}",
+            remedy=f"see `esper certificates verify {entry.id}`",
+        )

@@ -1,0 +1,181 @@
+"""Numbers with their units: those that stand in evidence, and whether one that somebody states comes to one of them.
+
+Where both sides name a unit, it counts: 1.3 s is not borne out by 1.3 ms. A number without one bears out any unit that
+fits, as it always may have been meant so.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+
+class _Kind(StrEnum):
+    NONE = ""
+    TIME = "time"
+    BYTES = "bytes"
+    COUNT = "count"
+    RATIO = "ratio"
+    SHARE = "share"
+
+
+_SECOND = r"milliseconds?|microseconds?|nanoseconds?|ms|[u\u00b5\u03bc]s|ns|s(?!\w)|sec(?:onds?)?(?!\w)"
+UNIT = (
+    rf"%|per ?cent|x(?!\w)|\u00d7|{_SECOND}|min(?:utes?)?(?!\w)|h(?:ours?)?(?!\w)"
+    r"|[KMGT]i?B|kB|bytes?|[kKMG](?!\w)"
+)
+_QUANTITY = re.compile(rf"(?<![\w.])(\d+(?:,\d{{3}})*(?:\.\d+)?(?:[eE][+-]?\d+)?)(?:[ \u00a0]?({UNIT})(?!\w))?")
+# What the last part of a name says of the number under it; of `bytes_per_s` it is what stands before.
+_RATE = re.compile(r"_per_\w+$")
+_NAMED = re.compile(
+    r"(?:^|_)(ns|us|ms|s|seconds?|bytes?|[kmgt]i?b|percent|pct|share|fraction|drop|ratio|speedup|factor)$",
+    re.IGNORECASE,
+)
+_HUNDRED = Decimal(100)
+_KIB, _KB = Decimal(1024), Decimal(1000)
+_TIMES = tuple(Decimal(10) ** each for each in (-9, -6, -3, 0, 3, 6, 9))
+
+
+class _Unit(NamedTuple):
+    """A unit: what it is of, and how much one is in seconds, bytes, or parts of 1; of KB there are two readings."""
+
+    kind: _Kind
+    scales: tuple[Decimal, ...] = (Decimal(1),)
+
+
+def _units() -> Iterator[tuple[str, _Unit]]:
+    """Yield units by the names that stand behind a number, or at the end of a name."""
+    yield "", _Unit(_Kind.NONE)
+    times = {
+        "ns nanosecond nanoseconds": _TIMES[0],
+        "us \u03bcs microsecond microseconds": _TIMES[1],
+        "ms millisecond milliseconds": _TIMES[2],
+        "s sec second seconds": _TIMES[3],
+        "min minute minutes": Decimal(60),
+        "h hour hours": Decimal(3600),
+    }
+    for names, scale in times.items():
+        yield from ((each, _Unit(_Kind.TIME, (scale,))) for each in names.split())
+    yield from ((each, _Unit(_Kind.BYTES)) for each in ("byte", "bytes"))
+    for power, each in enumerate("kmgt", start=1):
+        yield each, _Unit(_Kind.COUNT, (_KB**power,))
+        yield f"{each}b", _Unit(_Kind.BYTES, (_KB**power, _KIB**power))
+        yield f"{each}ib", _Unit(_Kind.BYTES, (_KIB**power,))
+    yield from ((each, _Unit(_Kind.SHARE, (1 / _HUNDRED,))) for each in ("%", "percent", "pct"))
+    yield from ((each, _Unit(_Kind.SHARE)) for each in ("share", "fraction", "drop"))
+    yield from ((each, _Unit(_Kind.RATIO)) for each in ("ratio", "speedup", "factor", "x", "\u00d7"))
+
+
+_UNITS = dict(_units())
+
+
+def _unit(name: str) -> _Unit:
+    return _UNITS[name.casefold().replace(" ", "")]
+
+
+def decimal(text: str) -> Decimal | None:
+    """Return the number that a text writes, or None where it is none that anybody measures."""
+    try:
+        value = Decimal(text.replace(",", ""))
+    except InvalidOperation:
+        return None
+    is_usual = value.is_finite() and abs(value.adjusted()) < 30  # noqa: PLR2004 - no quantity of ours is larger
+    return value if is_usual else None
+
+
+class Quantities:
+    """Numbers that are on record, each found in any unit that fits it."""
+
+    def __init__(self, *parts: Any) -> None:
+        """Read texts, and what JSON holds."""
+        self._known = frozenset(each for part in parts for each in _read(part, ""))
+        self._made: dict[str, list[Decimal]] = {}
+
+    def has(self, value: Decimal, unit: str) -> bool:
+        """Return whether one of them comes to a value, rounded as the value is written."""
+        if unit not in self._made:
+            wanted = _unit(unit)
+            self._made[unit] = sorted(made for one, of in self._known for made in _forms(one, _unit(of), wanted))
+        made, exponent = self._made[unit], value.as_tuple().exponent
+        reach = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
+        first = bisect_left(made, value - reach)
+        return first < len(made) and made[first] <= value + reach
+
+
+def _read(part: Any, unit: str) -> Iterator[tuple[Decimal, str]]:
+    """Yield each number with the name of its unit, which for what JSON holds is that of the nearest name with one."""
+    match part:
+        case str():
+            for found in _QUANTITY.finditer(part):
+                if (value := decimal(found[1])) is not None:
+                    yield value, found[2] or ""
+        case bool():
+            return
+        case int() | float():
+            if (value := decimal(str(part))) is not None:
+                yield abs(value), unit
+        case dict():
+            yield from _named(part, unit)
+        case list() | tuple():
+            for each in part:
+                yield from _read(each, unit)
+        case _:
+            return
+
+
+def _named(parts: Mapping[str, Any], unit: str) -> Iterator[tuple[Decimal, str]]:
+    for name, each in parts.items():
+        yield from _read(name, "")
+        own = _NAMED.search(_RATE.sub("", name))
+        yield from _read(each, own[1] if own else unit)
+
+
+def _forms(one: Decimal, of: _Unit, wanted: _Unit) -> Iterable[Decimal]:
+    """Return what a number comes to in a unit; nothing where its own is of something else."""
+    if wanted.kind is _Kind.NONE:
+        return (one,)
+    if of.kind is wanted.kind and wanted.kind in {_Kind.TIME, _Kind.BYTES}:
+        return (one * own / scale for own in of.scales for scale in wanted.scales)
+    make = _FORMS.get((of.kind, wanted.kind))
+    return make(one * of.scales[0]) if make else ()
+
+
+def _sizes(one: Decimal) -> tuple[Decimal, ...]:
+    return tuple(one / base**each for base in (_KIB, _KB) for each in range(5))
+
+
+def _counts(one: Decimal) -> tuple[Decimal, ...]:
+    return tuple(one / _KB**each for each in range(5))
+
+
+def _ratios(one: Decimal) -> tuple[Decimal, ...]:
+    return (one, 1 / one) if one else (one,)
+
+
+def _percent(one: Decimal) -> tuple[Decimal, ...]:
+    return one * _HUNDRED, (1 - one) * _HUNDRED
+
+
+def _changes(one: Decimal) -> tuple[Decimal, ...]:
+    less = (1 - 1 / one) * _HUNDRED if one else one
+    return one, *_percent(one), (one - 1) * _HUNDRED, less
+
+
+_FORMS: Mapping[tuple[_Kind, _Kind], Callable[[Decimal], tuple[Decimal, ...]]] = {
+    (_Kind.NONE, _Kind.TIME): lambda one: tuple(one * each for each in _TIMES),
+    (_Kind.NONE, _Kind.BYTES): _sizes,
+    (_Kind.NONE, _Kind.COUNT): _counts,
+    (_Kind.COUNT, _Kind.COUNT): _counts,
+    (_Kind.BYTES, _Kind.COUNT): _counts,
+    (_Kind.NONE, _Kind.RATIO): _ratios,
+    (_Kind.RATIO, _Kind.RATIO): _ratios,
+    (_Kind.NONE, _Kind.SHARE): _changes,
+    (_Kind.RATIO, _Kind.SHARE): _changes,
+    (_Kind.SHARE, _Kind.SHARE): _percent,
+}

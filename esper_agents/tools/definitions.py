@@ -1,0 +1,85 @@
+"""What a definition says of itself, as written: the arguments it takes, what it returns, and the names in it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def aliases(tree: ast.Module) -> dict[str, str]:
+    """Return what the names that are imported at the top level stand for."""
+    found: dict[str, str] = {}
+    for node in tree.body:
+        match node:
+            case ast.Import(names=names):
+                found |= {
+                    each.asname or each.name.split(".")[0]: each.name if each.asname else each.name.split(".")[0]
+                    for each in names
+                }
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                found |= {each.asname or each.name: f"{module}.{each.name}" for each in names}
+            case _:
+                continue
+    return found
+
+
+def root_name(node: ast.expr) -> str:
+    """Return the first name of a dotted path or of a call of one; empty where it begins with something else."""
+    while isinstance(node, ast.Attribute | ast.Call):
+        node = node.value if isinstance(node, ast.Attribute) else node.func
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def names_in(node: ast.AST) -> frozenset[str]:
+    """Return all plain names in a definition."""
+    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def own_nodes(node: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Yield what stands in a function and in no function inside it."""
+    waiting: list[ast.AST] = list(node.body)
+    while waiting:
+        each = waiting.pop(0)
+        yield each
+        if not isinstance(each, FunctionNode | ast.Lambda | ast.ClassDef):
+            waiting = [*ast.iter_child_nodes(each), *waiting]
+
+
+def required(node: ast.FunctionDef, *, skip: int) -> list[str]:
+    """Return the parameters without a default, the first so many left out."""
+    places = [*node.args.posonlyargs, *node.args.args]
+    needed = places[: len(places) - len(node.args.defaults)][skip:]
+    named = [each for each, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if default is None]
+    return [each.arg for each in (*needed, *named)]
+
+
+def most_arguments(node: ast.FunctionDef) -> int | None:
+    """Return how many arguments a function takes at most; None for any number."""
+    if node.args.vararg is not None or node.args.kwarg is not None:
+        return None
+    return len(node.args.posonlyargs) + len(node.args.args) + len(node.args.kwonlyargs)
+
+
+def returned_count(node: ast.FunctionDef) -> int | None:
+    """Return how many inputs a function returns, where every return says so."""
+    counts = {_count(each.value) for each in own_nodes(node) if isinstance(each, ast.Return)}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _count(value: ast.expr | None) -> int | None:
+    match value:
+        case ast.Tuple(elts=[ast.Tuple() | ast.List(), ast.Dict()]):
+            return None
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return None if any(isinstance(each, ast.Starred) for each in parts) else len(parts)
+        case ast.Dict(keys=keys):
+            return None if None in keys else len(keys)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"))):
+            return 1
+        case _:
+            return None
