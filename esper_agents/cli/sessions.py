@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -84,7 +84,7 @@ def search(
 
 def _listed(found: tuple[SessionSummary, ...], spent: Mapping[str, Expense], none: str, *, as_json: bool) -> None:
     if as_json:
-        echo_json([{**asdict(each), "cost": as_data(spent.get(each.id))} for each in found])
+        echo_json([_as_data(each) | {"cost": as_data(spent.get(each.id))} for each in found])
         return
     if not found:
         echo(none)
@@ -92,6 +92,10 @@ def _listed(found: tuple[SessionSummary, ...], spent: Mapping[str, Expense], non
         when = each.changed_at[:16].replace("T", " ")
         outline(f"{each.id} {when} {state_of(each)}{_origin(each)}{_cost(spent, each)}")
         outline(f"{each.agent or 'nobody'}: {each.request}", 1)
+
+
+def _as_data(each: SessionSummary) -> dict[str, Any]:
+    return each._asdict() | {"origin": asdict(each.origin)}
 
 
 def _origin(each: SessionSummary) -> str:
@@ -111,7 +115,7 @@ def show(session: _Session = "latest", project: _Project = _HERE, as_json: _Json
     """
     found, events = asyncio.run(_show(session, project))
     if as_json:
-        echo_json({"session": asdict(found), "events": [asdict(each) for each in events]})
+        echo_json({"session": _as_data(found), "events": [asdict(each) for each in events]})
         return
     say("session", found.id)
     say("request", found.request)
@@ -136,7 +140,7 @@ def cancel(session: _Session, project: _Project = _HERE, as_json: _Json = False)
     """
     found = asyncio.run(_cancel(session, project))
     if as_json:
-        echo_json(asdict(found))
+        echo_json(_as_data(found))
     elif found.state is SessionState.CANCELLED:
         say("cancelled", found.id)
     else:

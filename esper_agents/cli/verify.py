@@ -137,7 +137,8 @@ def _report_currency(verified: Verified) -> None:
         for each in file.citations:
             outline(f"{each.name}: {each.detail}", 2)
     count = len(verified.files)
-    outline(f"{count - len(changed)} of {count} files are what they were" if count else "it judged no file", 1)
+    as_judged = f"as judged: {count - len(changed)} of {number_of(count, 'file')}"
+    outline(as_judged if count else "it judged no file", 1)
 
 
 def _short(text: str) -> str:

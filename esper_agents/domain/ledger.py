@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from esper_agents.domain.agent import Agent
 from esper_agents.domain.answer_type import AnswerType
@@ -39,8 +40,7 @@ class RowKind(StrEnum):
     PRUNED = "pruned"
 
 
-@dataclass(frozen=True, slots=True)
-class RowKey:
+class RowKey(NamedTuple):
     """What names a row within its session; no two rows share it.
 
     Attributes:
@@ -56,9 +56,8 @@ class RowKey:
     kind: RowKind
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of the ledger.
+class Row(NamedTuple):
+    """A row of the ledger: a tuple, as a long session has thousands.
 
     Attributes:
         seq: Its number; later rows have greater ones, over all sessions.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from esper_agents.domain.codec import JsonObject
 from esper_agents.domain.origin import SUBMITTED, Before, Origin
@@ -56,9 +57,8 @@ class Submission:
     rules_sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
-    """A session in a listing.
+class SessionSummary(NamedTuple):
+    """A session in a listing: a tuple, as a thousand of them are made at once.
 
     Attributes:
         id: `ses_` identifier.

@@ -16,6 +16,7 @@ from esper_agents.orchestration.keeping import definition_of, keep_definition
 
 if TYPE_CHECKING:
     from esper_agents.domain.handoff import Handoff
+    from esper_agents.domain.memory import Note
     from esper_agents.orchestration.history import Frame
     from esper_agents.orchestration.run import Run
     from esper_agents.reasoning.reasoner import Reasoner
@@ -43,10 +44,9 @@ async def opening(
     agent = run.workshop.agents.get(agent_name)
     kind = reasoner or run.history.begun.task.options.get(REASONER, PLAYBOOK)
     keep_definition(run.workshop, agent, kind)
-    task, root = run.history.begun.task, Path(run.workshop.project.root)
-    recalled = await run.workshop.store.run(
-        recall, run.workshop.project.key, agent_name, task.paths, request=task.request, root=root
-    )
+    asking = run.history.frames[parent[0] - 1].opened if parent[0] else None
+    # Whoever asks itself, as a model does for its floor, remembers what it remembered a moment ago.
+    recalled = asking.notes if asking and asking.agent == agent else await _recalled(run, agent_name)
     opened = Opened(
         agent=agent,
         definition=definition_of(run.workshop, agent, kind),
@@ -58,6 +58,13 @@ async def opening(
         budget_left=handoff.budget_left if handoff else left(run.history),
     )
     return RowKey(len(run.history.frames) + 1, 0, 0, RowKind.OPENED), opened
+
+
+async def _recalled(run: Run, agent_name: str) -> tuple[Note, ...]:
+    task, project = run.history.begun.task, run.workshop.project
+    return await run.workshop.store.run(
+        recall, project.key, agent_name, task.paths, request=task.request, root=Path(project.root)
+    )
 
 
 def reasoner_of(run: Run, frame: Frame) -> Reasoner:
