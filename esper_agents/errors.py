@@ -183,6 +183,10 @@ class ModelBusyError(ModelError):
     exit_code = ExitCode.BUSY
 
 
+class ModelOverloadedError(ModelBusyError):
+    """The server is there, and takes no more requests for a model for now; it may take some for another."""
+
+
 class StorageError(EsperError):
     """The database, or the disk under it, does not work."""
 

@@ -14,10 +14,10 @@ from esper_agents.domain.certificate import CLAUDE
 from esper_agents.domain.codec import canonical
 from esper_agents.domain.move import Conclude, UseTools
 from esper_agents.domain.status import Stance
-from esper_agents.errors import ModelError
+from esper_agents.errors import ModelError, ModelOverloadedError
 from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.prompting import house, system_of, tools_of
-from esper_agents.reasoning.reasoner import Decision, ReasonerSource
+from esper_agents.reasoning.reasoner import Decision, Notice, ReasonerSource
 from esper_agents.reasoning.refusals import BoundError, TooLongError
 from esper_agents.reasoning.said import Lines, Speaker, move_tools
 from esper_agents.reasoning.transcript import Conversation, LeftOut, Said, answers_of, read_turn
@@ -117,17 +117,28 @@ class ClaudeReasoner:
         return next((Amount(each, takes[each]) for each in short), None)
 
     async def _asked(self, turns: Sequence[Turn], left_out: LeftOut, tries: Tries, say: Say) -> tuple[Model, Reply]:
-        """Ask the agent's model and, where it declines, the fallback if what is left allows it; return who answered."""
+        """Ask the agent's model and, where it declines or is overloaded, the fallback; return who answered."""
         tries.model = self._model
-        reply = await self._desk.server.ask(self._request(self._model, turns, left_out, tries), say, tries)
-        other = self._desk.models.fallback
-        if reply.stop != "refusal" or not other or other == self._model.name:
-            return self._model, reply
-        fallback = self._desk.models.resolve(other)
-        if self._room(fallback, turns, left_out, tries) < _LEAST_OUTPUT:
-            return self._model, reply
+        try:
+            reply = await self._desk.server.ask(self._request(self._model, turns, left_out, tries), say, tries)
+        except ModelOverloadedError as error:
+            fallback = self._fallback(turns, left_out, tries)
+            if fallback is None:
+                raise
+            say(Notice(f"{error.problem}; {fallback.name} is asked instead"))
+        else:
+            fallback = self._fallback(turns, left_out, tries) if reply.stop == "refusal" else None
+            if fallback is None:
+                return self._model, reply
         tries.model, left_out = fallback, LeftOut(left_out.results, len(turns))
         return fallback, await self._desk.server.ask(self._request(fallback, turns, left_out, tries), say, tries)
+
+    def _fallback(self, turns: Sequence[Turn], left_out: LeftOut, tries: Tries) -> Model | None:
+        """Return who is asked next; None where there is nobody else, or what is left does not allow it."""
+        name = self._desk.models.fallback
+        fallback = self._desk.models.resolve(name) if name and name != self._model.name else None
+        is_afforded = fallback is not None and self._room(fallback, turns, left_out, tries) >= _LEAST_OUTPUT
+        return fallback if is_afforded else None
 
     def _request(self, model: Model, turns: Sequence[Turn], left_out: LeftOut, tries: Tries) -> str:
         most = max(_LEAST_OUTPUT, self._room(model, turns, left_out, tries))

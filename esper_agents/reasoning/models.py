@@ -91,7 +91,7 @@ class ModelTable:
     Attributes:
         models: By full name.
         roles: Full names by role.
-        fallback: Who is asked when a model declines; empty for nobody.
+        fallback: Who is asked when a model declines or is overloaded; empty for nobody.
     """
 
     models: Mapping[str, Model]

@@ -330,6 +330,31 @@ async def test_a_model_that_declines_leaves_the_judgement_open_after_the_fallbac
     assert any("declined" in each.why for each in ran.certificate.gaps)
 
 
+async def test_an_overloaded_model_gives_way_to_the_fallback_and_is_asked_first_in_the_next_turn(worker, monkeypatch):
+    asked = []
+
+    def script(request):
+        asked.append(request.body["model"])
+        if asked[-1] == asked[0]:
+            return Fail(529, retry_after_s=0.001)
+        return Use("look", {"text": "x"}) if len(asked) == 6 else conclude()
+
+    heard = []
+    with served(script, monkeypatch):
+        async with worker.open() as opened:
+            opened.agree(opened.workshop.server.host)
+            task = opened.task("review this", [worker.project / "train.py"], agent="worker")
+            session = await opened.submit(opened.reasoned(task, "claude"))
+            outcome = await session.run(heard.append)
+            history = await opened.history(session.id)
+    first, other = dict.fromkeys(asked)
+    assert outcome.state is SessionState.DONE
+    assert asked == [*[first] * 5, other, *[first] * 5, other]
+    assert sum(f"{other} is asked instead" in each for each in heard) == 2
+    decided = [turn.moved.record for turn in history.frames[0].turns if turn.moved.record]
+    assert {each["model"] for each in decided} == {other}
+
+
 async def test_a_prompt_that_is_too_long_is_sent_again_with_older_results_in_a_line_each(worker, monkeypatch):
     def script(request):
         if request.number <= 3:
