@@ -15,6 +15,7 @@ EsperError
 ├── ReasonerError ............ 1  a reasoner made a move that cannot be carried out
 ├── ModelError ............... 1  a language model's server gave no answer that can be used
 │   └── ModelBusyError ....... 75 it cannot be reached, or takes no more requests for now
+│       └── OverloadedError .. 75 it is there, and takes no more requests for a model for now
 └── StorageError ............. 1  the database or its disk does not work
     └── NewerDatabaseError ... 1  the database was written by a newer esper-agents
 """
@@ -183,7 +184,7 @@ class ModelBusyError(ModelError):
     exit_code = ExitCode.BUSY
 
 
-class ModelOverloadedError(ModelBusyError):
+class OverloadedError(ModelBusyError):
     """The server is there, and takes no more requests for a model for now; it may take some for another."""
 
 

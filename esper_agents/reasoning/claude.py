@@ -14,7 +14,7 @@ from esper_agents.domain.certificate import CLAUDE
 from esper_agents.domain.codec import canonical
 from esper_agents.domain.move import Conclude, UseTools
 from esper_agents.domain.status import Stance
-from esper_agents.errors import ModelError, ModelOverloadedError
+from esper_agents.errors import ModelError, OverloadedError
 from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.prompting import house, system_of, tools_of
 from esper_agents.reasoning.reasoner import Decision, Notice, ReasonerSource
@@ -121,7 +121,7 @@ class ClaudeReasoner:
         tries.model = self._model
         try:
             reply = await self._desk.server.ask(self._request(self._model, turns, left_out, tries), say, tries)
-        except ModelOverloadedError as error:
+        except OverloadedError as error:
             fallback = self._fallback(turns, left_out, tries)
             if fallback is None:
                 raise

@@ -7,7 +7,7 @@ from email.utils import mktime_tz, parsedate_tz
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from esper_agents.errors import ModelError, ModelOverloadedError, UsageError
+from esper_agents.errors import ModelError, OverloadedError, UsageError
 from esper_agents.reasoning.tries import PassingError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def refused(host: str, error: APIStatusError) -> ModelError | UsageError | Passi
         remedy = "look at ANTHROPIC_API_KEY, then go on: esper resume latest"
         return UsageError(f"{host} does not take the key: {said}", remedy=remedy)
     if _is_passing(error):
-        busy = ModelOverloadedError(f"{host} takes no requests for now: {said}", remedy="esper resume latest, later")
+        busy = OverloadedError(f"{host} takes no requests for now: {said}", remedy="esper resume latest, later")
         wants_again = error.response.headers.get("x-should-retry") != "false"
         return PassingError(busy, _wait_s(error.response.headers)) if wants_again else busy
     if status == HTTPStatus.NOT_FOUND:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from esper_agents.errors import ModelBusyError, ModelError, UsageError
+from esper_agents.errors import ModelBusyError, ModelError, OverloadedError, UsageError
 from esper_agents.reasoning.exchange import ModelServer, server_of
 from esper_agents.reasoning.models import Usage, load_models
 from esper_agents.reasoning.reasoner import Notice
@@ -92,9 +92,17 @@ async def test_trouble_that_passes_is_not_noticed(monkeypatch, trouble):
     assert len(requests) == 2
 
 
-@pytest.mark.parametrize("trouble", [Fail(429), Fail(529), Fail(503), Cut(0)])
-async def test_trouble_that_stays_is_told_after_so_many_retries(monkeypatch, trouble):
-    _, count = await refused(trouble, monkeypatch, ModelBusyError)
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [
+        (Fail(429), OverloadedError),
+        (Fail(529), OverloadedError),
+        (Fail(503), OverloadedError),
+        (Cut(0), ModelBusyError),
+    ],
+)
+async def test_trouble_that_stays_is_told_after_so_many_retries(monkeypatch, trouble, kind):
+    _, count = await refused(trouble, monkeypatch, kind)
     assert count == MOST_RETRIES + 1
 
 

@@ -6,7 +6,7 @@ import anthropic
 import httpx2
 import pytest
 
-from esper_agents.errors import ModelError, ModelOverloadedError, UsageError
+from esper_agents.errors import ModelError, OverloadedError, UsageError
 from esper_agents.reasoning.refusals import refused, unwelcome
 from esper_agents.reasoning.tries import PassingError
 
@@ -21,7 +21,7 @@ def said(status, message="no", kind="", **headers):
 def test_trouble_of_the_servers_own_may_pass(status):
     trouble = refused("host", said(status))
     assert isinstance(trouble, PassingError)
-    assert type(trouble.error) is ModelOverloadedError
+    assert type(trouble.error) is OverloadedError
 
 
 def test_trouble_in_the_middle_of_a_stream_may_pass_by_its_kind():
@@ -30,7 +30,7 @@ def test_trouble_in_the_middle_of_a_stream_may_pass_by_its_kind():
 
 
 def test_a_server_that_wants_no_request_again_gets_none():
-    assert type(refused("host", said(529, **{"x-should-retry": "false"}))) is ModelOverloadedError
+    assert type(refused("host", said(529, **{"x-should-retry": "false"}))) is OverloadedError
 
 
 def test_how_long_a_server_wants_to_be_left_alone_is_read():
