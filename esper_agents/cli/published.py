@@ -65,11 +65,8 @@ def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring
     """
     from esper_agents.orchestration.countersigning import check_each
 
-    named = _certificate_of(data)
-    if data is None or named is None:
-        return ()
-    notices = [each for sealed in _signed(_notice_files(view), named, keyring) for each in _notice_of(sealed)]
-    return check_each(notices, data, keyring)
+    notices = _notices(data, view, keyring)
+    return check_each(notices, data, keyring) if data is not None and notices else ()
 
 
 def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Override | None:
@@ -82,11 +79,15 @@ def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Over
     """
     from esper_agents.certificates.standing import override_of
 
+    notices = _notices(data, view, keyring)
+    return override_of(notices, data, keyring.history) if data is not None and notices else None
+
+
+def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice]:
+    """Return what is noticed beside a view of its certificate; nothing where that cannot be had."""
     named = _certificate_of(data)
-    if data is None or named is None:
-        return None
-    notices = [each for sealed in _signed(_notice_files(view), named, keyring) for each in _notice_of(sealed)]
-    return override_of(notices, data, keyring.history)
+    sealed = _signed(_notice_files(view), named, keyring) if named is not None else ()
+    return [notice for each in sealed for notice in _notice_of(each)]
 
 
 def notice_checks(view: Path, keyring: Keyring) -> Iterator[Check]:

@@ -19,7 +19,7 @@ from esper_agents.orchestration.permissions import APPROVE, DENY
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.verdict import Verdict
-    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_frame import Frame
 
 _LONGEST_QUOTE = 300
 

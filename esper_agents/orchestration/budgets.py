@@ -14,7 +14,8 @@ from esper_agents.orchestration.hops import hop_limit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.history import History
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.open_turn import OpenTurn
 
 # Where a reasoner says what its turn has cost: see `reasoner.Decision`.

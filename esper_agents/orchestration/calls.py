@@ -25,7 +25,7 @@ from esper_agents.tools.tool import ToolResult
 
 if TYPE_CHECKING:
     from esper_agents.domain.move import ToolCall
-    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.open_turn import Call, OpenTurn
     from esper_agents.orchestration.rules import Permission
     from esper_agents.orchestration.run import Run

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.assumption import Assumption
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.move import SupportedClaim, ToolCall
-    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.history import History
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.run import Run
 
 MOST_DEPTH = 3

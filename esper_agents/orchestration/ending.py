@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.agreement import Agreement
     from esper_agents.domain.move import Conclude, HandOff, SupportedClaim
     from esper_agents.domain.verdict import Verdict
-    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.run import Run
 
 

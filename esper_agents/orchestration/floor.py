@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.status import Kind
     from esper_agents.domain.verdict import Ceiling
-    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.history import History
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.run import Run
 
 _CHOSEN = "a model chose what was measured, and nobody agreed to it"

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.ledger import Row
     from esper_agents.domain.session import Submission
     from esper_agents.domain.task import Task
-    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.history import History
+    from esper_agents.orchestration.open_frame import Frame
 
 _STEP = re.compile(r"(?:(\d{1,6})\.)?(\d{1,6})")
 # What stands alone in its session: the submission is written anew, and an end is not what a fork is for.

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.move import Move
-    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.history import History
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.open_turn import OpenTurn
     from esper_agents.orchestration.run import Run
 

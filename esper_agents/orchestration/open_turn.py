@@ -12,7 +12,7 @@ from esper_agents.domain.move import Answer, Ask, Conclude, Consult, HandOff, Pa
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.move import Move, TurnResult
-    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_frame import Frame
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from esper_agents.orchestration.keeping import definition_of, keep_definition
 if TYPE_CHECKING:
     from esper_agents.domain.handoff import Handoff
     from esper_agents.domain.memory import Note
-    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.run import Run
     from esper_agents.reasoning.reasoner import Reasoner
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.evidence import SourceFile
     from esper_agents.domain.handoff import ConsultAnswer
     from esper_agents.domain.session import Submission
-    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.history import History
+    from esper_agents.orchestration.open_frame import Frame
 
 _ORDER = tuple(Severity)
 _TAKEN_FOR_GRANTED = "it was taken for granted, and no evidence confirmed or refuted it"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.ledger import Row
-    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.ledger import Appended
     from esper_agents.storage.store import Store

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from esper_agents.domain.ledger import Moved
-    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.reasoning.reasoner import Say
     from esper_agents.storage.lease import Lease

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.budget import Amount
     from esper_agents.domain.move import Move
-    from esper_agents.orchestration.history import Frame
+    from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.open_turn import OpenTurn
     from esper_agents.orchestration.run import Run
     from esper_agents.reasoning.reasoner import Decision, Reasoner

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.assumption import Assumption
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.move import Move, SupportedClaim
-    from esper_agents.orchestration.history import Frame, History
+    from esper_agents.orchestration.history import History
+    from esper_agents.orchestration.open_frame import Frame
 
 # How often a conclusion or a handoff goes back before it stands as unverified.
 _MOST_RETURNS = 2

@@ -26,6 +26,7 @@ from esper_agents.reasoning.tries import Tries
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief, Turn
     from esper_agents.reasoning.exchange import ModelServer, Reply
     from esper_agents.reasoning.models import Model, ModelTable
@@ -167,7 +168,7 @@ class ClaudeReasoner:
         asked = [turn for turn in turns if "content" in turn.record]
         if is_new or not asked or left_out != LeftOut(**asked[-1].record["left_out"]):
             return Usage(written=_tokens(self._fixed) + _tokens(self._conversation.messages(turns, left_out)))
-        last = Usage(**asked[-1].record["answered"])
+        last = _counted(asked[-1].record)
         new = last.output + _tokens(_json(answers_of(turns[-1])))
         return Usage(written=new, cached=last.tokens - last.output)
 
@@ -186,7 +187,7 @@ class ClaudeReasoner:
             return LeftOut()
         last = asked[-1].record
         before = LeftOut(**last["left_out"])
-        known, new = Usage(**last["answered"]).tokens, _tokens(_json(answers_of(turns[-1])))
+        known, new = _counted(last).tokens, _tokens(_json(answers_of(turns[-1])))
         is_full = known + new + _MOST_OUTPUT > _FULL * self._model.window
         results = max(before.results, len(turns) - _LEFT_WHOLE) if is_full else before.results
         return LeftOut(results, len(turns)) if results > before.results else before
@@ -225,6 +226,11 @@ def _declined(agent: str, model: str) -> Conclude:
         blocks_approval=True,
     )
     return Conclude(f"{agent} came to no judgement: {why}.", stance=Stance.UNDECIDED, below_ceiling=why, gaps=(gap,))
+
+
+def _counted(record: JsonObject) -> Usage:
+    """Return what the server counted for the answer that became a turn; once nothing else was counted beside it."""
+    return Usage(**record.get("answered", record["usage"]))
 
 
 def _record(reply: Reply, said: Said, left_out: LeftOut, tries: Tries, model: Model) -> dict[str, Any]:

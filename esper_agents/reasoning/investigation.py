@@ -1,4 +1,4 @@
-"""What the specialists share when they measure: hypotheses, what settles them, and what a conclusion may rest on."""
+"""What the specialists share when they measure: what they run, and what a conclusion may rest on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
+from esper_agents.domain.assumption import Assumption, InformationGap
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.move import Conclude, HandOff, RiskAssessment, SupportedClaim, ToolReport, UseTools
 from esper_agents.domain.status import Kind
+from esper_agents.reasoning.hypotheses import ranked
 from esper_agents.reasoning.parts import REVIEWER, failures, named
 from esper_agents.reasoning.specialist import failed_gaps, rest_of
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.move import Move, ToolCall
     from esper_agents.reasoning.asked import Asked
+    from esper_agents.reasoning.hypotheses import Hypothesis
     from esper_agents.reasoning.specialist import Looked
 
 ENGINEER = "pytorch-ultimate-performance-engineer"
@@ -32,42 +34,6 @@ _LAB = "LAB"
 _LOW_RISK = RiskAssessment("Low", "Easy")
 # Rules about numbers speak of the same thing, whichever of the two categories they stand in.
 _NUMBERS = frozenset((Category.CORRECTNESS, Category.SILENT_CORRECTNESS))
-
-
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """Something that may be so, which a measurement is to refute.
-
-    Attributes:
-        text: What may be so, as a claim.
-        weight: How much hangs on it, as a part of 1; the heaviest is looked at first.
-        state: What became of it.
-        evidence: What settled it.
-        command: What would settle it.
-    """
-
-    text: str
-    weight: float
-    state: AssumptionState
-    evidence: tuple[str, ...]
-    command: str
-
-    @property
-    def assumption(self) -> Assumption:
-        """The hypothesis as the completion drive tracks it; one that is refuted is a result and no fault."""
-        return Assumption(self.text, Tier.PLAN, False, self.state, self.evidence, self.command)
-
-
-def ranked(hypotheses: Iterable[Hypothesis]) -> tuple[Assumption, ...]:
-    """Return hypotheses as assumptions, the heaviest first."""
-    return tuple(each.assumption for each in sorted(hypotheses, key=lambda each: (-each.weight, each.text)))
-
-
-def settled(*, is_so: bool | None) -> AssumptionState:
-    """Return the state for what a measurement said; None for one that did not say."""
-    if is_so is None:
-        return AssumptionState.OPEN
-    return AssumptionState.CONFIRMED if is_so else AssumptionState.REFUTED
 
 
 def reads_only(brief: Brief) -> bool:

@@ -9,8 +9,8 @@ from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category
 from esper_agents.domain.move import ToolCall
 from esper_agents.reasoning.asked import read_request
+from esper_agents.reasoning.hypotheses import Hypothesis, settled
 from esper_agents.reasoning.investigation import (
-    Hypothesis,
     Work,
     completed,
     conclude,
@@ -19,7 +19,6 @@ from esper_agents.reasoning.investigation import (
     on_the_whole,
     reads_only,
     run,
-    settled,
     speed_claim,
     unmeasured,
 )

@@ -9,16 +9,8 @@ from esper_agents.domain.finding import Category
 from esper_agents.domain.move import Answer, Ask, RiskAssessment, RiskRow, ToolCall
 from esper_agents.domain.status import Stance
 from esper_agents.reasoning.asked import read_request
-from esper_agents.reasoning.investigation import (
-    Hypothesis,
-    Work,
-    completed,
-    conclude,
-    reads_only,
-    run,
-    settled,
-    unmeasured,
-)
+from esper_agents.reasoning.hypotheses import Hypothesis, settled
+from esper_agents.reasoning.investigation import Work, completed, conclude, reads_only, run, unmeasured
 from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
 from esper_agents.reasoning.targets import WHOLE_FIRST, Target, choose, looking, pair
 

@@ -8,8 +8,8 @@ from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.finding import Category
 from esper_agents.domain.move import RiskAssessment, RiskRow, ToolCall
 from esper_agents.reasoning.asked import read_request
+from esper_agents.reasoning.hypotheses import Hypothesis, settled
 from esper_agents.reasoning.investigation import (
-    Hypothesis,
     Work,
     completed,
     conclude,
@@ -20,7 +20,6 @@ from esper_agents.reasoning.investigation import (
     part_for,
     reads_only,
     run,
-    settled,
     speed_claim,
     unmeasured,
 )

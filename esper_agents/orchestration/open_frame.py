@@ -1,0 +1,89 @@
+"""One agent's turn at the task, or a consult inside it, as far as its rows say that it has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.certificate import PLAYBOOK
+from esper_agents.domain.frame import Turn
+from esper_agents.domain.handoff import ConsultAnswer
+from esper_agents.domain.move import Conclude, Consult
+from esper_agents.orchestration.open_turn import OpenTurn
+
+if TYPE_CHECKING:
+    from esper_agents.domain.ledger import Concluded, HandedOff, Opened
+
+
+@dataclass(slots=True)
+class Frame:
+    """One agent's turn at the task, or a consult inside one.
+
+    Attributes:
+        number: From 1, in order of opening.
+        opened: How it began.
+        turns: In order; only the last may be unsettled.
+        handed_off: How it ended, if by a handoff.
+        concluded: How it ended, if by a judgement.
+        concluded_at: When.
+    """
+
+    number: int
+    opened: Opened
+    turns: list[OpenTurn] = field(default_factory=list)
+    handed_off: HandedOff | None = None
+    concluded: Concluded | None = None
+    concluded_at: str = ""
+    _settled: list[Turn] = field(default_factory=list, repr=False)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the frame has ended."""
+        return self.handed_off is not None or self.concluded is not None
+
+    @property
+    def floor(self) -> Frame | None:
+        """What was found for a model before it was asked: see `floor.floor`."""
+        return self.turns[0].children[0] if self.is_floored and self.turns[0].children else None
+
+    @property
+    def is_floored(self) -> bool:
+        """Whether its first move was to ask what is found without a model."""
+        first = self.turns[0].moved.move if self.turns and self.turns[0].moved else None
+        return isinstance(first, Consult) and first.reasoner == PLAYBOOK
+
+    @property
+    def settled(self) -> tuple[Turn, ...]:
+        """The turns whose results are known, as the reasoner sees them."""
+        # What is settled stays as it is, and only the last turn may be unsettled.
+        for turn in self.turns[len(self._settled) :]:
+            if turn.moved is not None and turn.result is not None:
+                self._settled.append(Turn(turn.moved.move, turn.moved.record, turn.result))
+        return tuple(self._settled)
+
+    @property
+    def answer(self) -> ConsultAnswer | None:
+        """What a consult answered; None while it has not."""
+        if self.concluded is None:
+            return None
+        final = self.turns[-1].moved if self.turns else None
+        move = final.move if final and isinstance(final.move, Conclude) else Conclude("")
+        reports = [call.report for turn in self.turns for call in turn.calls.values() if call.report]
+        found = [each for report in reports for each in report.findings] + list(self.concluded.findings)
+        return ConsultAnswer(
+            self.opened.agent.name,
+            self.concluded.problem or move.summary,
+            tuple(dict.fromkeys(each.claim.fingerprint for each in found)),
+            tuple(report.evidence.id for report in reports),
+            question=self.opened.question,
+            refuted=tuple(dict.fromkeys(mark for report in reports for mark in report.evidence.refutes)),
+            gaps=move.gaps,
+            problem=self.concluded.problem,
+            budget_left=self.opened.budget_left,
+        )
+
+    def turn(self, step: int) -> OpenTurn:
+        """Return one turn, made at its first row."""
+        while len(self.turns) < step:
+            self.turns.append(OpenTurn(len(self.turns) + 1))
+        return self.turns[step - 1]
