@@ -84,8 +84,8 @@ def fill(place: Place, entries: int) -> None:
         connection.executemany(
             "INSERT INTO certificate (position, id, session_id, project_key, issued_at, agent, kind, status, ceiling,"
             " descriptor, component, request, revision, view_name, sha256, statement) VALUES (?, ?, 'ses', ?, ?,"
-            " 'agent', 'approval', 'APPROVED', 'APPROVED', 'code_review', 'toy', 'review', '', 'name', '', x'')",
-            ((each + 1, f"crt_{each:032x}", PROJECT, AT) for each in numbers),
+            " 'agent', 'approval', 'APPROVED', 'APPROVED', 'code_review', 'toy', 'review', '', ?, '', x'')",
+            ((each + 1, f"crt_{each:032x}", PROJECT, AT, f"view_{each}.md") for each in numbers),
         )
         connection.executemany(
             "INSERT INTO log_entry (idx, record_id, kind, project_key, about, at, key_id, signature, leaf_hash,"

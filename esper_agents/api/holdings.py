@@ -17,7 +17,7 @@ from esper_agents.certificates.statement import parse
 from esper_agents.orchestration import retention
 from esper_agents.orchestration.holding import audited, held
 from esper_agents.orchestration.overriding import override, overrides
-from esper_agents.orchestration.publish import publish, publish_page, record_path, view_path
+from esper_agents.orchestration.publish import find_published, publish, publish_page, record_path
 from esper_agents.orchestration.repair import repair
 from esper_agents.orchestration.revoking import revoke
 from esper_agents.paths import home
@@ -190,11 +190,10 @@ class Holdings:
 
     async def view(self, certificate_id: str) -> Path:
         """Return where a certificate's Markdown view is published, written anew if it or its record is gone."""
-        entry = await self.certificate(certificate_id)
-        target = view_path(self.workshop, entry)
-        if not (target.is_file() and record_path(target).is_file()):
-            await self._store.run(publish, self.workshop, entry.id, [entry.agent])
-        return target
+        published = await self._store.run(find_published, self.workshop, certificate_id)
+        if not (published.view.is_file() and record_path(published.view).is_file()):
+            await self._store.run(publish, self.workshop, published.issued.id)
+        return published.view
 
     async def page(self, certificate_id: str) -> Path:
         """Write a certificate's HTML page as this version lays it out, and return where it is."""

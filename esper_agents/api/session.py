@@ -13,7 +13,7 @@ from esper_agents.domain.session import Event, SessionState
 from esper_agents.domain.status import exit_code
 from esper_agents.errors import ExitCode
 from esper_agents.orchestration.budgets import stopped_by
-from esper_agents.orchestration.publish import view_path
+from esper_agents.orchestration.publish import find_published
 from esper_agents.orchestration.run import running, session_row
 from esper_agents.storage import ledger
 
@@ -152,15 +152,16 @@ class Session:
 
 async def outcome_of(workshop: Workshop, history: History) -> Outcome:
     """Return how a session stands, by its ledger."""
-    entry = None
+    entry, view = None, None
     if history.certified is not None:
         entry = await workshop.store.run(archive.find, workshop.project.key, history.certified.certificate)
+        view = (await workshop.store.run(find_published, workshop, entry.id)).view
     return Outcome(
         session=history.session,
         state=history.state,
         route=history.route,
         certificate=entry,
-        view=view_path(workshop, entry) if entry else None,
+        view=view,
         findings=history.findings(),
         questions=history.questions,
         stopped_by=stopped_by(history),

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, select
 
 from esper_agents.certificates import index
 from esper_agents.certificates.filters import Filter
 from esper_agents.certificates.fulltext import positions_beginning
 from esper_agents.certificates.index import ending_word
+from esper_agents.certificates.naming import view_names
 from esper_agents.certificates.places import ABOVE_ALL, in_common, listed
 from esper_agents.certificates.sources import in_common_by_time, sources
 from esper_agents.domain.status import Kind, Status
@@ -46,7 +47,7 @@ class Entry:
         component: What was judged.
         request: What was asked.
         commit: The commit at that time, or empty.
-        view_name: The name of its Markdown view.
+        view_name: The name of its Markdown view, as stored; `publish.view_path` checks it before it names a file.
         sha256: Digest of its bytes.
     """
 
@@ -66,29 +67,50 @@ class Entry:
     sha256: str
 
 
-def add(transaction: Transaction, project_key: str, certificate: Certificate, data: bytes, view_name: str) -> str:
-    """Append a certificate and return the digest of its bytes."""
+def add(transaction: Transaction, project_key: str, certificate: Certificate, data: bytes) -> str:
+    """Append a certificate under the first of its names that no other certificate of the project has.
+
+    Returns:
+        The digest of its bytes.
+
+    Raises:
+        IntegrityError: Other certificates have all its names.
+    """
     digest = sha256(data).hexdigest()
-    added = transaction.connection.execute(
-        insert(table).values(
-            id=certificate.id,
-            session_id=certificate.session,
-            project_key=project_key,
-            view_name=view_name,
-            sha256=digest,
-            statement=data,
-            **index.columns(certificate),
-        )
+    row = {
+        "id": certificate.id,
+        "session_id": certificate.session,
+        "project_key": project_key,
+        "sha256": digest,
+        "statement": data,
+        **index.columns(certificate),
+    }
+    for name in view_names(certificate):
+        position = _insert_unless_taken(transaction.connection, {**row, "view_name": name})
+        if position is not None:
+            index.add(transaction.connection, position, certificate)
+            return digest
+    raise IntegrityError(
+        f"other certificates have every name of certificate {certificate.id}", remedy="run `esper certificates repair`"
     )
-    position = added.inserted_primary_key
-    index.add(transaction.connection, int(position[0]) if position else 0, certificate)
-    return digest
 
 
-def names(transaction: Transaction, project_key: str, agent: str) -> frozenset[str]:
-    """Return the names that an agent's views have already."""
-    wanted = select(table.c.view_name).where(table.c.project_key == project_key, table.c.agent == agent)
-    return frozenset(transaction.connection.scalars(wanted))
+def _insert_unless_taken(connection: Connection, row: dict[str, Any]) -> int | None:
+    """Insert a row and return its position; None if another certificate of the project has its name."""
+    from sqlalchemy.dialects import postgresql, sqlite
+
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(table).values(row)
+    statement = statement.on_conflict_do_nothing(index_elements=[table.c.project_key, table.c.view_name])
+    position = connection.scalar(statement.returning(table.c.position))
+    return None if position is None else int(position)
+
+
+def id_of_view_name(store: Store, project_key: str, view_name: str) -> str:
+    """Return the certificate of a project that has a name, or an empty text."""
+    wanted = select(table.c.id).where(table.c.project_key == project_key, table.c.view_name == view_name)
+    with store.reading() as connection:
+        return str(connection.scalar(wanted) or "")
 
 
 def listing(

@@ -1,4 +1,4 @@
-"""What a certificate's view is called as a file, and what stands for the judged paths in that name."""
+"""Names of the files and folders in which certificates are published, derived from the certificates alone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from esper_agents.domain.certificate import Certificate
 
 LONGEST_SLUG = 60
 NO_PATHS = "project"
 _DIGEST_LENGTH = 8
+# The last 12 digits of an identifier are 48 random bits; its first 12 are the time. A person finds it by as many.
+_DIGITS = 12
 _UNFIT = re.compile(r"[^a-z0-9]+")
+_UNFIT_IN_FOLDER = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_FOLDER = 100
 # Names that Windows keeps for devices; a repository with such a file cannot be checked out there.
 _RESERVED = frozenset(
     ("con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10)))
@@ -62,19 +66,47 @@ def component_of(paths: Sequence[str]) -> str:
     return slug("_".join((*(parts[0] for parts in shared), str(len(paths)), "files")))
 
 
-def view_name(certificate: Certificate, taken: Collection[str] = ()) -> str:
-    """Return `{descriptor}_{component}_{YYYYMMDD_HHMMSS}.md`.
+def view_name(certificate: Certificate) -> str:
+    """Return the name of a certificate's Markdown view: `{descriptor}_{component}_{YYYYMMDD_HHMMSS}_{digits}.md`.
 
-    The same certificate has the same name at any time, unless the name is taken by another one of the same second: then
-    the end of the certificate's identifier follows the time.
-
-    Args:
-        certificate: The certificate.
-        taken: Names of other certificates' views in the same folder.
+    The digits are the random end of the certificate's identifier, so that certificates of one second differ. The name
+    depends on the certificate alone.
     """
+    return view_names(certificate)[0]
+
+
+def view_names(certificate: Certificate) -> tuple[str, ...]:
+    """Return the names that a certificate may have when it is issued: `view_name`, then the one with all its digits.
+
+    The second is for a certificate whose first name another certificate of the project has.
+    """
+    stem, digits = _stem(certificate), _digits(certificate)
+    return f"{stem}_{digits[-_DIGITS:]}.md", f"{stem}_{digits}.md"
+
+
+def accepted_view_names(certificate: Certificate) -> tuple[str, ...]:
+    """Return every name under which a certificate may be published: those of `view_names`, and those of version 0.1.0.
+
+    Version 0.1.0 put eight digits or all of them after the time only if the name without them was taken.
+    """
+    eight = _digits(certificate)[-_DIGEST_LENGTH:]
+    return *view_names(certificate), short_view_name(certificate), f"{_stem(certificate)}_{eight}.md"
+
+
+def short_view_name(certificate: Certificate) -> str:
+    """Return the name without digits, which version 0.1.0 gave to the first certificate that asked for it."""
+    return f"{_stem(certificate)}.md"
+
+
+def agent_folder(agent: str) -> str:
+    """Return the name of the folder in which an agent's documents are published: one plain component of a path."""
+    return _UNFIT_IN_FOLDER.sub("_", agent)[:_LONGEST_FOLDER].strip(".") or "_"
+
+
+def _stem(certificate: Certificate) -> str:
     time = re.sub(r"[^0-9T]", "", certificate.issued_at[:19]).replace("T", "_")
-    descriptor = slug(certificate.descriptor, fallback="certificate")
-    stem = f"{descriptor}_{slug(certificate.component)}_{time}"
-    number = certificate.id.rpartition("_")[2]
-    names = (f"{stem}.md", f"{stem}_{number[-_DIGEST_LENGTH:]}.md")
-    return next((name for name in names if name not in taken), f"{stem}_{number}.md")
+    return f"{slug(certificate.descriptor, fallback='certificate')}_{slug(certificate.component)}_{time}"
+
+
+def _digits(certificate: Certificate) -> str:
+    return certificate.id.rpartition("_")[2]

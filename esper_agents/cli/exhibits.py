@@ -19,7 +19,7 @@ from esper_agents.cli.published import (
     published_override,
     published_record,
 )
-from esper_agents.errors import EsperError, EvidenceError, InputFileError, NotFoundError
+from esper_agents.errors import EsperError, EvidenceError, InputFileError, IntegrityError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.sealing.signers import Signer
     from esper_agents.certificates.standing import Later, Override
     from esper_agents.domain.project import Project
+    from esper_agents.orchestration.holding import Held
     from esper_agents.orchestration.workshop import Workshop
 
 ARCHIVE = "archive"
@@ -102,11 +103,22 @@ async def find_exhibit(target: str, where: Path | None, given: Sequence[Signer] 
         return await _of_file(published, where, given)
 
 
-def published_views(workshop: Workshop, entry: Entry) -> tuple[Path, ...]:
-    """Return the Markdown views of a certificate that there are, in the project and in the data folder."""
+def published_views(workshop: Workshop, entry: Entry, data: bytes) -> tuple[Path, ...]:
+    """Return the Markdown views of a certificate that there are, in the project and in the data folder.
+
+    Args:
+        workshop: Where files are published.
+        entry: What the archive lists.
+        data: The bytes of its statement.
+
+    Raises:
+        IntegrityError: The statement is of another certificate, or the stored name is not one of its names.
+    """
+    from esper_agents.certificates.statement import parse
     from esper_agents.orchestration.publish import view_path
 
-    places = (view_path(each, entry) for each in (workshop, replace(workshop, publish=False)))
+    issued = parse(data)
+    places = (view_path(each, entry, issued) for each in (workshop, replace(workshop, publish=False)))
     return tuple(dict.fromkeys(each for each in places if each.is_file()))
 
 
@@ -131,13 +143,12 @@ async def exhibit_of(wanted: str, opened: OpenProject, given: Sequence[Signer] =
         NotFoundError: The project has no such certificate.
     """
     held, keyring = await opened.held(wanted, given)
-    views = published_views(opened.workshop, held.entry)
     exhibit = Exhibit(
         data=held.data,
         envelope=held.envelope,
         proof=held.proof,
         index=held.index,
-        views=tuple((view, bytes_of(view)) for view in views) if held.data is not None else (),
+        views=_views(opened.workshop, held),
         known=held.checks,
         complete=held.complete,
         later=held.later,
@@ -148,6 +159,15 @@ async def exhibit_of(wanted: str, opened: OpenProject, given: Sequence[Signer] =
         root=opened.root,
     )
     return replace(exhibit, known=(*exhibit.known, *_copy_checks(exhibit)))
+
+
+def _views(workshop: Workshop, held: Held) -> tuple[tuple[Path, bytes], ...]:
+    """Return the published views with their bytes; none if the stored name is refused, which a check of `held` says."""
+    try:
+        views = published_views(workshop, held.entry, held.data) if held.data is not None else ()
+    except IntegrityError:
+        return ()
+    return tuple((view, bytes_of(view)) for view in views)
 
 
 def _copy_checks(exhibit: Exhibit) -> Iterator[Check]:

@@ -11,6 +11,7 @@ import typer
 
 from esper_agents.cli.outline import outline, outline_command
 from esper_agents.cli.terminal import echo_json
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -79,6 +80,12 @@ def _report(done: Repaired) -> None:
     outline(f"corrected in the archive, as their records say: {len(done.corrected)}")
     for name in done.corrected:
         outline(name, 1)
+    if done.separated:
+        count = number_of(len(done.separated), "certificate")
+        outline(f"published under a name of its own, because version 0.1.0 gave two one name: {count}")
+    for view in done.separated:
+        outline(f"{view.certificate}: {view.old} -> {view.new}", 1)
+        outline(f"{view.kept_by} keeps {view.old}", 2)
     outline(f"files written: {len(done.written)}")
     for path in done.written:
         outline(str(path), 1)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive, rulebook
 from esper_agents.certificates.entering import enter, enter_unlogged
-from esper_agents.certificates.naming import view_name
 from esper_agents.certificates.statement import parse, statement
 from esper_agents.domain.ledger import Certified, RowKind
 from esper_agents.domain.memory import ACTION
@@ -38,7 +37,7 @@ async def certify(run: Run) -> None:
     if run.history.certified is None:
         rulebook.keep(run.workshop.home / "artifacts")
         await run.transact(lambda store: _issue(store, run, issued, data))
-    await run.workshop.store.run(publish, run.workshop, issued.id, [each.agent for each in issued.definitions])
+    await run.workshop.store.run(publish, run.workshop, issued.id)
 
 
 def _issue(store: Store, run: Run, issued: Certificate, data: bytes) -> Appended:
@@ -46,8 +45,7 @@ def _issue(store: Store, run: Run, issued: Certificate, data: bytes) -> Appended
     project_key = run.workshop.project.key
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where))
-        name = view_name(issued, archive.names(transaction, project_key, issued.agent))
-        digest = archive.add(transaction, project_key, issued, data, name)
+        digest = archive.add(transaction, project_key, issued, data)
         enter(transaction, project_key, issued.id, data)
         notes.close_actions(
             transaction,

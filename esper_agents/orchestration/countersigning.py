@@ -70,7 +70,7 @@ def countersign_certificate(store: Store, workshop: Workshop, certificate_id: st
             )
         notice = _notice(transaction, certificate_id, statement, armoured, by)
         enter_notice(transaction, workshop.project.key, notice)
-    publish(store, workshop, certificate_id, ())
+    publish(store, workshop, certificate_id)
     return notice
 
 

@@ -12,7 +12,7 @@ from esper_agents.certificates.check import Check, Outcome, claim
 from esper_agents.certificates.log import log, pins
 from esper_agents.certificates.log.audit_log import audit_log
 from esper_agents.certificates.log.deep_audit import deep_audit
-from esper_agents.certificates.naming import view_name
+from esper_agents.certificates.naming import accepted_view_names
 from esper_agents.certificates.notices import log_notices
 from esper_agents.certificates.sealing.dsse import envelope_bytes
 from esper_agents.certificates.sealing.rotation import key_history
@@ -174,6 +174,7 @@ def _notices(said: Sequence[LogEntry], keys: Keyring) -> Iterator[Check]:
 
 def _columns(entry: Entry, issued: Certificate, related: frozenset[tuple[str, str]]) -> Check:
     said: dict[str, tuple[object, object]] = {
+        "identifier": (entry.id, issued.id),
         "relation": (related, frozenset((each.certificate, str(each.kind)) for each in issued.relations)),
         "session": (entry.session, issued.session),
         "time": (entry.issued_at, issued.issued_at),
@@ -185,7 +186,7 @@ def _columns(entry: Entry, issued: Certificate, related: frozenset[tuple[str, st
         "component": (entry.component, issued.component),
         "request": (entry.request, issued.task.request),
         "commit": (entry.commit, issued.revision.commit),
-        "name of its view": (entry.view_name[:20], view_name(issued)[:20]),
+        "name of its view": (entry.view_name in accepted_view_names(issued), True),
     }
     wrong = [f"the archive lists another {name} than the record" for name, (one, other) in said.items() if one != other]
     return claim("index", wrong, "the archive lists it as the record says")

@@ -81,7 +81,7 @@ def override(store: Store, workshop: Workshop, certificate_id: str, status: Stat
             status=status,
         )
         enter_notice(transaction, workshop.project.key, notice)
-    publish(store, workshop, found.entry.id, [found.entry.agent])
+    publish(store, workshop, found.entry.id)
     return notice
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import time
 from dataclasses import dataclass
@@ -14,11 +13,14 @@ from esper_agents.certificates import archive
 from esper_agents.certificates.html import render_html
 from esper_agents.certificates.log import log, pins
 from esper_agents.certificates.log.note import MOST_BYTES, includes, read_proof
+from esper_agents.certificates.naming import accepted_view_names, agent_folder
 from esper_agents.certificates.notices import log_notices
+from esper_agents.certificates.plain_text import plain
 from esper_agents.certificates.render import render_markdown
 from esper_agents.certificates.sealing.dsse import envelope_bytes
 from esper_agents.certificates.sealing.plain_file import read_plain
-from esper_agents.errors import EsperError, UsageError
+from esper_agents.certificates.statement import parse
+from esper_agents.errors import EsperError, IntegrityError, UsageError
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
 from esper_agents.paths import home
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from esper_agents.certificates.archive import Entry
+    from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.memory import NoteKind
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.workshop import Workshop
@@ -38,13 +41,13 @@ if TYPE_CHECKING:
 
 
 _SCRATCH = ".esper-"
-_LONGEST_FOLDER = 100
+_LONGEST_SHOWN = 200
 _STALE_S = 3600
 # What our memory documents say near their beginning.
 _OURS, _HEAD_BYTES = b"Rendered from the database", 4096
 
 
-def publish(store: Store, workshop: Workshop, certificate_id: str, agents: Iterable[str]) -> tuple[Path, ...]:
+def publish(store: Store, workshop: Workshop, certificate_id: str) -> tuple[Path, ...]:
     """Write a certificate's views, what vouches for it beside them, and the documents of the agents that took part.
 
     What a person deleted or changed is written again as the database has it.
@@ -52,11 +55,11 @@ def publish(store: Store, workshop: Workshop, certificate_id: str, agents: Itera
     Returns:
         The files that were not as they are to be.
     """
-    entry = archive.find(store, workshop.project.key, certificate_id)
+    published = find_published(store, workshop, certificate_id)
     with store.reading() as connection:
-        wanted = _files(connection, entry, archive.read(store, entry.id), view_path(workshop, entry))
+        wanted = _files(connection, published)
         pins.renew(connection, home(), store.where)
-    wanted |= _memory(store, workshop, agents)
+    wanted |= _memory(store, workshop, (each.agent for each in published.issued.definitions))
     return tuple(path for path, data in wanted.items() if _write(path, data))
 
 
@@ -71,7 +74,7 @@ def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, repla
     Raises:
         UsageError: Something else stands there, and it is not to be replaced.
     """
-    path = folder / _folder_name(agent) / f"{kind}.md"
+    path = folder / agent_folder(agent) / f"{kind}.md"
     with in_our_words(str(path)):
         if path.exists() and not replace and not (path.is_file() and _has(path, text.encode())):
             raise UsageError(f"something else is at {str(path)!r}", remedy="name another folder, or add --replace")
@@ -98,29 +101,75 @@ def _memory_path(workshop: Workshop, folder: Path, agent: str, kind: NoteKind) -
         is_ours = True
     except (OSError, ValueError):
         is_ours = False
-    return path if is_ours else workshop.home / "published" / _folder_name(agent) / path.name
+    return path if is_ours else workshop.home / "published" / agent_folder(agent) / path.name
 
 
-def _files(connection: Connection, entry: Entry, data: bytes, view: Path) -> dict[Path, bytes]:
+def _files(connection: Connection, published: PublishedCertificate) -> dict[Path, bytes]:
     """Return what stands where of a certificate: its views, envelope and proof, and each later entry about it."""
-    envelope = envelope_bytes(log.envelope(connection, entry.id))
-    proof = log.proof(connection, entry.id).encode()
+    view = published.view
+    envelope = envelope_bytes(log.envelope(connection, published.issued.id))
+    proof = log.proof(connection, published.issued.id).encode()
     wanted = {
-        view: render_markdown(data).encode(),
-        page_path(view): render_html(data).encode(),
+        view: render_markdown(published.data).encode(),
+        page_path(view): render_html(published.data).encode(),
         record_path(view): envelope,
         proof_path(view): _kept_proof(proof_path(view), envelope, proof),
     }
-    for each in log_notices(log.notices_about(connection, entry.id)):
+    for each in log_notices(log.notices_about(connection, published.issued.id)):
         wanted[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
         if each.notice.signature:
             wanted[view.with_suffix(f".{each.index}.sshsig")] = each.notice.signature.encode()
     return wanted
 
 
-def view_path(workshop: Workshop, entry: Entry) -> Path:
-    """Return where the Markdown view of a certificate is published."""
-    return _folder(workshop, entry.agent) / "certificates" / entry.view_name
+@dataclass(frozen=True, slots=True)
+class PublishedCertificate:
+    """A certificate of the archive and the path of its Markdown view.
+
+    Attributes:
+        issued: The certificate.
+        data: The bytes of its statement.
+        view: The path, derived from the statement.
+    """
+
+    issued: Certificate
+    data: bytes
+    view: Path
+
+
+def find_published(store: Store, workshop: Workshop, certificate_id: str) -> PublishedCertificate:
+    """Return a certificate with the path of its view: by identifier, by the unmistakable end of it, or `latest`.
+
+    Raises:
+        NotFoundError: The project has no such certificate.
+        IntegrityError: Its bytes are not those that were issued, or its stored name is not one of its names.
+    """
+    entry = archive.find(store, workshop.project.key, certificate_id)
+    data = archive.read(store, entry.id)
+    issued = parse(data)
+    return PublishedCertificate(issued, data, view_path(workshop, entry, issued))
+
+
+def view_path(workshop: Workshop, entry: Entry, issued: Certificate) -> Path:
+    """Return where the Markdown view of a certificate is published.
+
+    Folder and name come from the statement. The archive only says which of the statement's names it is.
+
+    Args:
+        workshop: Where files are published.
+        entry: What the archive lists.
+        issued: The certificate that its statement gives.
+
+    Raises:
+        IntegrityError: The statement is of another certificate, or the stored name is not one of its names.
+    """
+    if issued.id != entry.id or entry.view_name not in accepted_view_names(issued):
+        shown = plain(entry.view_name)[:_LONGEST_SHOWN]
+        raise IntegrityError(
+            f"the archive lists certificate {entry.id} under {shown!r}, which is not a name of it",
+            remedy="run `esper certificates repair`, or restore a backup",
+        )
+    return _folder(workshop, issued.agent) / "certificates" / entry.view_name
 
 
 def page_path(view: Path) -> Path:
@@ -130,9 +179,9 @@ def page_path(view: Path) -> Path:
 
 def publish_page(store: Store, workshop: Workshop, certificate_id: str) -> Path:
     """Write the HTML page of a certificate as this version lays it out, and return where it is."""
-    entry = archive.find(store, workshop.project.key, certificate_id)
-    page = page_path(view_path(workshop, entry))
-    _write(page, render_html(archive.read(store, entry.id)).encode())
+    published = find_published(store, workshop, certificate_id)
+    page = page_path(published.view)
+    _write(page, render_html(published.data).encode())
     return page
 
 
@@ -166,11 +215,7 @@ def _kept_proof(path: Path, envelope: bytes, newest: bytes) -> bytes:
 
 
 def _folder(workshop: Workshop, agent: str) -> Path:
-    return place_of(workshop.project, workshop.home, _folder_name(agent), into_project=workshop.publish).folder
-
-
-def _folder_name(agent: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", agent)[:_LONGEST_FOLDER].strip(".") or "_"
+    return place_of(workshop.project, workshop.home, agent_folder(agent), into_project=workshop.publish).folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from esper_agents.certificates.entering import enter_unlogged
 from esper_agents.certificates.log import log, pins
 from esper_agents.certificates.log.faults import FaultKind
 from esper_agents.certificates.log.mending import Mended, mend
+from esper_agents.certificates.naming import short_view_name
 from esper_agents.certificates.notices import enter_notice
 from esper_agents.certificates.sealing.keys import signing_key
 from esper_agents.certificates.statement import parse
@@ -24,8 +25,26 @@ from esper_agents.storage import session_text
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from esper_agents.certificates.archive import Entry
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.store import Store, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class SeparatedView:
+    """A view that version 0.1.0 published under the name of another certificate, now under a name of its own.
+
+    Attributes:
+        certificate: `crt_` identifier.
+        old: The name that both had.
+        new: Its own name.
+        kept_by: The certificate that keeps the old name.
+    """
+
+    certificate: str
+    old: str
+    new: str
+    kept_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +56,7 @@ class Repaired:
         nodes: How many nodes of the log were made again from its entries.
         is_signed: Whether a new checkpoint was signed for the entries that are there.
         corrected: Certificates whose columns in the archive were not what their statements say.
+        separated: Certificates whose files version 0.1.0 had published under the name of another one, oldest first.
         written: The files that were not as they are to be.
         accepted: What was wrong with the log and is accepted, on record in it.
         left: What cannot be put right, each with why.
@@ -46,6 +66,7 @@ class Repaired:
     nodes: int
     is_signed: bool
     corrected: tuple[str, ...]
+    separated: tuple[SeparatedView, ...]
     written: tuple[Path, ...]
     accepted: tuple[str, ...]
     left: tuple[str, ...]
@@ -81,15 +102,16 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         entered = log.size(transaction.connection) - before
         rebuilt = index.rebuild(transaction.connection)
         session_text.rebuild(transaction)
-    written, left = _published(store, workshop)
+    published = _publish_all(store, workshop)
     return Repaired(
         entered=entered,
         nodes=mended.nodes,
         is_signed=mended.is_signed,
         corrected=rebuilt.corrected,
-        written=written,
+        separated=published.separated,
+        written=published.written,
         accepted=tuple(f"{each.kind}: {each.detail}" for each in faults),
-        left=(*(f"{each}: it is not what was issued" for each in rebuilt.unreadable), *left),
+        left=(*(f"{each}: it is not what was issued" for each in rebuilt.unreadable), *published.left),
     )
 
 
@@ -117,13 +139,31 @@ def _accept(store: Store, workshop: Workshop, by: str) -> None:
     pins.accept(home(), store.where, logged.checkpoint_note)
 
 
-def _published(store: Store, workshop: Workshop) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class _PublishedAll:
+    separated: tuple[SeparatedView, ...]
+    written: tuple[Path, ...]
+    left: tuple[str, ...]
+
+
+def _publish_all(store: Store, workshop: Workshop) -> _PublishedAll:
     written: dict[Path, None] = {}
+    separated: list[SeparatedView] = []
     left: list[str] = []
     for entry in archive.everything(store, workshop.project.key):
         try:
-            agents = [each.agent for each in parse(archive.read(store, entry.id)).definitions]
-            written |= dict.fromkeys(publish(store, workshop, entry.id, agents))
+            files = publish(store, workshop, entry.id)
+            separated += _separated(store, workshop, entry) if files else ()
         except EsperError as error:
             left.append(f"{entry.id}: {error.problem}")
-    return tuple(written), tuple(left)
+        else:
+            written |= dict.fromkeys(files)
+    return _PublishedAll(tuple(reversed(separated)), tuple(written), tuple(left))
+
+
+def _separated(store: Store, workshop: Workshop, entry: Entry) -> tuple[SeparatedView, ...]:
+    """Return what to say of a certificate that has its digits in its name because another one has the short name."""
+    issued = parse(archive.read(store, entry.id))
+    old = short_view_name(issued)
+    kept_by = archive.id_of_view_name(store, workshop.project.key, old) if entry.view_name != old else ""
+    return (SeparatedView(entry.id, old, entry.view_name, kept_by),) if kept_by else ()

@@ -48,5 +48,5 @@ def revoke(store: Store, workshop: Workshop, certificate_id: str, reason: str, b
             certificate_sha256=entry.sha256,
         )
         enter_notice(transaction, workshop.project.key, notice)
-    publish(store, workshop, entry.id, [entry.agent])
+    publish(store, workshop, entry.id)
     return notice

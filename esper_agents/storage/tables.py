@@ -29,7 +29,7 @@ from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Kind, Status
 
 # HEAD names the migration whose shape this is.
-HEAD = "0006"
+HEAD = "0007"
 
 metadata = MetaData(
     naming_convention={
@@ -120,6 +120,7 @@ certificate = Table(
     Column("component", Text, nullable=False),
     Column("request", Text, nullable=False),
     Column("revision", String(64), nullable=False),
+    # Derived from the statement. What stands here is checked against it before it names a file.
     Column("view_name", Text, nullable=False),
     Column("sha256", String(64), nullable=False),
     Column("statement", LargeBinary, nullable=False),
@@ -134,6 +135,8 @@ certificate = Table(
         *("project_key", "issued_at", "position", "status", "agent", "component"),
     ),
     Index("ix_certificate_session_id", "session_id"),
+    # Of the project, not of an agent's folder: names of folders that differ may be one folder on disk.
+    Index("uq_certificate_project_key_view_name", "project_key", "view_name", unique=True),
 )
 
 # What certificates are found by. All of it is in their statements, and can be made again from them.

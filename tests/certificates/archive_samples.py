@@ -70,7 +70,7 @@ class Archive:
         data = statement(issued)
         self.numbers += 1
         with self.store.writing() as transaction:
-            archive.add(transaction, project.key, issued, data, f"view_{self.numbers}.md")
+            archive.add(transaction, project.key, issued, data)
             if logged:
                 enter(transaction, project.key, issued.id, data)
         return issued.id

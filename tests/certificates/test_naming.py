@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 import re
 from dataclasses import replace
 
@@ -8,13 +9,23 @@ from certificate_samples import certificate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.certificates.naming import LONGEST_SLUG, component_of, slug, view_name
+from esper_agents.certificates.naming import (
+    LONGEST_SLUG,
+    accepted_view_names,
+    component_of,
+    slug,
+    view_name,
+    view_names,
+)
+from esper_agents.domain.identifier import Prefix, new_id
 
-NAME = re.compile(r"[a-z0-9_]+_[0-9]{8}_[0-9]{6}(?:_[0-9a-f]+)?\.md")
+NAME = re.compile(r"[a-z0-9_]+_[0-9]{8}_[0-9]{6}_[0-9a-f]+\.md")
+OTHER_ID = "crt_0198f0a1b2c37d4e8f00112233aabbcc"
 
 
-def test_a_view_is_named_by_what_was_done_to_what_and_when():
-    assert view_name(certificate()) == "code_review_examples_train_20260131_093000.md"
+def test_a_view_is_named_by_what_was_done_to_what_when_and_by_the_end_of_the_identifier():
+    made = replace(certificate(), id=OTHER_ID)
+    assert view_name(made) == "code_review_examples_train_20260131_093000_112233aabbcc.md"
 
 
 def test_the_same_certificate_has_the_same_name_at_any_time():
@@ -24,12 +35,35 @@ def test_the_same_certificate_has_the_same_name_at_any_time():
 
 def test_two_certificates_of_one_second_do_not_share_a_name():
     one = certificate()
-    other = replace(one, id="crt_0198f0a1b2c37d4e8f00112233aabbcc")
-    first = view_name(one)
-    second = view_name(other, {first})
-    third = view_name(other, {first, second})
-    assert second == "code_review_examples_train_20260131_093000_33aabbcc.md"
-    assert third == "code_review_examples_train_20260131_093000_0198f0a1b2c37d4e8f00112233aabbcc.md"
+    assert view_name(one) != view_name(replace(one, id=OTHER_ID))
+
+
+def test_a_certificate_whose_name_is_taken_gets_all_digits_of_its_identifier():
+    _, longer = view_names(replace(certificate(), id=OTHER_ID))
+    assert longer == "code_review_examples_train_20260131_093000_0198f0a1b2c37d4e8f00112233aabbcc.md"
+
+
+def test_the_names_that_version_0_1_0_gave_are_still_names_of_a_certificate():
+    made = replace(certificate(), id=OTHER_ID)
+    assert set(accepted_view_names(made)) - set(view_names(made)) == {
+        "code_review_examples_train_20260131_093000.md",
+        "code_review_examples_train_20260131_093000_33aabbcc.md",
+    }
+
+
+def test_identifiers_of_one_process_have_different_ends():
+    assert len({_end_of_new_id() for _ in range(200_000)}) == 200_000
+
+
+def test_processes_that_are_forked_at_once_make_identifiers_with_different_ends():
+    _end_of_new_id()
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        made = pool.starmap(_end_of_new_id, [()] * 400, chunksize=100)
+    assert len(set(made)) == 400
+
+
+def _end_of_new_id():
+    return new_id(Prefix.CERTIFICATE)[-12:]
 
 
 @pytest.mark.parametrize(

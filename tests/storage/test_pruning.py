@@ -42,10 +42,11 @@ def ended(store, create):
 
 
 def columns(name, session_id):
-    words = dict.fromkeys(("agent", "descriptor", "component", "request", "revision", "view_name"), "")
+    words = dict.fromkeys(("agent", "descriptor", "component", "request", "revision"), "")
     return {
         **words,
         "id": name,
+        "view_name": f"{name}.md",
         "session_id": session_id,
         "project_key": PROJECT.key,
         "issued_at": "",

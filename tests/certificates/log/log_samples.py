@@ -60,7 +60,7 @@ class Archive:
         data = statement(issued)
 
         def add(transaction):
-            archive.add(transaction, PROJECT.key, issued, data, f"view-{number}.md")
+            archive.add(transaction, PROJECT.key, issued, data)
 
         self.enter(Record(issued.id, EntryKind.CERTIFICATE, issued.id, data), add)
         return issued.id
