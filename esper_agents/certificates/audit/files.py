@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MOST_BYTES = 256 * 1024
+# A record holds what the tools returned, and is longer than its view.
+_MOST_RECORD_BYTES = 64 * 2**20
 MOST_LINES = 20_000
 MOST_FILES = 50_000
 _MOST_ENTRIES = 1_000_000
@@ -91,12 +96,32 @@ def _walk(top: Path, found: Findings) -> Iterator[Path]:
             found.left_out.append(f"{folder}: {(error.strerror or 'cannot be read').lower()}")
 
 
+def read_records(view: Path) -> list[bytes]:
+    """Return the records that lie beside the view of a certificate; whether they are its own is not checked."""
+    records = []
+    with suppress(UnreadableError):
+        records.append(_read(view.with_suffix(".intoto.json"), _MOST_RECORD_BYTES))
+    with suppress(UnreadableError, ValueError, TypeError, KeyError, RecursionError):
+        envelope = json.loads(_read(view.with_suffix(".dsse.json"), _MOST_RECORD_BYTES))
+        records.append(base64.b64decode(envelope["payload"], validate=True))
+    return records
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the bytes of a regular file; never waits for one, and never follows a link.
 
     Raises:
         UnreadableError: It is no such file, too long, or holds what no text holds.
     """
+    data = _read(path, MOST_BYTES)
+    if b"\0" in data:
+        raise UnreadableError("it holds NUL bytes, and is no text")
+    if data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n") > MOST_LINES:
+        raise UnreadableError(f"it has more than the {MOST_LINES} lines that are read")
+    return data
+
+
+def _read(path: Path, most: int) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -106,16 +131,12 @@ def read_bytes(path: Path) -> bytes:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
             raise UnreadableError("it is no regular file")
-        if about.st_size > MOST_BYTES:
-            raise UnreadableError(f"it has {about.st_size} bytes, more than the {MOST_BYTES} that are read")
+        if about.st_size > most:
+            raise UnreadableError(f"it has {about.st_size} bytes, more than the {most} that are read")
         try:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(most + 1)
         except OSError as error:
             raise UnreadableError((error.strerror or "it cannot be read").lower()) from error
-    if len(data) > MOST_BYTES:
-        raise UnreadableError(f"it grew over {MOST_BYTES} bytes while it was read")
-    if b"\0" in data:
-        raise UnreadableError("it holds NUL bytes, and is no text")
-    if data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n") > MOST_LINES:
-        raise UnreadableError(f"it has more than the {MOST_LINES} lines that are read")
+    if len(data) > most:
+        raise UnreadableError(f"it grew over {most} bytes while it was read")
     return data

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from hashlib import md5, sha256
 
 import pytest
+from certificate_samples import TRAIN, evidence, measurement, of_status
 from freehand import COMMITTED, FOLDER, NAME, STAMP, WRITTEN, Archive, certificate
 
 from esper_agents.certificates.audit.auditing import MEANING
 from esper_agents.certificates.audit.checks import load_checks, meanings
 from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.statement import statement
+from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode, InputFileError
 
 HASH = "Certificate Hash: "
@@ -91,6 +96,7 @@ FAULTS = {
         {"evidence": "## EVIDENCE\n- Tests: 4/4 PASSED\n- Quality 9.0/10"},
         ["evidence-cites-nothing"],
     ),
+    "a verdict on no evidence": ({"evidence": "## EVIDENCE\n- None"}, ["evidence-cites-nothing"]),
     "hidden text": ({"findings": "## FINDINGS\n- good \u202edab"}, ["text-hidden"]),
     "terminal escapes": ({"findings": "## FINDINGS\n- \x1b[2Jgood"}, ["text-hidden"]),
 }
@@ -349,6 +355,71 @@ def test_a_view_of_ours_holds_its_record_beside_it(archive) -> None:
     assert archive.codes(signed(f"sha256:{sha256(record).hexdigest()}")) == []
     (archive.root / FOLDER / NAME.replace(".md", ".intoto.json")).write_bytes(record + b" ")
     assert list(archive.details()) == ["hash-not-of-text"]
+
+
+OUR_FOLDER, OUR_NAME = "docs/ai/agents/pytorch-code-reviewer/certificates", "code_review_examples_train_20260131_093000"
+
+
+@pytest.fixture
+def issued(archive):
+    """Return what puts a certificate of ours into a repository that has what it was on: its view, and its record."""
+    archive.agents |= {"pytorch-code-reviewer"}
+    archive.write(TRAIN, "train.py", "examples")
+    commit = archive.commit("2026-01-02T00:00:00+00:00")
+
+    def put(made):
+        here = replace(made.revision, commit=commit)
+        data = statement(replace(made, agent="pytorch-code-reviewer", revision=here))
+        archive.write(data, f"{OUR_NAME}.intoto.json", OUR_FOLDER)
+        view = archive.write(render_markdown(data), f"{OUR_NAME}.md", OUR_FOLDER)
+        archive.commit("2026-01-31T09:31:00+00:00")
+        return view
+
+    return put
+
+
+def codes_of(archive, view):
+    (document,) = archive.audit(view).documents
+    return [(each.code, each.line) for each in document.problems]
+
+
+@pytest.mark.parametrize("with_artifacts", [False, True])
+@pytest.mark.parametrize("status", Status)
+def test_certificates_of_ours_of_every_status_have_nothing_against_them(
+    archive, issued, status, with_artifacts
+) -> None:
+    made = of_status(status)
+    others = (replace(measurement(20), summary="see `samples.json`"),) if with_artifacts else ()
+    measured = tuple(each for each in made.evidence if not each.artifacts)
+    assert codes_of(archive, issued(replace(made, evidence=(*measured, *others)))) == []
+
+
+def artifact_line(view) -> tuple[int, str]:
+    lines = view.read_text().splitlines()
+    return next((number, line) for number, line in enumerate(lines, 1) if "Artifact: `samples.json`" in line)
+
+
+@pytest.mark.parametrize(("old", "new"), [("samples.json", "proof.json"), ("samples.json", "train.py"), ("ab", "ac")])
+def test_an_artifact_that_is_not_in_the_record_does_not_hold(archive, issued, old, new) -> None:
+    view = issued(replace(of_status(Status.RECOMMEND), evidence=(evidence(), measurement())))
+    number, line = artifact_line(view)
+    view.write_text(view.read_text().replace(line, line.replace(old, new)))
+    assert codes_of(archive, view) == [("artifact-unknown", number)]
+
+
+def test_an_artifact_that_stands_in_no_record_of_this_certificate_does_not_hold(archive, issued) -> None:
+    view = issued(replace(of_status(Status.RECOMMEND), evidence=(evidence(), measurement())))
+    number, _ = artifact_line(view)
+    record = view.with_suffix(".intoto.json")
+    record.write_bytes(record.read_bytes().replace(b"samples.json", b"zamples.json"))
+    assert ("citation-absent", number) in codes_of(archive, view)
+    record.unlink()
+    assert ("citation-absent", number) in codes_of(archive, view)
+
+
+def test_a_line_of_a_file_that_is_called_like_an_artifact_is_looked_up(archive, issued) -> None:
+    view = issued(replace(of_status(Status.RECOMMEND), evidence=(evidence(), measurement(summary="samples.json:3"))))
+    assert [code for code, _ in codes_of(archive, view)] == ["citation-absent"]
 
 
 def test_folders_are_walked_and_other_markdown_is_passed_over(archive) -> None:

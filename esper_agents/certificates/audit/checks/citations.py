@@ -1,4 +1,4 @@
-"""What it cites: files and lines that were there at the commit that it speaks of."""
+"""What it cites: files and lines that were there at the commit that it speaks of, and artifacts of its evidence."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.document import DocumentKind, Part
+from esper_agents.certificates.audit.files import read_records
 from esper_agents.certificates.audit.places import commits_for, find_cited, is_outside
 from esper_agents.certificates.audit.problem import Problem, quoted, undecided
+from esper_agents.certificates.ink import MarkdownInk
+from esper_agents.certificates.statement import digest_of, parse
 from esper_agents.domain.plural import number_of
+from esper_agents.errors import IntegrityError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from esper_agents.certificates.audit.document import Citation
+    from esper_agents.certificates.audit.document import Citation, Line
     from esper_agents.certificates.audit.history import History
     from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.domain.evidence import Artifact
 
 MEANING = {
+    "artifact-unknown": "it names an artifact that the evidence of its record does not have",
     "citation-absent": "a file that it cites was not there",
     "citation-line": "a file that it cites has no such line",
     "citation-outside": "a file that it cites lies in no repository, and cannot be looked at",
@@ -45,7 +51,15 @@ class _Looked:
 
 def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
     """Yield the citations of what is not there."""
-    claims = [each for each in subject.document.citations if _is_claim(each, subject.document.kind)]
+    document = subject.document
+    artifacts = _artifacts(subject)
+    named = [] if artifacts is None else [line for line in document.lines if _is_artifact(line)]
+    for line in named:
+        if not any(_names(line, each) for each in artifacts or ()):
+            yield Problem("artifact-unknown", f"{quoted(line.text)} is not in its record", line.number)
+    # A file of the project may be called like an artifact; with a line number it is the file that is cited.
+    files = {line.number for line in named}, {each.name for each in artifacts or ()}
+    claims = [each for each in document.citations if _is_claim(each, document.kind) and not _is_settled(each, *files)]
     history = subject.history
     if history is None:
         if claims:
@@ -56,6 +70,35 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001
     commits = commits_for(subject)
     for claim in claims:
         yield from _looked_up(subject, history, commits, claim)
+
+
+def _artifacts(subject: Subject) -> tuple[Artifact, ...] | None:
+    """Return the artifacts of a certificate's evidence; None if the record that its hash names does not lie beside it.
+
+    Who signed the record is not checked here: `esper certificates verify` does that.
+    """
+    stated = {each.text for each in subject.document.said("certificate hash")}
+    for data in read_records(subject.file) if stated else ():
+        if stated == {digest_of(data)}:
+            try:
+                return tuple(each for evidence in parse(data).evidence for each in evidence.artifacts)
+            except IntegrityError:
+                return None
+    return None
+
+
+def _is_artifact(line: Line) -> bool:
+    return line.part is Part.EVIDENCE and not line.is_code and line.text.lstrip(" \t-*+").startswith("Artifact:")
+
+
+def _names(line: Line, artifact: Artifact) -> bool:
+    """Return whether a line names an artifact with its digest, as a view does."""
+    return MarkdownInk().code(artifact.name).text in line.text and f"`{artifact.sha256}`" in line.text
+
+
+def _is_settled(citation: Citation, lines: set[int], names: set[str]) -> bool:
+    """Return whether a citation names an artifact of the evidence, or stands where those are listed."""
+    return citation.line in lines or (citation.first is None and citation.path in names)
 
 
 def _is_claim(citation: Citation, kind: DocumentKind) -> bool:

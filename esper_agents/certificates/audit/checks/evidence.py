@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.document import DocumentKind, Part
 from esper_agents.certificates.audit.problem import Problem
+from esper_agents.certificates.audit.status import read_status
+from esper_agents.domain.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.certificates.audit.document import Line
+    from esper_agents.certificates.audit.document import FreehandCertificate, Line
     from esper_agents.certificates.audit.subject import Around, Subject
 
 MEANING = {"evidence-cites-nothing": "its evidence names no file, command, commit, digest or address"}
@@ -49,6 +51,8 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001
     body = [line for line in lines[1:] if line.text.strip()]
     if not body or any(each.part is Part.EVIDENCE for each in document.citations):
         return
+    if _decides_nothing(document) and all(line.text.strip(" \t-*+._").lower() == "none" for line in body):
+        return
     # A citation stands in the document once, and may have stood in another part before.
     named = {each.path for each in document.citations}
     commits = {line for _, line in document.commits}
@@ -56,6 +60,11 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001
         yield Problem(
             "evidence-cites-nothing", f"none of its {len(body)} lines can be looked up or run", lines[0].number
         )
+
+
+def _decides_nothing(document: FreehandCertificate) -> bool:
+    """Return whether a certificate leaves its question open, which it can do without evidence."""
+    return {read_status(each.text).status for each in document.statuses} == {Status.NEEDS_FURTHER_REVIEW}
 
 
 def _rests_on_something(line: Line, named: set[str]) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import json
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.document import DocumentKind
-from esper_agents.certificates.audit.files import UnreadableError, read_bytes
+from esper_agents.certificates.audit.files import read_records
 from esper_agents.certificates.audit.places import commits_for, find_cited
 from esper_agents.certificates.audit.problem import Problem, quoted
 
@@ -64,7 +63,9 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001
         wanted = _digest(each.text)
         if wanted is None:
             yield Problem("hash-no-digest", f"{quoted(each.text)} is no digest", each.line)
-        elif not any(_is_digest_of(wanted, data) for data in (*_variants(subject.document.data), *_record(subject))):
+        elif not any(
+            _is_digest_of(wanted, data) for data in (*_variants(subject.document.data), *read_records(subject.file))
+        ):
             yield _of_what(subject, wanted, each.line)
 
 
@@ -116,14 +117,3 @@ def _variants(data: bytes) -> list[bytes]:
     found_texts = [each for text in texts for each in (text, text.replace(b"\r\n", b"\n"))]
     found_texts += [each.rstrip() for each in found_texts] + [each.strip() + b"\n" for each in found_texts]
     return list(dict.fromkeys(found_texts))
-
-
-def _record(subject: Subject) -> list[bytes]:
-    """Return the record that a view of ours names the hash of, where it lies beside the view."""
-    records = []
-    with suppress(UnreadableError):
-        records.append(read_bytes(subject.file.with_suffix(".intoto.json")))
-    with suppress(UnreadableError, ValueError, TypeError, KeyError, RecursionError):
-        envelope = json.loads(read_bytes(subject.file.with_suffix(".dsse.json")))
-        records.append(base64.b64decode(envelope["payload"], validate=True))
-    return records
