@@ -15,28 +15,25 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.agent import Agent, Oddity
 
-# Names of tools in Claude Code. Files written for it may keep them; here they are not called.
-CLAUDE_CODE_TOOLS = frozenset(
-    (
-        *("Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep", "KillShell", "LS"),
-        *("LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "SlashCommand", "Task", "TodoRead"),
-        *("TodoWrite", "WebFetch", "WebSearch", "Write"),
-    )
-)
-
 _MOST_DESCRIPTION = 2_000
 
 
 def lint_agent(
-    agent: Agent, *, agents: Collection[str], tools: Collection[str], missing: Collection[tuple[str, str]] = ()
+    agent: Agent,
+    *,
+    agents: Collection[str],
+    tools: Collection[str],
+    unknown: Collection[str] = (),
+    missing: Collection[tuple[str, str]] = (),
 ) -> tuple[Oddity, ...]:
     """Return every warning about one definition by line, with what was odd on reading it.
 
     Args:
         agent: The agent; its file is read again to find the lines.
         agents: Names of all agents there are.
-        tools: Names of all tools there are; those of Claude Code are known besides.
-        missing: Tools of the definition that cannot be offered, each with why.
+        tools: Names of all tools there are, to choose from in place of an unknown one.
+        unknown: Tools of the definition that exist neither here nor in Claude Code.
+        missing: Tools of the definition that cannot be offered, each with why; unknown ones are passed over.
     """
     notes, lines = Notes(agent.path), _lines(agent.path)
     short_name = agent.name.rpartition(":")[2]
@@ -50,22 +47,18 @@ def lint_agent(
         notes.add(1, "no examples of requests", "add `examples:` with requests for it and against it")
     elif all(example.is_for for example in agent.examples):
         notes.add(_line_of("example", lines), "no example of a request for somebody else", "add one with `for: false`")
-    _check_names(agent, notes, lines, agents=agents, tools=tools)
+    for tool in unknown:
+        remedy = _nearest(_bare(tool), tools) or "delete it, or install the package that provides it"
+        notes.add(_line_of(tool, lines), f"unknown tool {shorten(tool)}", remedy)
     for tool, why in missing:
-        if _is_claude_code(tool):
+        if tool not in unknown:
             remedy = "leave it for Claude Code, or delete it"
             notes.add(_line_of(tool, lines), f"{shorten(tool)} is not offered here: {why}", remedy)
+    _check_names(agent, notes, lines, agents)
     return tuple(sorted((*agent.oddities, *notes.all()), key=lambda oddity: oddity.line))
 
 
-def _check_names(
-    agent: Agent, notes: Notes, lines: Sequence[str], *, agents: Collection[str], tools: Collection[str]
-) -> None:
-    for tool in agent.tools or ():
-        bare = _bare(tool)
-        if bare not in tools and not _is_claude_code(tool):
-            remedy = _nearest(bare, tools) or "delete it, or install the package that provides it"
-            notes.add(_line_of(tool, lines), f"unknown tool {shorten(tool)}", remedy)
+def _check_names(agent: Agent, notes: Notes, lines: Sequence[str], agents: Collection[str]) -> None:
     space = "".join(agent.name.rpartition(":")[:2])
     named = (*agent.hands_off_to, *(each.instead for each in agent.examples if not each.instead.startswith("/")))
     for name in dict.fromkeys(named):
@@ -76,10 +69,6 @@ def _check_names(
 
 def _bare(tool: str) -> str:
     return tool.split("(", 1)[0].strip()
-
-
-def _is_claude_code(tool: str) -> bool:
-    return _bare(tool) in CLAUDE_CODE_TOOLS or tool.startswith("mcp__")
 
 
 def _nearest(name: str, known: Collection[str]) -> str:

@@ -114,11 +114,10 @@ def lint(
     known = _registry(project, _plugins(plugin_dir))
     checked = load_definitions(_existing(paths)) if paths else known
     names, tools = {*known.agents, *checked.agents}, load_tools()
-    warnings = [
-        odd
-        for each in checked.agents.values()
-        for odd in lint_agent(each, agents=names, tools=tools.tools, missing=tools.offered(each.tools).missing)
-    ]
+    warnings: list[Oddity] = []
+    for each in checked.agents.values():
+        found = tools.offered(each.tools)
+        warnings += lint_agent(each, agents=names, tools=tools.tools, unknown=found.unknown, missing=found.missing)
     if as_json:
         echo_json({"warnings": [asdict(odd) for odd in warnings], "refused": _refused(checked)})
     else:

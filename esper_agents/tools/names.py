@@ -26,11 +26,13 @@ class Offered:
         tools: Names of tools here, sorted.
         moves: What a name stands for that every agent can do anyway, each with the name.
         missing: Names that come to nothing, each with why.
+        unknown: Those of them that exist neither here nor in Claude Code.
     """
 
     tools: tuple[str, ...]
     moves: tuple[tuple[str, str], ...] = ()
     missing: tuple[tuple[str, str], ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 def offered(names: Iterable[str] | None, known: Collection[str]) -> Offered:
@@ -43,7 +45,7 @@ def offered(names: Iterable[str] | None, known: Collection[str]) -> Offered:
     if names is None:
         return Offered(tuple(sorted(known)))
     tools: set[str] = set()
-    moves, missing = [], []
+    moves, missing, unknown = [], [], []
     for name in names:
         if name in known:
             tools.add(name)
@@ -56,7 +58,8 @@ def offered(names: Iterable[str] | None, known: Collection[str]) -> Offered:
             moves.append((name, found.move))
         elif why := found.why or _not_installed(found.tools, known):
             missing.append((name, why))
-    return Offered(tuple(sorted(tools & set(known))), tuple(moves), tuple(missing))
+            unknown += [] if found.is_claude_code else [name]
+    return Offered(tuple(sorted(tools & set(known))), tuple(moves), tuple(missing), tuple(unknown))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import pytest
 
 from esper_agents.agents.definition import load_definition
 from esper_agents.agents.lint import lint_agent
+from esper_agents.tools.names import offered
 
 SOUND = """---
 name: heron
@@ -24,7 +25,9 @@ You count.
 def warnings(tmp_path, text: str, *, file: str = "heron.md", agents=("heron", "reed")) -> list[tuple[int, str, str]]:
     path = tmp_path / file
     path.write_text(text, encoding="utf-8")
-    found = lint_agent(load_definition(path), agents=agents, tools=("static-review", "read-file"))
+    agent, tools = load_definition(path), ("static-review", "read-file")
+    unknown = offered(agent.tools, tools).unknown
+    found = lint_agent(agent, agents=agents, tools=tools, unknown=unknown)
     return [(odd.line, odd.problem, odd.remedy) for odd in found]
 
 
@@ -65,13 +68,18 @@ def test_what_cannot_be_offered_is_said_at_its_line(tmp_path) -> None:
     path = tmp_path / "heron.md"
     path.write_text(SOUND.replace("[static-review, Read]", "[Read, WebFetch, teleport]"), encoding="utf-8")
     missing = (("WebFetch", "no tool reaches the network"), ("teleport", "no tool of that name is installed"))
-    found = lint_agent(load_definition(path), agents=("reed",), tools=("read-file",), missing=missing)
+    named = {"tools": ("read-file",), "unknown": ("teleport",), "missing": missing}
+    found = lint_agent(load_definition(path), agents=("reed",), **named)
     assert [(odd.line, odd.problem) for odd in found] == [
         (4, "unknown tool 'teleport'"),
         (4, "'WebFetch' is not offered here: no tool reaches the network"),
     ]
 
 
-def test_tools_of_claude_code_and_of_its_servers_are_known(tmp_path) -> None:
-    text = SOUND.replace("tools: [static-review, Read]", "tools: Bash(git log:*), mcp__birds__count, WebSearch")
+@pytest.mark.parametrize(
+    "tools",
+    ["Python, Git, Read", "Bash(git log:*), mcp__birds__count, WebSearch", "read, bash, KillBash, Monitor, Memory"],
+)
+def test_tools_that_claude_code_files_name_are_not_unknown(tmp_path, tools) -> None:
+    text = SOUND.replace("tools: [static-review, Read]", f"tools: {tools}")
     assert warnings(tmp_path, text) == []

@@ -28,7 +28,9 @@ def test_every_specialist_that_another_may_name_is_there() -> None:
 def test_a_definition_has_nothing_odd_and_every_name_in_it_is_known(name) -> None:
     agent = REGISTRY.get(name)
     assert agent.oddities == ()
-    assert lint_agent(agent, agents=REGISTRY.agents, tools=load_tools().tools) == ()
+    found = load_tools().offered(agent.tools)
+    assert found.missing == ()
+    assert lint_agent(agent, agents=REGISTRY.agents, tools=(), unknown=found.unknown) == ()
     assert REGISTRY.neighbours_known(name) == agent.hands_off_to
 
 

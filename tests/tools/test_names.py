@@ -111,11 +111,12 @@ def test_the_table_names_tools_that_there_are():
     assert set(table.reading) == READING
 
 
-def test_every_tool_that_the_definition_checker_knows_from_claude_code_comes_to_something():
-    from esper_agents.agents.lint import CLAUDE_CODE_TOOLS
-
-    unknown = [each for each in CLAUDE_CODE_TOOLS if "installed" in str(offered([each], KNOWN).missing)]
-    assert unknown == []
+def test_only_what_neither_we_nor_claude_code_have_is_unknown():
+    found = offered(
+        ["Git", "python", "WebFetch", "mcp__birds__count", "Bash(kubectl get:*)", "read-file", "teleport"], KNOWN
+    )
+    assert found.unknown == ("teleport",)
+    assert {name for name, _ in found.missing} == {"WebFetch", "mcp__birds__count", "Bash(kubectl get:*)", "teleport"}
 
 
 def test_the_registry_offers_by_the_same_table():
