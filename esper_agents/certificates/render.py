@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from esper_agents.certificates.ink import Ink
 
 TEMPLATE = "certificate.md.j2"
+# The templates of earlier layouts, each named for its layout.
+_EARLIER = "layouts"
+_LAYOUT = re.compile(r"[0-9]{1,4}\.[0-9a-f]{12}")
 # Raised when the same template gives other bytes: views made before are then told apart from views that were altered.
 _LAYOUT_VERSION = 1
 _LABEL = re.compile(r"\*\*([A-Z][A-Za-z ]*)\*\*:")
@@ -29,16 +32,20 @@ _INDENT = re.compile(r"\s*(?:- |[0-9]+ \| )?")
 _NARROWEST = 20
 
 
-def render_markdown(data: bytes) -> str:
+def render_markdown(data: bytes, named: str = "") -> str:
     """Return a certificate as Markdown: one view of the bytes, the same at any time and on any machine.
 
     Whatever the texts in it hold, there is one line that starts with `**Status**:` and no heading, link, image or HTML
     that is not the template's.
 
+    Args:
+        data: The statement's bytes.
+        named: A layout for which `is_known_layout` is true; today's if empty.
+
     Raises:
         IntegrityError: The bytes are not a certificate.
     """
-    return _render(view_of(data), MarkdownInk())
+    return _render(view_of(data), MarkdownInk(), named or layout())
 
 
 def render_text(data: bytes, width: int) -> str:
@@ -49,7 +56,7 @@ def render_text(data: bytes, width: int) -> str:
     Raises:
         IntegrityError: The bytes are not a certificate.
     """
-    lines = _render(view_of(data), TerminalInk()).split("\n")
+    lines = _render(view_of(data), TerminalInk(), layout()).split("\n")
     return "\n".join(part for line in lines for part in _wrapped(line, max(width, _NARROWEST)))
 
 
@@ -59,10 +66,21 @@ def layout() -> str:
     return f"{_LAYOUT_VERSION}.{sha256(template).hexdigest()[:12]}"
 
 
-def _render(view: View, ink: Ink) -> str:
+def is_known_layout(named: str) -> bool:
+    """Return whether a view of this layout can be rendered: today's, or that of an earlier version."""
+    return named == layout() or (
+        _LAYOUT.fullmatch(named) is not None and (data_folder("certificates") / _earlier(named)).is_file()
+    )
+
+
+def _earlier(named: str) -> str:
+    return f"{_EARLIER}/{named}.md.j2"
+
+
+def _render(view: View, ink: Ink, named: str) -> str:
     cited = _Cited(view)
-    template = _environment(type(ink)).get_template(TEMPLATE)
-    text = template.render(view=view, layout=layout(), lines_cited=cited.lines)
+    template = _environment(type(ink)).get_template(TEMPLATE if named == layout() else _earlier(named))
+    text = template.render(view=view, layout=named, lines_cited=cited.lines)
     squeezed = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.split("\n")))
     return squeezed.strip("\n") + "\n"
 

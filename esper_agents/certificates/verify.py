@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.check import Check, Outcome, claim
 from esper_agents.certificates.policy import ceiling_of, load_policy, worst
 from esper_agents.certificates.question_kind import kind_of, kinds_text
-from esper_agents.certificates.render import layout, render_markdown
+from esper_agents.certificates.render import is_known_layout, layout, render_markdown
 from esper_agents.certificates.shape import to_json
 from esper_agents.certificates.statement import digest_of, digest_of_value, parse
 from esper_agents.certificates.subjects import SubjectCheck, SubjectState, verify_subjects
@@ -30,19 +30,23 @@ _LAYOUT_LINE = re.compile(r"^View: (.*?)\r?$", re.MULTILINE)
 def verify_view(data: bytes, view: str) -> tuple[Check, ...]:
     """Check that Markdown is the view of a statement's bytes: the hash in its signature block, then every byte.
 
-    A view of another layout (an older version's) cannot be compared byte for byte; its hash still can.
+    A view of an earlier version is compared with what its layout renders; one of a layout that is not known here cannot
+    be compared byte for byte, but its hash can.
     """
+    layouts = _LAYOUT_LINE.findall(view)
+    named = layouts[-1] if layouts else layout()
     try:
-        expected = render_markdown(data)
+        expected = render_markdown(data, named if is_known_layout(named) else layout())
     except IntegrityError as error:
         return (Check("record", Outcome.FAILS, error.problem),)
-    named = _HASH_LINE.findall(view)
+    hashes = _HASH_LINE.findall(view)
     digest = digest_of(data)
-    wrong = [] if named == [digest] else [f"the view names {' and '.join(named) or 'no hash'}, the record has {digest}"]
+    said = " and ".join(hashes) or "no hash"
+    wrong = [] if hashes == [digest] else [f"the view names {said}, the record has {digest}"]
     return (
         Check("record", Outcome.HOLDS, "the bytes are a certificate"),
         claim("hash in the view", wrong, digest),
-        _compared(expected, view),
+        _compared(expected, view, named),
     )
 
 
@@ -68,12 +72,11 @@ def verify_statement(data: bytes, policy_text: str, kinds: str = "") -> tuple[Ch
     )
 
 
-def _compared(expected: str, view: str) -> Check:
+def _compared(expected: str, view: str, named: str) -> Check:
     if view == expected:
         return Check("view", Outcome.HOLDS, "it is what the record renders to, byte for byte")
-    layouts = _LAYOUT_LINE.findall(view)
-    if layouts and layouts[-1] != layout():
-        detail = f"it was rendered with layout {layouts[-1][:40]}, and this version has {layout()}"
+    if not is_known_layout(named):
+        detail = f"it was rendered with layout {named[:40]}, and this version has {layout()}"
         return Check("view", Outcome.CANNOT_DECIDE, detail)
     pairs = enumerate(zip_longest(expected.split("\n"), view.split("\n")), start=1)
     line = next(number for number, (wanted, found) in pairs if wanted != found)

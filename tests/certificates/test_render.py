@@ -3,17 +3,20 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from certificate_samples import certificate, critical, every_text, evidence, finding, full, of_status
 
+from esper_agents.certificates.html import render_html
 from esper_agents.certificates.render import render_markdown, render_text
 from esper_agents.certificates.statement import digest_of, statement
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.finding import Confidence, Location
 from esper_agents.domain.status import Status
 from esper_agents.errors import IntegrityError
+from esper_agents.paths import data_folder
 
 EXPECTED = Path(__file__).parent / "expected"
 # Read here: every test runs without the settings of whoever started it.
@@ -50,6 +53,32 @@ def test_a_certificate_full_of_hostile_text_renders_as_stored():
 def test_a_certificate_for_the_terminal_renders_as_stored():
     compare("full.txt", render_text(statement(full()), 80))
     compare("hostile.txt", render_text(statement(every_text(full(), HOSTILE)), 80))
+
+
+def test_views_of_an_earlier_version_are_rendered_as_that_version_did():
+    earlier = sorted((data_folder("certificates") / "layouts").glob("*.md.j2"))
+    assert earlier
+    for file in earlier:
+        named = file.name.removesuffix(".md.j2")
+        # The text of the template is what the name says.
+        assert named.partition(".")[2] == sha256(file.read_bytes()).hexdigest()[:12]
+        compare(f"full_{named}.md", render_markdown(statement(full()), named))
+
+
+@pytest.mark.parametrize("is_return", [False, True])
+def test_a_handoff_reads_as_a_sentence(is_return):
+    (handoff,) = full().handoffs
+    data = statement(replace(full(), handoffs=(replace(handoff, is_return=is_return),)))
+    said = f"pytorch-expert {'back ' if is_return else ''}to pytorch-code-reviewer"
+    for text in (render_markdown(data), re.sub(r"</?b>", "", render_html(data)), render_text(data, 500)):
+        assert said in text.replace("`", "")
+        assert "(empty)" not in text
+
+
+def test_every_choice_in_a_template_says_what_stands_in_the_other_case():
+    for file in data_folder("certificates").glob("*.j2"):
+        choices = re.findall(r"\{\{[^}]* if [^}]*\}\}", file.read_text(encoding="utf-8"))
+        assert [each for each in choices if " else " not in each] == []
 
 
 def test_the_sections_stand_in_the_order_that_readers_know():

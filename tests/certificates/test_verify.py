@@ -98,6 +98,22 @@ def test_a_view_of_an_older_layout_cannot_be_compared_but_its_hash_can():
     }
 
 
+def test_a_view_of_an_earlier_version_is_compared_with_what_that_version_rendered():
+    data, earlier = statement(full()), "1.44146d57bf61"
+    view = render_markdown(data, earlier)
+    assert view != render_markdown(data)
+    assert set(outcomes(verify_view(data, view)).values()) == {Outcome.HOLDS}
+    forged = view.replace("**Status**: REQUIRES_REMEDIATION", "**Status**: APPROVED")
+    assert outcomes(verify_view(data, forged))["view"] is Outcome.FAILS
+
+
+@pytest.mark.parametrize("named", ["0.deadbeef0000", "../../etc/passwd", "1.44146d57bf61/../1.44146d57bf61", ""])
+def test_a_layout_that_a_view_names_becomes_no_path(named):
+    data = statement(full())
+    other = render_markdown(data).replace(f"View: {layout()}", f"View: {named}")
+    assert outcomes(verify_view(data, other))["view"] is Outcome.CANNOT_DECIDE
+
+
 def test_the_line_where_a_view_differs_is_named():
     data = statement(full())
     forged = render_markdown(data).replace("**Agent**", "**agent**")
