@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.set-up
 
-.PHONY: demo test check docs bench clean
+.PHONY: demo test test-all test-quick check docs bench clean
 
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -16,8 +16,17 @@ $(SETUP): pyproject.toml constraints.txt
 demo: $(SETUP)
 	$(BIN)/python examples/demo.py
 
+# What every change must pass.
 test: $(SETUP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# Everything there is, as CI runs it.
+test-all: $(SETUP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What needs no torch, no browser and no PostgreSQL: while working.
+test-quick: $(SETUP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not torch and not browser and not postgresql"
 
 check: $(SETUP)
 	$(BIN)/ruff format --check .

@@ -68,6 +68,19 @@ def anyio_backend():
     return "asyncio"
 
 
+def pytest_collection_modifyitems(items):
+    """Mark what needs torch, a browser or PostgreSQL, so that `make test-quick` can leave it out."""
+    for each in items:
+        path, fixtures = each.path.relative_to(Path(__file__).parent), set(each.fixturenames)
+        reasons = [str(mark.kwargs.get("reason")) for mark in each.iter_markers("skipif")]
+        if "torch" in path.as_posix() or any("torch" in reason for reason in reasons):
+            each.add_marker("torch")
+        if "browser" in path.stem:
+            each.add_marker("browser")
+        if any("postgresql" in name for name in fixtures):
+            each.add_marker("postgresql")
+
+
 def pytest_generate_tests(metafunc):
     """Run what is marked `both_databases` on PostgreSQL, too."""
     if metafunc.definition.get_closest_marker("both_databases"):

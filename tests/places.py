@@ -7,13 +7,14 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-ESPER = Path(sys.executable).with_name("esper")
+import fork_server
+from fork_server import ESPER
+
 PATIENCE_S = 120
 
 # Gradients that nothing clears, and a loss that is kept with its graph.
@@ -67,6 +68,10 @@ def environment(home, **more):
     return {**kept, **ours, **{name: str(text) for name, text in more.items()}}
 
 
+def _is_read_at_start(name):
+    return name.startswith(fork_server.READ_AT_START)
+
+
 @dataclass(frozen=True)
 class Done:
     """How a run of the command ended."""
@@ -104,10 +109,19 @@ class Place:
         command = [*before, ESPER, *arguments]
         return {"args": command, "cwd": cwd or self.root, "env": environment(self.home, **(env or {}))}
 
-    def esper(self, *arguments, code=None, cwd=None, env=None, before=(), **options):
-        """Run the command to its end; `code` is what it must exit with."""
+    def esper(self, *arguments, code=None, cwd=None, env=None, before=(), is_cold=False, **options):
+        """Run the command to its end; `code` is what it must exit with.
+
+        It is a fork of one process that has imported it. `is_cold` asks for a start of its own, and so does what only
+        such a start can have: something before the command, other options of a process, variables that Python reads.
+        """
         child = {**self.child(*arguments, cwd=cwd, env=env, before=before), "stdin": subprocess.DEVNULL, **options}
-        ran = subprocess.run(**child, capture_output=True, timeout=PATIENCE_S, check=False)
+        is_forked = not (is_cold or before or options.keys() - {"stdin"} or any(map(_is_read_at_start, env or ())))
+        if is_forked:
+            child["arguments"] = child.pop("args")[1:]
+            ran = fork_server.run(**child, timeout=PATIENCE_S)
+        else:
+            ran = subprocess.run(**child, capture_output=True, timeout=PATIENCE_S, check=False)
         done = Done(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
         if code is not None:
             assert done.code == code, (done.code, done.stdout, done.stderr)

@@ -1,0 +1,211 @@
+"""The `esper` command without its start: one process has imported it, and every call is a fork of that process.
+
+A fork has the arguments, the folder, the environment, the umask and the streams that it is given, and ends as a process
+of its own. What only a true start can show needs one: what is imported when, what Python reads from its environment,
+signals before `main`, closed streams, an installed wheel.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+ESPER = Path(sys.executable).with_name("esper")
+# What Python itself or the loader reads when it starts.
+READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "COV_", "COVERAGE_", "MALLOC_")
+# What commands import when they come to it; `torch` alone is left to the processes that measure.
+HEAVY = (
+    "alembic.command",
+    "anthropic",
+    "docstring_parser",
+    "jinja2",
+    "langgraph.graph",
+    "libcst",
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "psycopg",
+    "rfc8785",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite.pysqlite",
+)
+
+
+def run(arguments, *, cwd, env, stdin=subprocess.DEVNULL, timeout=120):
+    """Run the command to its end in a fork, and return what `subprocess.run` would."""
+    argv = [str(ESPER), *map(os.fspath, arguments)]
+    ours, theirs = socket.socketpair()
+    out, out_there = os.pipe()
+    err, err_there = os.pipe()
+    null = os.open(os.devnull, os.O_RDONLY)
+    given = null if stdin == subprocess.DEVNULL else stdin if isinstance(stdin, int) else stdin.fileno()
+    try:
+        socket.send_fds(_server(), [b"\0"], [theirs.fileno(), given, out_there, err_there])
+    finally:
+        theirs.close()
+        for each in (null, out_there, err_there):
+            os.close(each)
+    umask = os.umask(0o022)
+    os.umask(umask)
+    with ours:
+        ours.sendall(json.dumps({"argv": argv, "cwd": os.fspath(cwd), "env": env, "umask": umask}).encode())
+        ours.shutdown(socket.SHUT_WR)
+        answers = ours.makefile()
+        pid = int(answers.readline())
+        try:
+            said = _read({out, err}, time.monotonic() + timeout)
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(argv, timeout) from None
+        finally:
+            os.close(out)
+            os.close(err)
+        return subprocess.CompletedProcess(argv, int(answers.readline()), said[out], said[err])
+
+
+def _read(pipes, deadline):
+    said = dict.fromkeys(pipes, b"")
+    with selectors.DefaultSelector() as selector:
+        for each in pipes:
+            selector.register(each, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(deadline - time.monotonic(), 0))
+            if not ready and time.monotonic() >= deadline:
+                raise TimeoutError
+            for key, _ in ready:
+                if data := os.read(key.fd, 1 << 16):
+                    said[key.fd] += data
+                else:
+                    selector.unregister(key.fd)
+    return said
+
+
+@cache
+def _server():
+    """Return the line to the one server of this process; it ends when that is closed."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    plain = {name: text for name, text in os.environ.items() if not name.startswith(("ESPER_", "GIT_", *READ_AT_START))}
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(theirs.fileno())],
+        pass_fds=[theirs.fileno()],
+        env={**plain, "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    theirs.close()
+    atexit.register(process.wait)
+    atexit.register(ours.close)
+    return ours
+
+
+def _serve(line):
+    """Fork for everything that comes over a line, and tell how each fork ends, until the line is closed."""
+    _prepare()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    running = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(line, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is line:
+                    message, files, _, _ = socket.recv_fds(line, 1, 4)
+                    if not message:
+                        return
+                    pid = os.fork()
+                    if not pid:
+                        _be_esper(files)
+                    answers = socket.socket(fileno=files[0])
+                    for each in files[1:]:
+                        os.close(each)
+                    _tell(answers, pid)
+                    ended = os.pidfd_open(pid)
+                    running[ended] = pid, answers
+                    selector.register(ended, selectors.EVENT_READ)
+                else:
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    pid, answers = running.pop(key.fd)
+                    _tell(answers, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                    answers.close()
+
+
+def _tell(answers, number):
+    with suppress(OSError):
+        answers.sendall(b"%d\n" % number)
+
+
+def _prepare():
+    """Import everything but torch, and make sure that what is forked is one thread with no database open."""
+    import esper_agents
+
+    sys.path[0] = str(ESPER.parent)
+    for each in pkgutil.walk_packages(esper_agents.__path__, "esper_agents."):
+        if not each.name.startswith("esper_agents.torchlab.worker."):
+            importlib.import_module(each.name)
+    for name in HEAVY:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    assert "torch" not in sys.modules
+    assert threading.active_count() == 1
+    held = [each.path for each in psutil.Process().open_files() if each.fd > 2]
+    assert not held, held
+    gc.collect()
+    gc.freeze()
+
+
+def _be_esper(files):
+    """Become one call of the command, and never return."""
+    line, *streams = files
+    with socket.socket(fileno=line) as asked, asked.makefile() as text:
+        wanted = json.load(text)
+    for number, each in enumerate(streams):
+        os.dup2(each, number)
+    os.closerange(3, 4096)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(wanted["env"])
+    time.tzset()
+    tempfile.tempdir = None
+    os.umask(wanted["umask"])
+    os.chdir(wanted["cwd"])
+    sys.argv = wanted["argv"]
+    from esper_agents.cli.main import main
+
+    code = 1
+    try:
+        main()
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:  # noqa: BLE001 - the end of a process
+        sys.excepthook(*sys.exc_info())
+    finally:
+        # What Python does before it ends, less taking everything apart.
+        with suppress(BaseException):
+            threading._shutdown()
+            atexit._run_exitfuncs()
+        for each in (sys.stdout, sys.stderr):
+            try:
+                each.flush()
+            except (OSError, ValueError):
+                code = code or 120
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
