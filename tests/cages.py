@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -31,7 +32,8 @@ if options["abi"] is not None:
     landlock.version = lambda: options["abi"]
 end = socket.socket(fileno=int(sys.argv[2]))
 lines = end.makefile("rw")
-workers = cells.Cells(is_open=options["is_open"], is_alone=options["sandbox"] == "bubblewrap")
+is_alone = options["sandbox"] == "bubblewrap"
+workers = cells.Cells(cover=[options["scratch"]], is_open=options["is_open"], is_alone=is_alone)
 pipes = {}
 
 
@@ -66,7 +68,8 @@ for line in lines:
     request = json.loads(line)
     if request["do"] == "fork":
         reader, writer = os.pipe()
-        pid = workers.fork((*options["grants"]["readable"], *options["grants"]["listable"], request["scratch"]))
+        readable = (*options["grants"]["readable"], *options["grants"]["listable"])
+        pid = workers.fork(readable, [request["scratch"]])
         if pid == 0:
             os.close(reader)
             live(request, writer)
@@ -116,6 +119,7 @@ class Cage:
             "is_open": is_open or choice.sandbox is sandbox.Sandbox.NONE,
             "grants": sandbox.grants(view),
             "mark": self.mark,
+            "scratch": str(view.scratch),
         }
         ours, theirs = socket.socketpair()
         with theirs:
@@ -199,15 +203,16 @@ class Cage:
         return found
 
 
-HELD = ("walls", "bubblewrap", "landlock")
+HELD = ("walls", "bubblewrap", "landlock-walls", "landlock")
 
 
 def cage_for(how, folder, project, hidden=(), *, python=sys.executable, **options):
     """Return a cage of one kind, or skip aloud where this machine has none.
 
     Args:
-        how: `walls` (bubblewrap, each worker in namespaces of its own), `bubblewrap` (without those), `landlock`
-            (alone, as for a plain user) or `none`.
+        how: `walls` (bubblewrap, each worker in namespaces of its own), `bubblewrap` (without those),
+            `landlock-walls` (Landlock, in namespaces that root can make), `landlock` (alone, as for a plain user) or
+            `none`.
         folder: Where its scratch goes.
         project: The folder that workers read.
         hidden: What they must not see.
@@ -217,11 +222,13 @@ def cage_for(how, folder, project, hidden=(), *, python=sys.executable, **option
     view = view_of(folder, project, hidden=hidden, python=python)
     if how == "none":
         return Cage(sandbox.choose(view, is_waived=True), view, **options)
-    if how == "landlock":
+    if how in {"landlock", "landlock-walls"}:
+        if how == "landlock-walls" and os.geteuid() != 0:
+            pytest.skip("only root makes namespaces without bubblewrap: that was NOT tested")
         if not landlock.version() or not seccomp.is_supported():
             pytest.skip("this kernel has no Landlock: what holds user code without bubblewrap was NOT tested")
         choice = sandbox.Choice(sandbox.Sandbox.LANDLOCK, landlock.version())
-        return Cage(choice, view, is_open=True, **options)
+        return Cage(choice, view, is_open=how == "landlock", **options)
     choice = sandbox.choose(view, is_waived=False)
     if choice.sandbox is not sandbox.Sandbox.BUBBLEWRAP:
         pytest.skip(f"bubblewrap was NOT tested: {choice.why_not}")

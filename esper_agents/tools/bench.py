@@ -65,6 +65,7 @@ class Bench:
             elif self._idle is not None:
                 self._idle.cancel()
             lab = self._lab = self._lab or await self._opened(roots)
+            lab.begin_measurement()
             try:
                 return await self._on_thread(lab, lambda: work(lab))
             except EsperError:

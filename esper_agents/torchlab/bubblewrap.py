@@ -64,7 +64,7 @@ def command(program: str, arrangement: Arrangement, argv: Sequence[str]) -> list
         # To the kernel, root in a namespace is root, and may write the settings of the machine. Walls have a /proc of
         # their own, and their parent sets a limit here.
         *(() if arrangement.can_wall else ("--ro-bind", "/proc/sys", "/proc/sys")),
-        *("--remount-ro", "/dev", "--remount-ro", "/"),
+        *("--remount-ro", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"),  # noqa: S108 - likewise
         *("--chdir", str(arrangement.scratch), "--", arrangement.python, *argv),
     ]
 

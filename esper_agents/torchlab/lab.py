@@ -81,6 +81,7 @@ class Lab:
         self._hidden = list(hidden)
         self._keep = keep
         self._count = 0
+        self._measurement = 0
         self._opened = ExitStack()
         self._closing = Lock()
 
@@ -135,6 +136,10 @@ class Lab:
             opened, self._opened = self._opened, ExitStack()
         opened.close()
 
+    def begin_measurement(self) -> None:
+        """Give the workers to come new compile caches: no earlier measurement can plant code there."""
+        self._measurement += 1
+
     def worker(
         self,
         *,
@@ -160,8 +165,8 @@ class Lab:
         self._count += 1
         scratch = self._scratch / f"worker-{self._count}"
         scratch.mkdir()
-        # What an arm compiled once it finds again in its next process; the other arm cannot see it.
-        cache = self._scratch / f"compiled-{label or self._count}"
+        # What an arm compiled once it finds again in its next process; no other arm and no other measurement sees it.
+        cache = self._scratch / f"compiled-{self._measurement}-{label or self._count}"
         cache.mkdir(exist_ok=True)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         said = os.open(scratch / "said.txt", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

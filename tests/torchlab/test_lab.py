@@ -124,3 +124,15 @@ def test_how_memory_is_bounded_follows_from_the_device(lab):
 
 def test_outcomes_of_the_benchmark_are_outcomes_there_are():
     assert set(EXPECTED.values()) <= set(Outcome)
+
+
+def test_what_one_measurement_compiled_no_other_finds(lab):
+    found = []
+    for _ in range(2):
+        lab.begin_measurement()
+        for _ in range(2):
+            with lab.worker(label="candidate") as worker:
+                cache = (worker.scratch / "compiled").readlink()
+                found.append([each.name for each in cache.iterdir()])
+                (cache / "planted.so").write_text("x")
+    assert found == [[], ["planted.so"], [], ["planted.so"]]

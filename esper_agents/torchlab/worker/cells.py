@@ -1,15 +1,18 @@
 """Forks workers, each into a cell of its own where the kernel lets us: PID, mount and IPC namespaces.
 
-A worker in a cell can name no process but its own, sees nothing that another one left in `/tmp` or `/dev/shm`, and
-when the cell's first process is killed the kernel kills everything in it, faster than anything can fork.
+A worker in a cell can name no process but its own, sees nothing that another one left in `/tmp` or `/dev/shm`, can
+write no file system but its own folders and its `/dev/shm`, and when the cell's first process is killed the kernel
+kills everything in it, faster than anything can fork.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,16 +32,19 @@ _SHARED_BYTES = 4 << 30
 # Since this version of Linux the limit belongs to a PID namespace; before, to the whole machine.
 _OWN_PID_LIMIT = (6, 14)
 _MOST_PROCESSES = 8192
+_MOST_DESCRIPTORS = 65_536
 _NO_CELL = 72
-_TMP = "/tmp"  # noqa: S108 - this is where it is made a private one
+# The number is the same on every machine; Linux has it since 5.12, and Landlock since 5.13.
+_MOUNT_SETATTR, _HERE, _RECURSIVE, _READ_ONLY = 442, -100, 0x8000, 1
+_TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - this is where private ones are made
 
 
 @dataclass
 class _Cell:
-    """A worker's namespaces: their first process, and the stack that it sleeps on."""
+    """A worker's namespaces: their first process, and the stack that it sleeps on if it shares our memory."""
 
     first: int
-    stack: ctypes.Array[ctypes.c_char]
+    stack: ctypes.Array[ctypes.c_char] | None = None
 
 
 class Cells:
@@ -58,7 +64,8 @@ class Cells:
         """
         kernel.become_subreaper()
         kernel.hide_memory()
-        self._cover = _outermost([_TMP, *cover])
+        self._cover = _outermost([_TMP, _SHARED, *cover])
+        self._is_alone = is_alone
         self._cells: dict[int, _Cell | None] = {}
         self._told: set[int] = set()
         self._every_signal = signal.valid_signals()
@@ -80,11 +87,12 @@ class Cells:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         return self.kill(pid) == 0
 
-    def fork(self, keep: Sequence[str] = ()) -> int:
+    def fork(self, keep: Sequence[str] = (), writable: Sequence[str] = ()) -> int:
         """Fork a worker; return its process id, and 0 in the worker itself.
 
         Args:
-            keep: Files and folders that the worker sees even in what is covered.
+            keep: Files and folders that the worker sees even in what is covered; in a cell it cannot write them.
+            writable: Folders that it sees there as well, and can write.
 
         Raises:
             OSError: The kernel refused.
@@ -94,7 +102,7 @@ class Cells:
         try:
             pid = os.fork()
             if pid == 0:
-                self._become_worker(parent, cell, keep)
+                self._become_worker(parent, cell, keep, writable)
                 return 0
         except OSError:
             if cell:
@@ -105,14 +113,14 @@ class Cells:
         self._cells[pid] = cell
         return pid
 
-    def _become_worker(self, parent: int, cell: _Cell | None, keep: Sequence[str]) -> None:
+    def _become_worker(self, parent: int, cell: _Cell | None, keep: Sequence[str], writable: Sequence[str]) -> None:
         kernel.die_with_parent()
         try:
             os.close(self._home)
             kernel.show_memory()
             _be_first_to_die()
             if cell:
-                _furnish(self._cover, keep)
+                _furnish(self._cover, keep, writable, is_read_only=self._is_alone)
             elif os.getppid() != parent:
                 os._exit(_NO_CELL)
         except OSError:
@@ -161,26 +169,43 @@ class Cells:
 
     def _open_cell(self) -> _Cell:
         """Make a PID namespace for the next child, with a first process that sleeps until it is killed."""
-        stack = ctypes.create_string_buffer(_STACK_BYTES)
-        top = ctypes.c_void_p((ctypes.addressof(stack) + _STACK_BYTES) & ~15)
         kernel.libc("unshare", _NEW_PIDS)
         # It inherits that it hears no signal, so that none of our handlers ever runs in it.
         heard = signal.pthread_sigmask(signal.SIG_BLOCK, self._every_signal)
         try:
-            # It shares our memory and descriptors: it costs nothing, and keeps no pipe open that we closed.
-            flags = _CLONE_VM | _CLONE_FILES | signal.SIGCHLD
-            first = kernel.libc("clone", kernel.address("pause"), top, flags, None)
+            return self._share_with_first() if self._is_alone else _fork_first()
         except OSError:
             kernel.libc("setns", self._home, _NEW_PIDS)
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, heard)
-        return _Cell(first, stack)
+
+    def _share_with_first(self) -> _Cell:
+        """Start the first process of a PID namespace inside one that ends with us, as bubblewrap's does."""
+        stack = ctypes.create_string_buffer(_STACK_BYTES)
+        top = ctypes.c_void_p((ctypes.addressof(stack) + _STACK_BYTES) & ~15)
+        # It shares our memory and descriptors: it costs nothing, and keeps no pipe open that we closed.
+        flags = _CLONE_VM | _CLONE_FILES | signal.SIGCHLD
+        return _Cell(kernel.libc("clone", kernel.address("pause"), top, flags, None), stack)
 
     def _close_cell(self, cell: _Cell) -> None:
         kernel.libc("setns", self._home, _NEW_PIDS)
         os.kill(cell.first, signal.SIGKILL)
         os.waitpid(cell.first, 0)
+
+
+def _fork_first() -> _Cell:
+    """Start the first process of a PID namespace that nothing but itself ends when we are killed."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            kernel.die_with_parent()
+            os.closerange(0, _MOST_DESCRIPTORS)
+            while True:
+                signal.pause()
+        finally:
+            os._exit(_NO_CELL)
+    return _Cell(pid)
 
 
 def _be_first_to_die() -> None:
@@ -201,31 +226,62 @@ def _outermost(folders: list[str]) -> list[str]:
     return [each for each in dict.fromkeys(folders) if not any(each.startswith(other + "/") for other in folders)]
 
 
-def _furnish(cover: Sequence[str], keep: Sequence[str]) -> None:
-    """Give this process mounts of its own: its processes alone in /proc, empty folders where others leave things."""
+def _furnish(cover: Sequence[str], keep: Sequence[str], writable: Sequence[str], *, is_read_only: bool) -> None:
+    """Give this process mounts of its own: its processes alone in /proc, empty folders where others leave things.
+
+    Args:
+        cover: Folders that are empty but for what is to be kept in them.
+        keep: Files and folders that stay as they are, read-only.
+        writable: Folders that can be written.
+        is_read_only: All file systems are read-only already, but for the writable folders.
+    """
     kernel.libc("unshare", _NEW_MOUNTS | _NEW_IPC)
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+    beneath = [each for each in keep if any(each.startswith(folder + "/") for folder in cover)]
+    # Those that can be written come last: they may lie in those that cannot.
+    wanted = [*((each, False) for each in _outermost(beneath)), *((each, True) for each in writable)]
+    kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC), can_write) for path, can_write in wanted]
+    if not is_read_only:
+        _set_read_only("/")
     # Read-only: to the kernel, root in a namespace is root, and may write the settings of the machine.
     _mount("proc", "/proc", "proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     options = f"mode=1777,size={_SHARED_BYTES}"
-    _mount("tmpfs", "/dev/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, options)  # noqa: S108 - likewise
     for folder in cover:
-        beneath = [each for each in keep if each.startswith(folder + "/")]
-        kept = [(each, os.open(each, os.O_PATH | os.O_CLOEXEC)) for each in _outermost(beneath)]
         _mount("tmpfs", folder, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
-        for path, place in kept:
-            _put_back(Path(path), place)
+    for path, place, can_write in kept:
+        _put_back(Path(path), place)
+        if not can_write:
+            _set_read_only(path)
+        elif not is_read_only:
+            _set_read_only(path, is_cleared=True)
+    for folder in cover:
+        if folder != _SHARED:
+            _set_read_only(folder, is_recursive=False)
 
 
 def _put_back(path: Path, place: int) -> None:
     seen = Path(f"/proc/self/fd/{place}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if seen.is_dir():
-        path.mkdir(exist_ok=True)
-    else:
-        path.touch()
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if seen.is_dir():
+            path.mkdir(exist_ok=True)
+        else:
+            path.touch()
     _mount(str(seen), str(path), None, _MS_BIND | _MS_REC)
     os.close(place)
+
+
+def _set_read_only(path: str, *, is_recursive: bool = True, is_cleared: bool = False) -> None:
+    """Make a mount read-only with all that is mounted beneath it, or writable again."""
+    setting = (0, _READ_ONLY) if is_cleared else (_READ_ONLY, 0)
+    attributes = struct.pack("=4Q", *setting, 0, 0)
+    flags = _RECURSIVE if is_recursive else 0
+    try:
+        kernel.call(_MOUNT_SETATTR, _HERE, path.encode(), flags, attributes, len(attributes))
+    except OSError as error:
+        # Where Linux is older there is no Landlock either: then bubblewrap bound these read-only.
+        if error.errno != errno.ENOSYS:
+            raise
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:

@@ -108,7 +108,9 @@ class _Nursery:
 
     def _fork(self, message: dict[str, Any], files: list[int]) -> None:
         cells = self._ready()
-        pid = cells.fork([place for places in message["grants"].values() for place in places])
+        grants = message["grants"]
+        readable = [place for name, places in grants.items() if name != "writable" for place in places]
+        pid = cells.fork(readable, grants["writable"])
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
