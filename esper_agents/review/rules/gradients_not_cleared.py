@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import names_in
 from esper_agents.review.frameworks import clears_gradients_itself, repeats_as_training_step
-from esper_agents.review.names import dotted
 from esper_agents.review.rounds import parts_of_way, ways_to_loops
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.training import (
+    Cleared,
     backward_calls,
     backward_calls_in,
     cleared_before,
-    cleared_by_assignment,
-    clears_gradients,
+    clearings,
+    clears_for,
     closures_of,
     discarded_by,
+    inner_functions,
     is_cleared_now_and_then,
     is_lbfgs,
+    is_one_object,
     reaches_clearing,
     steps,
     steps_in,
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from esper_agents.review.training import Step
 
 _REMEDY = "call `optimizer.zero_grad()` once for every `optimizer.step()`, in the same loop"
-# Calls that take an optimizer without clearing its gradients.
-_HARMLESS = frozenset(
-    {"step", "unscale_", "print", "len", "isinstance", "save", "append", "state_dict", "update", "adjust_learning_rate"}
-)
 
 
 class GradientsNotCleared(Rule):
@@ -52,7 +49,8 @@ class GradientsNotCleared(Rule):
     ## When it is right
     Gradients are gathered over several batches on purpose: then `zero_grad()` stands beside `step()`, in the loop
     that steps. It counts wherever in that loop it stands, also in a function that the loop calls, as does setting
-    `.grad` to None. Engines that clear by themselves (DeepSpeed) and a backward outside any loop are not reported,
+    `.grad` to None. Where what is cleared may be another object than the one that steps, the loop is reported as a
+    warning. Schedulers are no optimizers, whatever their names. Engines that clear by themselves (DeepSpeed) and a backward outside any loop are not reported,
     save in a step that one function makes together with its optimizer and hands back: it is there to be repeated.
 
     ## Sources
@@ -106,12 +104,10 @@ class GradientsNotCleared(Rule):
 
     def _apart(self, function: Function, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the backward of a function whose caller steps in the same loop, without clearing anywhere in it."""
-        if _is_cleared(function.block, index):
-            return
         callers = [call for call in index.callers(function) if call.block.loop is not None]
-        if not callers or any(_is_cleared(loop, index) for call in callers for loop in call.block.loops()):
-            return
-        for call in callers:
+        around = [function.block, *(loop for call in callers for loop in call.block.loops())]
+        cleared = max(_cleared(each, index) for each in around)
+        for call in callers if cleared is not Cleared.YES else ():
             if call.block.loop and function in index.callees(call) and steps_in(call.block.loop, index):
                 yield self.hit(
                     backward_calls_in(function)[0].node,
@@ -119,7 +115,8 @@ class GradientsNotCleared(Rule):
                     f"({call.function.file.path}:{call.line}) and steps the optimizer clears them",
                     remedy=_REMEDY,
                     confidence=Confidence.MODERATE,
-                    basis=FOLLOWED,
+                    basis=_basis(cleared, FOLLOWED),
+                    severity=_severity(cleared),
                 )
                 return
 
@@ -129,13 +126,17 @@ class GradientsNotCleared(Rule):
             repeats = is_lbfgs(step, index)
             around = step.block.loop or step.function.block
             is_once = step.block.loop is None and not repeats
-            if is_once or reaches_clearing(closure, index) or (not repeats and _is_cleared(around, index)):
+            cleared = reaches_clearing(closure, index)
+            if not repeats:
+                cleared = max(cleared, _cleared(around, index))
+            if is_once or cleared is Cleared.YES:
                 continue
             yield self.hit(
                 backward_calls_in(closure)[0].node,
                 f"gradients are added up over all calls of {closure.name!r}, because it does not clear them",
                 remedy="call `optimizer.zero_grad()` first thing in the closure",
-                basis=SEEN,
+                basis=_basis(cleared, SEEN),
+                severity=_severity(cleared),
             )
 
     def _thrown_away(self, taken: Sequence[Step], index: ProjectIndex) -> Iterator[Hit]:
@@ -158,33 +159,40 @@ class GradientsNotCleared(Rule):
     def _in_loop(
         self, backward: Call, step: Step, loop: Block, others: Collection[str], index: ProjectIndex
     ) -> Iterator[Hit]:
-        if _is_cleared(loop, index, others) and (others or not is_cleared_now_and_then(step, loop, index)):
+        cleared = _cleared(loop, index, step, others)
+        if cleared is Cleared.YES and (others or not is_cleared_now_and_then(step, loop, index)):
             return
-        outside = any(_is_cleared(outer, index, others) for outer in loop.loops() if outer is not loop)
+        outer = [each for each in loop.loops() if each is not loop]
+        outside = any(_cleared(each, index, step, others) is Cleared.YES for each in outer)
         extra = ": `zero_grad` stands only in the loop around it" if outside else ""
         yield self.hit(
             backward.node,
             f"gradients are added up over all steps, because nothing in this loop clears them{extra}",
             remedy=_REMEDY,
-            basis=SEEN,
+            basis=_basis(cleared, SEEN),
+            severity=_severity(cleared),
         )
 
     def _in_step_function(
         self, backward: Call, step: Step, others: Collection[str], index: ProjectIndex
     ) -> Iterator[Hit]:
         function = backward.function
-        if _is_cleared(function.block, index, others):
+        cleared = _cleared(function.block, index, step, others)
+        if cleared is Cleared.YES:
             return
         if repeats_as_training_step(function, index):
             yield self.hit(
                 backward.node,
                 f"gradients are added up over all steps: {function.qualname!r} takes them itself and never clears them",
                 remedy=_REMEDY,
-                basis=SEEN,
+                basis=_basis(cleared, SEEN),
+                severity=_severity(cleared),
             )
             return
         ways = ways_to_loops(function, step.optimizer, index)
-        if ways and not any(_is_cleared(part, index) for way in ways for part in parts_of_way(way)):
+        on_the_way = max((_cleared(part, index) for way in ways for part in parts_of_way(way)), default=Cleared.NO)
+        if ways and on_the_way is not Cleared.YES:
+            cleared = max(cleared, on_the_way)
             call = ways[0][-1]
             yield self.hit(
                 backward.node,
@@ -192,7 +200,8 @@ class GradientsNotCleared(Rule):
                 f"({call.function.file.path}:{call.line}) clears them",
                 remedy=_REMEDY,
                 confidence=Confidence.MODERATE,
-                basis=FOLLOWED,
+                basis=_basis(cleared, FOLLOWED),
+                severity=_severity(cleared),
             )
         elif _keeps_its_optimizer(step, index):
             yield self.hit(
@@ -202,23 +211,16 @@ class GradientsNotCleared(Rule):
                 remedy=_REMEDY,
                 confidence=Confidence.MODERATE,
                 basis=f"{INFERRED}: a step that is made and handed back is there to be repeated",
+                severity=_severity(cleared),
             )
 
 
 def _others(step: Step, taken: Sequence[Step], index: ProjectIndex) -> set[str]:
-    """Return the other optimizers that step in a function, and the models that are theirs alone."""
-    others = {each.optimizer for each in taken} - {step.optimizer, ""} if step.optimizer else set[str]()
-    mine = _model_of(step.optimizer, step, index)
-    models = {_model_of(each, step, index) for each in others} if mine else set[str]()
-    return others | {each for each in models if each and not mine.startswith(f"{each}.")} - {mine}
-
-
-def _model_of(optimizer: str, step: Step, index: ProjectIndex) -> str:
-    """Return the model whose parameters alone an optimizer was made with; empty where that cannot be said."""
-    made = index.binding(optimizer, step.block.function, step.line) if optimizer else None
-    first = made.value.args[0] if made is not None and isinstance(made.value, ast.Call) and made.value.args else None
-    path = dotted(first) if first is not None else ""
-    return path.removesuffix(".parameters()") if path.endswith(".parameters()") else ""
+    """Return the other optimizers that step in a function; one under two names is no other."""
+    if not step.optimizer:
+        return set()
+    others = {each.optimizer: each for each in taken if each.optimizer not in {step.optimizer, ""}}
+    return {name for name, each in others.items() if not is_one_object(step, each, index)}
 
 
 def _round_of(step: Step) -> Block:
@@ -257,31 +259,25 @@ def _clears_anyway(step: Step, around: Block) -> bool:
     return is_loop and any(each.block.within(around) and not each.is_unpacked for each in made)
 
 
-def _is_cleared(around: Block, index: ProjectIndex, others: Collection[str] = ()) -> bool:
-    """Return whether anything in a block may clear gradients, in doubt yes; what clears only others does not count."""
-    for each in (around.function, *_inside(around.function)):
-        if any(block.within(around) for block in cleared_by_assignment(each)):
-            return True
-        calls = (call for call in each.calls if call.block.within(around) and call.receiver not in others)
-        if any(_may_clear(call, index) for call in calls):
-            return True
-    return False
+def _cleared(around: Block, index: ProjectIndex, step: Step | None = None, others: Collection[str] = ()) -> Cleared:
+    """Return whether a block clears the gradients that a step uses; of any that it clears without a step."""
+    most = Cleared.NO
+    for each in (around.function, *inner_functions(around.function)):
+        for found in clearings(each, index):
+            if not found.block.within(around):
+                continue
+            if step is not None:
+                most = max(most, clears_for(found, step, others, index))
+            else:
+                most = max(most, Cleared.YES if found.is_sure else Cleared.MAYBE)
+    return most
 
 
-def _inside(function: Function) -> Iterator[Function]:
-    for each in function.inner:
-        yield each
-        yield from _inside(each)
+def _severity(cleared: Cleared) -> Severity | None:
+    """Return how much it matters: what may be cleared under another name is a warning."""
+    return Severity.WARNING if cleared is Cleared.MAYBE else None
 
 
-def _may_clear(call: Call, index: ProjectIndex) -> bool:
-    if clears_gradients(call):
-        return True
-    known = index.possible_callees(call)
-    if known:
-        return any(reaches_clearing(each, index) for each in known)
-    return call.tail not in _HARMLESS and any(_is_optimizer_name(each) for each in call.node.args)
-
-
-def _is_optimizer_name(argument: ast.expr) -> bool:
-    return isinstance(argument, ast.Name) and argument.id.lower() in {"optimizer", "optim", "opt", "optimiser"}
+def _basis(cleared: Cleared, known: str) -> str:
+    is_open = cleared is Cleared.MAYBE
+    return f"{INFERRED}: what is cleared here is another object, as far as the files show" if is_open else known
