@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import tests_around
-from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.patterns import pattern
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call, FileTables, Import
 
 _PACKAGES = ("torch", "functorch")
 _VERSIONED = pattern(
@@ -130,8 +131,26 @@ def uses(file: FileTables, index: ProjectIndex) -> list[Use]:
     table = _table()
     found = [*_calls(file, table), *_methods(file, table, index), *_decorators(file, table), *_attributes(file, table)]
     called = {each.name for each in found}
+    found = [each for each in found if not _is_chosen_by_import(each, file)]
     found += _imports(file, table, called)
     return [each for each in found if not _is_asked_for(each, file)]
+
+
+def _is_chosen_by_import(use: Use, file: FileTables) -> bool:
+    """Return whether a name is used by an import that stands under a test of the version or in a `try`.
+
+    A module that is only optional, `import torch` in a `try`, chooses no name: another import must bind the same.
+    """
+    node = use.node
+    path = dotted(node.func) if isinstance(node, ast.Call) else dotted(node) if isinstance(node, ast.expr) else ""
+    root = root_of(path)
+    binding = [each for each in file.import_statements if root in file.imports and root in _bound_by(each)]
+    guarded = [each for each in binding if is_guarded(each.block)]
+    return any(isinstance(each.node, ast.ImportFrom) or len(binding) > 1 for each in guarded)
+
+
+def _bound_by(statement: Import) -> set[str]:
+    return {each.asname or each.name.partition(".")[0] for each in statement.node.names}
 
 
 def _entries(name: str, table: _Table) -> Iterator[Symbol]:
@@ -199,7 +218,7 @@ def _decorators(file: FileTables, table: _Table) -> Iterator[Use]:
         nodes = () if isinstance(function.node, ast.Module) else function.node.decorator_list
         for name, node in zip(function.decorators, nodes, strict=False):
             for symbol in _entries(name, table) if not isinstance(node, ast.Call) else ():
-                if not symbol.keyword and not symbol.absent:
+                if not symbol.keyword and not symbol.absent and not is_guarded(function.outer or function.block):
                     yield Use(symbol, name, node)
 
 
@@ -209,13 +228,32 @@ def _attributes(file: FileTables, table: _Table) -> Iterator[Use]:
     if not wanted:
         return
     module = file.functions[0]
+    guarded = _guarded_nodes(file)
     for node in walk(file.tree):
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and node not in guarded:
             path = resolve(dotted(node), module)
             for name, symbol in wanted:
                 is_module = name.endswith(".") and path.startswith(name) and path.count(".") == name.count(".")
                 if is_module or path == name:
                     yield Use(symbol, path, node)
+
+
+def _guarded_nodes(file: FileTables) -> set[ast.AST]:
+    """Return what stands in the blocks of a file that ask for the version or catch that a name is missing."""
+    found: set[ast.AST] = set()
+    for function in file.functions:
+        for block in function.blocks:
+            if is_guarded(block):
+                found.update(node for each in _statements_of(block) for node in walk(each))
+    return found
+
+
+def _statements_of(block: Block) -> list[ast.stmt]:
+    node = block.node
+    if block.kind is BlockKind.ELSE and isinstance(node, ast.If):
+        return node.orelse
+    body = getattr(node, "body", [])
+    return body if isinstance(body, list) else []
 
 
 def _imports(file: FileTables, table: _Table, called: set[str]) -> Iterator[Use]:
@@ -240,9 +278,20 @@ def is_guarded(block: Block) -> bool:
         if any("suppress" in context for each in current.chain() for context in each.contexts):
             return True
         around = [*tests_around(current, current.function.block), *_tests_before(current)]
-        if any(_VERSIONED.search(ast.unparse(test)) for test in around):
+        if any(_VERSIONED.search(ast.unparse(test)) or _reads_a_flag(test, current) for test in around):
             return True
         current = current.function.outer
+    return False
+
+
+def _reads_a_flag(test: ast.expr, block: Block) -> bool:
+    """Return whether a test reads a name that was set by the version, or by whether an import failed."""
+    module = block.function.file.functions[0]
+    for each in walk(test):
+        for found in module.assignments.get(each.id, ()) if isinstance(each, ast.Name) else ():
+            in_try = any(_catches_a_missing_name(one.node) for one in found.block.chain())
+            if in_try or _VERSIONED.search(ast.unparse(found.value)):
+                return True
     return False
 
 

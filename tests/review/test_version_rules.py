@@ -209,6 +209,50 @@ def test_code_that_asks_for_the_version_is_left_alone(found, source):
     assert found("ESP511", f"import torch\n\n{source}") == []
 
 
+CHOSEN = {
+    "an import in a try": "try:\n    from torch.func import vmap\nexcept ImportError:\n"
+    "    from functorch import vmap\n\n"
+    "y = vmap(f)(x)\n",
+    "a module in a try": "try:\n    import torch.func as ft\nexcept ModuleNotFoundError:\n"
+    "    import functorch as ft\n\n"
+    "y = ft.vmap(f)(x)\n",
+    "any error": "try:\n    from torch.func import grad as slope\nexcept Exception:\n"
+    "    from functorch import grad as slope\n"
+    "\ndef f(x):\n    return slope(x)\n",
+    "an import by the version": "if parse(torch.__version__) >= parse('2.0'):\n    from torch.func import vmap\nelse:\n"
+    "    from functorch import vmap\n\ny = vmap(f)(x)\n",
+    "a flag of an import": "try:\n    import torch.func\n    HAS_FUNC = True\nexcept ImportError:\n"
+    "    HAS_FUNC = False\n\n"
+    "if not HAS_FUNC:\n    import functorch\n    y = functorch.vmap(f)(x)\n",
+    "a flag of the version": "MODERN = torch.__version__ >= '2.0'\nif MODERN:\n    y = torch.outer(a, b)\n"
+    "else:\n    y = torch.ger(a, b)\n",
+    "an attribute in a try": "try:\n    has = torch.backends.cuda.is_built()\nexcept AttributeError:\n"
+    "    has = torch.has_cuda\n",
+    "an attribute by the version": "if torch.__version__ >= '2.1':\n    has = torch.backends.cuda.is_built()\nelse:\n"
+    "    has = torch.has_cuda\n",
+    "a decorator in a try": "try:\n    compiled = torch.compile\nexcept ImportError:\n    @torch.jit.script\n"
+    "    def f(x):\n        return x\n",
+    "suppressed": "import contextlib\nwith contextlib.suppress(ImportError):\n    from functorch import vmap\n",
+}
+NOT_CHOSEN = {
+    "an optional package": "try:\n    import functorch\nexcept ImportError:\n    functorch = None\n\n"
+    "y = functorch.vmap(f)(x)\n",
+    "a try for something else": "try:\n    import fast\nexcept ImportError:\n    fast = None\n\ny = torch.ger(a, b)\n",
+    "a try for numbers": "try:\n    y = torch.ger(a, b)\nexcept ValueError:\n    y = None\n",
+    "a flag for something else": "verbose = True\nif verbose:\n    y = torch.ger(a, b)\n",
+}
+
+
+@pytest.mark.parametrize("source", CHOSEN.values(), ids=CHOSEN)
+def test_a_deprecated_name_that_stands_in_for_a_missing_one_is_left_alone(found, source):
+    assert found("ESP512", f"import torch\n\n{source}") == []
+
+
+@pytest.mark.parametrize("source", NOT_CHOSEN.values(), ids=NOT_CHOSEN)
+def test_a_deprecated_name_beside_a_try_or_a_test_for_something_else_is_found(found, source):
+    assert len(found("ESP512", f"import torch\n\n{source}")) == 1
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -56,7 +56,8 @@ class DeprecatedSymbol(Rule):
     ## When it is right
     The code must run with a torch that does not have the replacement: then nothing is reported, if
     `pyproject.toml`, `setup.cfg`, `setup.py`, `requirements.txt` or `environment.yml` say so. Uses under a test of the
-    version, under `hasattr` and in a `try` are left alone. The old names of mixed precision are ESP502's.
+    version, under `hasattr` and in a `try` are left alone, and so are uses of a name that an import there binds
+    (`except ImportError: from functorch import vmap`). The old names of mixed precision are ESP502's.
 
     ## Sources
     The sources of torch 2.13, where each of these warns or is documented so; each name's own is in

@@ -50,8 +50,9 @@ class GradientsNotCleared(Rule):
     Gradients are gathered over several batches on purpose: then `zero_grad()` stands beside `step()`, in the loop
     that steps. It counts wherever in that loop it stands, also in a function that the loop calls, as does setting
     `.grad` to None. Where what is cleared may be another object than the one that steps, the loop is reported as a
-    warning. Schedulers are no optimizers, whatever their names. Engines that clear by themselves (DeepSpeed) and a backward outside any loop are not reported,
-    save in a step that one function makes together with its optimizer and hands back: it is there to be repeated.
+    warning. Schedulers are no optimizers, whatever their names. Engines that clear by themselves (DeepSpeed) and a
+    backward outside any loop are not reported, save in a step that one function makes together with its optimizer and
+    hands back: it is there to be repeated.
 
     ## Sources
     PyTorch documentation of `torch.optim.Optimizer.zero_grad`, and its recipe "Zeroing out gradients in PyTorch".
