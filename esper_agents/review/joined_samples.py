@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.review.blocks import BlockKind
-from esper_agents.review.conditions import names_in
-from esper_agents.review.moves import is_move, makes_from_host, makes_on_device
+from esper_agents.review.conditions import names_in, tests_around
+from esper_agents.review.moves import destinations, is_move, makes_from_host, makes_on_device
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.patterns import pattern
 from esper_agents.review.sample_loops import overs, picks
 
 if TYPE_CHECKING:
     from esper_agents.review.blocks import Block
+    from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call
 
 _JOINING = frozenset({"stack", "vstack", "hstack", "cat", "concat", "concatenate", "pad_sequence"})
@@ -24,6 +26,9 @@ _FROM_DATA = frozenset({"tensor", "as_tensor", "from_numpy", "Tensor", "FloatTen
 _RESULTS = pattern(
     r"(?:\w+_)?(?:norms?|loss(?:es)?|grads?|scores?|metrics?|results?|outs?|outputs?|params?|p|g|weights?|buffers?|shards?)(?:_\w+)?"
 )
+# What collects values of several devices or processes.
+_GATHERING = pattern(r"all_gather\w*|gather\w*|parallel_apply|scatter\w*|replicate\w*|broadcast\w*")
+_MANY = pattern(r"replica|gathered|per_(?:device|gpu|rank)", re.IGNORECASE)
 # What gives a sample on the host.
 _LOADING = pattern(
     r"_?(?:load|read|open|decode|transform|preprocess|prepare|augment|resize|normali[sz]e|to_tensor|pil_to_tensor|prep)"
@@ -50,6 +55,91 @@ def is_joined_after(call: Call) -> bool:
             return not is_own and not makes_on_device(call) and _fills_by_counter(statement.targets[0], loop)
         return _is_appended_and_joined(statement.targets[0], call)
     return _is_appended_and_joined(None, call)
+
+
+def is_from_several_devices(call: Call, index: ProjectIndex) -> bool:
+    """Return whether what a call moves comes from several devices, or goes to several: then one move is not enough."""
+    loop = call.block.loop
+    if loop is None:
+        return False
+    named = (
+        destinations(call.node) if is_move(call.node) else [e.value for e in call.node.keywords if e.arg == "device"]
+    )
+    if any(_names_several(each, loop) or _is_of_a_tensor(each, call) for each in named):
+        return True
+    if any(
+        "device" in dotted(each) for test in tests_around(call.block, loop) for each in walk(test) if _is_path(each)
+    ):
+        return True
+    rounds = [loop.node.iter] if isinstance(loop.node, ast.For) else []
+    rounds += [
+        each.iter for each in getattr(loop.node, "generators", ()) if set(_names(each.target)) & set(loop.targets)
+    ]
+    return any(_holds_several(each, call, index) for each in rounds)
+
+
+def _names_several(device: ast.expr, loop: Block) -> bool:
+    """Return whether a destination is one of several devices: `devices[0]`, or one for each round."""
+    if isinstance(device, ast.Subscript) and "device" in dotted(device.value):
+        return True
+    return bool(names_in(device) & set(loop.targets))
+
+
+def _is_of_a_tensor(device: ast.expr, call: Call) -> bool:
+    """Return whether a destination is bound to the device of one of several: `first = parts[0].device`."""
+    bound = call.function.last_assignment(device.id, call.line) if isinstance(device, ast.Name) else None
+    value = bound.value if bound is not None and not bound.is_unpacked else None
+    return isinstance(value, ast.Attribute) and value.attr == "device" and isinstance(value.value, ast.Subscript)
+
+
+def _holds_several(rounds: ast.expr, call: Call, index: ProjectIndex) -> bool:
+    """Return whether what a loop goes over holds values of several devices, by what fills it."""
+    parts = rounds.args if isinstance(rounds, ast.Call) and dotted(rounds.func) in {"zip", "enumerate"} else [rounds]
+    for each in parts:
+        path = dotted(each)
+        if _RESULTS.fullmatch(tail_of(path)) or _MANY.search(tail_of(path)):
+            return True
+        if any(_is_gathered(one.value) for one in index.origins(each, call.function, call.line)):
+            return True
+        filling = [one for one in call.function.calls if any(path and dotted(given) == path for given in one.node.args)]
+        if any(_GATHERING.fullmatch(one.tail) for one in filling):
+            return True
+        added = [one for one in call.function.calls if one.tail == "append" and one.receiver == path and path]
+        if any(_is_of_round(value, one.block.loop) for one in added if one.block.loop for value in one.node.args):
+            return True
+    return False
+
+
+def _is_gathered(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return _GATHERING.fullmatch(tail_of(dotted(value.func))) is not None
+    if isinstance(value, ast.ListComp):
+        drawn = {name for each in value.generators for name in _names(each.target)}
+        return _runs_or_sends(value.elt, drawn)
+    return False
+
+
+def _is_of_round(value: ast.expr, loop: Block) -> bool:
+    """Return whether a value is made by what a loop draws, or sent where it says, so that each may lie elsewhere."""
+    bound = loop.function.last_assignment(value.id, value.lineno) if isinstance(value, ast.Name) else None
+    return _runs_or_sends(bound.value if bound is not None else value, set(loop.targets))
+
+
+def _runs_or_sends(value: ast.expr, drawn: set[str]) -> bool:
+    """Return whether a value is the result of a model that is drawn, or goes to a device that is drawn."""
+    if not isinstance(value, ast.Call):
+        return False
+    if isinstance(value.func, ast.Name) and value.func.id in drawn:
+        return True
+    return is_move(value) and any(names_in(each) & drawn for each in destinations(value))
+
+
+def _is_path(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute)
+
+
+def _names(target: ast.expr) -> list[str]:
+    return [each.id for each in walk(target) if isinstance(each, ast.Name)]
 
 
 def _gone_over(loop: Block) -> str:

@@ -36,7 +36,7 @@ def is_move(node: ast.expr) -> bool:
         return dotted(node.func.value) != "torch"
     if node.func.attr != "to":
         return False
-    text = " ".join(ast.unparse(each) for each in _destinations(node))
+    text = " ".join(ast.unparse(each) for each in destinations(node))
     return _DEVICE.search(text) is not None and _HOST.search(text) is None
 
 
@@ -46,11 +46,12 @@ def follows_another(node: ast.expr) -> bool:
         isinstance(each, ast.Attribute)
         and each.attr == "device"
         and dotted(each.value).partition(".")[0] not in _OWNERS
-        for each in _destinations(node)
+        for each in destinations(node)
     )
 
 
-def _destinations(node: ast.Call) -> list[ast.expr]:
+def destinations(node: ast.Call) -> list[ast.expr]:
+    """Return what a move names as the device to go to."""
     named = [each.value for each in node.keywords if each.arg == "device"]
     return [*node.args[:1], *named]
 

@@ -210,6 +210,94 @@ def test_moves_of_whole_batches_and_of_their_parts_are_left_alone(found, source)
     assert found("ESP410", f"import torch\n{source}") == []
 
 
+SEVERAL_DEVICES = {
+    "norms of several devices": """
+def total(grads):
+    devices = [g.device for g in grads]
+    found = [g.norm() for g in grads]
+    where = found[0].device
+    return torch.stack([n.to(where) for n in found]).norm()
+""",
+    "what replicas gave": """
+def forward(copies, x, device):
+    given = [copy(x) for copy in copies]
+    return torch.stack([each.to(device) for each in given])
+""",
+    "what replicas gave, appended": """
+def forward(copies, x, device):
+    given = []
+    for copy in copies:
+        y = copy(x)
+        given.append(y)
+    return torch.stack([each.to(device) for each in given])
+""",
+    "one chunk for each device": """
+def scattered(x, gpus, device):
+    sent = [part.to(gpu) for part, gpu in zip(x.chunk(len(gpus)), gpus)]
+    return torch.stack([each.to(device) for each in sent])
+""",
+    "to the first of several devices": """
+def joined(pieces, device_ids):
+    return torch.stack([piece.cuda(device_ids[0]) for piece in pieces])
+""",
+    "after an all_gather": """
+def joined(x, device):
+    held = [torch.empty_like(x) for _ in range(4)]
+    torch.distributed.all_gather(held, x)
+    return torch.stack([each.to(device) for each in held])
+""",
+    "where it is elsewhere": """
+def joined(pieces, device):
+    found = []
+    for piece in pieces:
+        if piece.device != device:
+            piece = piece.to(device)
+        found.append(piece)
+    return torch.stack(found)
+""",
+    "results by their name": """
+def joined(outputs, device):
+    return torch.stack([o.to(device) for o in outputs])
+""",
+    "a sample for each device": """
+def spread(x, devices):
+    return [x[i].to(devices[i]) for i in range(x.size(0))]
+""",
+}
+ONE_DEVICE = {
+    "samples of a data set": """
+def joined(samples, device):
+    return torch.stack([each.to(device) for each in samples])
+""",
+    "pictures that are loaded": """
+def joined(paths, device):
+    found = []
+    for path in paths:
+        found.append(load_image(path).to(device))
+    return torch.stack(found)
+""",
+    "arrays": """
+def joined(arrays, device):
+    return torch.stack([torch.from_numpy(array).to(device) for array in arrays])
+""",
+    "parts made on the host": """
+def joined(sizes, device):
+    parts = [torch.zeros(size) for size in sizes]
+    return torch.stack([part.to(device) for part in parts])
+""",
+}
+
+
+@pytest.mark.parametrize("source", SEVERAL_DEVICES.values(), ids=SEVERAL_DEVICES)
+def test_values_that_come_from_several_devices_are_brought_together_one_by_one(found, source):
+    assert found("ESP410", f"import torch\n{source}") == []
+
+
+@pytest.mark.parametrize("source", ONE_DEVICE.values(), ids=ONE_DEVICE)
+def test_samples_that_lie_on_the_host_are_moved_one_by_one(found, source):
+    assert len(found("ESP410", f"import torch\n{source}")) == 1
+
+
 @pytest.mark.parametrize(
     ("filling", "count"),
     [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.definitions import owner_of
-from esper_agents.review.joined_samples import is_joined_after, takes_one_out
+from esper_agents.review.joined_samples import is_from_several_devices, is_joined_after, takes_one_out
 from esper_agents.review.moves import follows_another, makes_from_host, makes_on_device, moves_to_device
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.patterns import pattern
@@ -42,7 +42,8 @@ class SamplesMovedOneByOne(Rule):
     `DataLoader` are forked, and CUDA cannot be used in a forked process.
 
     ## When it is right
-    The samples differ in size and are never joined, or they come from several devices. Moves of the parts of one
+    The samples differ in size and are never joined, or they come from several devices: from replicas, an `all_gather`,
+    or with a device of their own. Moves of the parts of one
     batch (`x, y = x.to(device), y.to(device)`, also by a loop over its fields) are not reported.
 
     ## Sources
@@ -71,6 +72,8 @@ class SamplesMovedOneByOne(Rule):
         found = list(self._while_reading(call, index))
         if found:
             yield from found
+        elif is_from_several_devices(call, index):
+            return
         elif is_joined_after(call):
             yield self.hit(
                 call.node,
