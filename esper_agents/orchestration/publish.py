@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from esper_agents.errors import EsperError, IntegrityError, UsageError
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
 from esper_agents.paths import home
+from esper_agents.storage import locks
 from esper_agents.storage.engine import in_our_words
 from esper_agents.tools.git import PUBLISHED
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _SCRATCH = ".esper-"
 _LONGEST_SHOWN = 200
-_STALE_S = 3600
 # What our memory documents say near their beginning.
 _OURS, _HEAD_BYTES = b"Rendered from the database", 4096
 
@@ -140,6 +139,9 @@ class PublishedCertificate:
 def find_published(store: Store, workshop: Workshop, certificate_id: str) -> PublishedCertificate:
     """Return a certificate with the path of its view: by identifier, by the unmistakable end of it, or `latest`.
 
+    The path lies in the data folder if the user's settings leave out certificates of that question type, unless the
+    view is in the project already: what revokes it must then be published beside it.
+
     Raises:
         NotFoundError: The project has no such certificate.
         IntegrityError: Its bytes are not those that were issued, or its stored name is not one of its names.
@@ -147,7 +149,10 @@ def find_published(store: Store, workshop: Workshop, certificate_id: str) -> Pub
     entry = archive.find(store, workshop.project.key, certificate_id)
     data = archive.read(store, entry.id)
     issued = parse(data)
-    return PublishedCertificate(issued, data, view_path(workshop, entry, issued))
+    view = view_path(workshop, entry, issued)
+    if issued.verdict.kind not in workshop.published_types and not view.is_file():
+        view = view_path(replace(workshop, publish=False), entry, issued)
+    return PublishedCertificate(issued, data, view)
 
 
 def view_path(workshop: Workshop, entry: Entry, issued: Certificate) -> Path:
@@ -282,18 +287,34 @@ def _has(path: Path, data: bytes) -> bool:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    for left in path.parent.glob(f"{_SCRATCH}*"):
-        # What a process that died here left behind; a living one is done with its own long before.
-        if time.time() - left.stat().st_mtime > _STALE_S:
-            left.unlink(missing_ok=True)
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=_SCRATCH)
+    """Write a file beside its final place, and rename it.
+
+    The other file has one name, and whoever writes holds its lock. So what a killed process left is found without a
+    look at the folder, which may hold millions of files, and is written over.
+    """
+    scratch = path.with_name(f"{_SCRATCH}{path.name}")
+    lock = _lock_scratch(scratch)
     try:
-        with os.fdopen(handle, "wb") as file:
+        os.ftruncate(lock, 0)
+        with os.fdopen(os.dup(lock), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(scratch).chmod(0o644)
-        Path(scratch).replace(path)
+        os.fchmod(lock, 0o644)
+        scratch.replace(path)
     except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
         raise
+    finally:
+        locks.release(lock)
+
+
+def _lock_scratch(scratch: Path) -> int:
+    """Return the descriptor of a file that this process alone has locked and that is still there under its name."""
+    while True:
+        lock = locks.locked(scratch)
+        # Whoever had the lock before renamed the file: what was waited for is published now.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), scratch.lstat()):
+                return lock
+        locks.release(lock)

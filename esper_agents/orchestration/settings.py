@@ -1,4 +1,4 @@
-"""Reads what the person's `config.toml` and the project's `.esper/config.toml` say of tools and models.
+"""Reads what the user's `config.toml` and the project's `.esper/config.toml` say of tools, models and publication.
 
 The project's file may come from a stranger: it can only tighten, and what it would allow is ignored and said so.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from esper_agents.certificates.sealing.plain_file import read_plain
 from esper_agents.domain.rule import Action, Rule, RuleSource
+from esper_agents.domain.status import Kind
 from esper_agents.errors import DefinitionError
 from esper_agents.orchestration.rules import is_void
 
@@ -30,6 +31,8 @@ _TOML_LINE = re.compile(r"\(at line (\d+)")
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*['\"]?rule['\"]?[ \t]*\]\]", re.MULTILINE)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _MODELS, _FALLBACK = "models", "fallback"
+_PUBLISH, _QUESTION_TYPES = "publish", "question_types"
+_NAME_TYPES = f'write [publish] and below it {_QUESTION_TYPES} = ["{Kind.APPROVAL}", "{Kind.GO}"]'
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}")
 _NAME_ONE = 'write [models] and below it opus = "claude-opus-5-5"'
 _LOOK = "see docs/approvals.md for what may stand there"
@@ -44,12 +47,14 @@ class Settings:
         ignored: What the project would allow, which only the person may.
         roles: Full names of models by role, where the person gives other ones.
         fallback: Who is asked when a model declines; None where the person does not say.
+        published: Question types whose certificates are published into projects.
     """
 
     rules: tuple[Rule, ...] = ()
     ignored: tuple[Rule, ...] = ()
     roles: Mapping[str, str] = field(default_factory=dict)
     fallback: str | None = None
+    published: frozenset[Kind] = frozenset(Kind)
 
 
 def load_settings(home: Path, root: Path) -> Settings:
@@ -74,7 +79,40 @@ def load_settings(home: Path, root: Path) -> Settings:
         tuple(rule for rule in projects if is_void(rule)),
         {role: name for role, name in roles.items() if role != _FALLBACK},
         roles.get(_FALLBACK),
+        _published_of(text, shown),
     )
+
+
+def load_published(home: Path) -> frozenset[Kind]:
+    """Return the question types whose certificates the user wants published into projects; all if nothing is said.
+
+    Only the user's file is read: no project can keep its certificates out of the repository.
+
+    Args:
+        home: `paths.home()`.
+
+    Raises:
+        DefinitionError: The file cannot be read, or says something that no settings can.
+    """
+    shown = str(home / PERSONS_FILE)
+    text = _text_of(home / PERSONS_FILE, shown, is_persons=True)
+    read_rules(text, shown, RuleSource.PERSON)
+    return _published_of(text, shown)
+
+
+def _published_of(text: str, shown: str) -> frozenset[Kind]:
+    """Return the question types under [publish] in a text that was read before."""
+    table = tomllib.loads(text).get(_PUBLISH, {})
+    if not isinstance(table, dict):
+        _refuse(shown, _line_of(text, _PUBLISH, 0), "publish wants a table", _NAME_TYPES)
+    for name in table:
+        if name != _QUESTION_TYPES:
+            _refuse(shown, _line_of(text, name, 0), f"[publish] knows no {name[:60]!r}", _NAME_TYPES)
+    types = table.get(_QUESTION_TYPES, list(Kind))
+    if not isinstance(types, list) or not types or not all(each in tuple(Kind) for each in types):
+        problem = f"{_QUESTION_TYPES} wants a list of {', '.join(Kind)}"
+        _refuse(shown, _line_of(text, _QUESTION_TYPES, 0), problem, _NAME_TYPES)
+    return frozenset(map(Kind, types))
 
 
 def _roles_of(text: str, shown: str) -> dict[str, str]:
@@ -107,10 +145,14 @@ def read_rules(text: str, shown: str, source: RuleSource) -> tuple[Rule, ...]:
         line = int(found.group(1)) if found else text.count("\n") + 1
         raise DefinitionError(shown, f"it is not TOML: {_problem_of(error)}", remedy=_LOOK, line=line) from None
     is_persons = source is RuleSource.PERSON
-    known = ("rule", _MODELS) if is_persons else ("rule",)
+    known = ("rule", _MODELS, _PUBLISH) if is_persons else ("rule",)
     for name in table:
         if name not in known:
-            remedy = "remove it; [[rule]] and [models] are known" if is_persons else "remove it; [[rule]] is known"
+            remedy = (
+                "remove it; [[rule]], [models] and [publish] are known"
+                if is_persons
+                else "remove it; [[rule]] is known"
+            )
             _refuse(shown, _line_of(text, name, 0), f"settings know no {name[:60]!r}", remedy)
     rows = table.get("rule", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

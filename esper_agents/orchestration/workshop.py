@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.frame import Document
     from esper_agents.domain.project import Project
     from esper_agents.domain.skill import SkillText
+    from esper_agents.domain.status import Kind
     from esper_agents.orchestration.settings import Settings
     from esper_agents.reasoning.exchange import ModelServer
     from esper_agents.reasoning.models import ModelTable
@@ -126,6 +127,14 @@ class Workshop:
         from esper_agents.paths import home
 
         return load_settings(home(), Path(self.project.root))
+
+    @cached_property
+    def published_types(self) -> frozenset[Kind]:
+        """Question types whose certificates the user wants published into projects."""
+        from esper_agents.orchestration.settings import load_published
+        from esper_agents.paths import home
+
+        return load_published(home())
 
     @cached_property
     def router(self) -> Router:

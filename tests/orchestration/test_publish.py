@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 
@@ -12,6 +13,7 @@ from esper_agents.certificates.policy import policy_text
 from esper_agents.certificates.sealing.dsse import envelope_bytes, is_signed_by, read_envelope
 from esper_agents.certificates.sealing.keys import signing_key
 from esper_agents.certificates.verify import Outcome, verify_statement, verify_view
+from esper_agents.orchestration.publish import _write
 from esper_agents.paths import home
 from esper_agents.tools.git import PUBLISHED, revision
 
@@ -168,3 +170,47 @@ async def test_an_agents_name_cannot_lead_out_of_its_folder(looking):
     looking.playbooks["project:own"] = calling("look")
     ran = await looking.run("project:own")
     assert ran.outcome.view.parent.parent == looking.project / PUBLISHED / "project_own"
+
+
+async def test_what_a_killed_process_left_half_written_is_gone_when_the_certificate_is_published_again(looking):
+    ran = await looking.run("worker")
+    view = ran.outcome.view
+    data = view.read_bytes()
+    view.unlink()
+    view.with_name(f".esper-{view.name}").write_text("half of")
+    await resumed(looking, ran.outcome.session)
+    assert view.read_bytes() == data
+    assert [each.name for each in view.parent.parent.rglob(".esper-*")] == []
+
+
+async def test_publishing_lists_no_folder(looking, monkeypatch):
+    ran = await looking.run("worker")
+    shutil.rmtree(ran.outcome.view.parent)
+
+    def listed(*_arguments, **_options):
+        raise AssertionError("a folder that may hold millions of files was listed")
+
+    with monkeypatch.context() as patched:
+        for owner, name in ((os, "listdir"), (os, "scandir"), (type(ran.outcome.view), "glob")):
+            patched.setattr(owner, name, listed)
+        async with looking.open() as opened:
+            assert (await opened.view("latest")).is_file()
+
+
+def _write_often(path, texts):
+    for _ in range(40):
+        for text in texts:
+            _write(path, text)
+
+
+async def test_processes_that_publish_one_file_at_once_leave_it_whole(tmp_path):
+    path, texts = tmp_path / "working-memory.md", [letter * 100_000 for letter in (b"a", b"b", b"c")]
+    context = multiprocessing.get_context("fork")
+    started = [context.Process(target=_write_often, args=(path, texts)) for _ in range(4)]
+    for each in started:
+        each.start()
+    while any(each.is_alive() for each in started):
+        if path.exists():
+            assert path.read_bytes() in texts
+    assert [each.exitcode for each in started] == [0] * 4
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
