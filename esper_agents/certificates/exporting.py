@@ -137,7 +137,7 @@ class _Export:
             self.count += 1
         yield "index.jsonl", "".join(f"{each}\n" for each in lines).encode("ascii")
         with self._store.reading() as connection:
-            origin = log.origin(connection)
+            origin = log.origin(connection, log.log_of(connection, self._project_key))
         for key_id, raw in sorted(self.keys.items()):
             name = f"keys/{_UNFIT.sub('-', key_id).replace('/', '_')}"
             yield f"{name}.pem", as_pem(raw).encode()
@@ -147,16 +147,17 @@ class _Export:
     def _of(self, connection: Connection, entry: Entry) -> Iterator[tuple[str, bytes]]:
         if not is_id(entry.id):
             raise IntegrityError(f"{entry.id[:60]!a} is no identifier", remedy="run `esper certificates repair`")
-        envelope = log.envelope(connection, entry.id)
+        log_id = log.log_of(connection, self._project_key)
+        envelope = log.envelope(connection, log_id, entry.id)
         if parse(envelope.payload).id != entry.id:
             raise IntegrityError(f"the record of {entry.id} is of another certificate", remedy=log.RESTORE)
         stem = f"certificates/{entry.id}"
         yield f"{stem}.dsse.json", envelope_bytes(envelope)
-        yield f"{stem}.tlog-proof", log.proof(connection, entry.id).encode()
+        yield f"{stem}.tlog-proof", log.proof(connection, log_id, entry.id).encode()
         yield f"{stem}.md", render_markdown(envelope.payload).encode()
         yield f"{stem}.html", render_html(envelope.payload).encode()
         self._keep(envelope.key_id)
-        for each in log_notices(log.notices_about(connection, entry.id)):
+        for each in log_notices(log.notices_about(connection, log_id, entry.id)):
             yield f"{stem}.{each.index}.notice.json", envelope_bytes(each.envelope)
             if each.notice.signature:
                 yield f"{stem}.{each.index}.sshsig", each.notice.signature.encode()

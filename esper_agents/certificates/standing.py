@@ -79,16 +79,17 @@ class Override:
 _ENDINGS = {RelationKind.SUPERSEDES: Ending.SUPERSEDED, RelationKind.REVOKES: Ending.REVOKED}
 
 
-def later_entries(connection: Connection, certificate_id: str, keys: KeyHistory) -> tuple[Later, ...]:
+def later_entries(connection: Connection, log_id: int, certificate_id: str, keys: KeyHistory) -> tuple[Later, ...]:
     """Return what ends a certificate in the log at hand, oldest first; what no good key signed ends nothing.
 
     Args:
         connection: The archive.
+        log_id: The log that the certificate stands in.
         certificate_id: The certificate.
         keys: Which key is good for which entry.
     """
-    found = [*_by_certificates(connection, certificate_id, keys)]
-    notices = log_notices(log.notices_about(connection, certificate_id))
+    found = [*_by_certificates(connection, log_id, certificate_id, keys)]
+    notices = log_notices(log.notices_about(connection, log_id, certificate_id))
     found += by_notices(notices, certificate_id, keys)
     return tuple(sorted(found, key=lambda each: each.at))
 
@@ -159,7 +160,7 @@ def _is_by_good_key(entry: LogNotice, keys: KeyHistory) -> bool:
     return key is not None and is_signed_by(entry.envelope, key)
 
 
-def _by_certificates(connection: Connection, certificate_id: str, keys: KeyHistory) -> Iterator[Later]:
+def _by_certificates(connection: Connection, log_id: int, certificate_id: str, keys: KeyHistory) -> Iterator[Later]:
     wanted = (
         select(certificate.c.id)
         .join(certificate_relation, certificate_relation.c.position == certificate.c.position)
@@ -167,7 +168,7 @@ def _by_certificates(connection: Connection, certificate_id: str, keys: KeyHisto
     )
     for other in connection.scalars(wanted.distinct()).all():
         try:
-            entry, envelope = log.entry(connection, other), log.envelope(connection, other)
+            entry, envelope = log.entry(connection, log_id, other), log.envelope(connection, log_id, other)
             issued = parse(entry.statement)
         except EsperError:
             continue

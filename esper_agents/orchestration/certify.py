@@ -44,7 +44,7 @@ def _issue(store: Store, run: Run, issued: Certificate, data: bytes) -> Appended
     """Archive, sign, enter in the log, remember and record in one transaction: the row is the commit point."""
     project_key = run.workshop.project.key
     with store.writing() as transaction:
-        enter_unlogged(transaction, str(store.where))
+        enter_unlogged(transaction, str(store.where), project_key)
         digest = archive.add(transaction, project_key, issued, data)
         enter(transaction, project_key, issued.id, data)
         notes.close_actions(

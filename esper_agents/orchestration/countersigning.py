@@ -57,13 +57,14 @@ def countersign_certificate(store: Store, workshop: Workshop, certificate_id: st
         EvidenceError: ssh-keygen is not here.
     """
     with store.reading() as connection:
-        statement = log.envelope(connection, certificate_id).payload
+        log_id = log.log_of(connection, workshop.project.key)
+        statement = log.envelope(connection, log_id, certificate_id).payload
     # A person may take minutes to type a passphrase: nothing is locked meanwhile.
     armoured = countersign(statement, by.key_file, by.home)
     key = " ".join(signer_in(armoured))
     with store.writing() as transaction:
-        pins.check_before_append(transaction.connection, by.home, store.where)
-        if any(each.notice.key == key for each in countersignatures(transaction.connection, certificate_id)):
+        pins.check_before_append(transaction.connection, by.home, store.where, workshop.project.key)
+        if any(each.notice.key == key for each in countersignatures(transaction.connection, log_id, certificate_id)):
             raise UsageError(
                 f"that key has countersigned {certificate_id} already",
                 remedy="run `esper certificates verify` to see it",
@@ -74,25 +75,26 @@ def countersign_certificate(store: Store, workshop: Workshop, certificate_id: st
     return notice
 
 
-def countersignatures(connection: Connection, certificate_id: str) -> Iterator[LogNotice]:
+def countersignatures(connection: Connection, log_id: int, certificate_id: str) -> Iterator[LogNotice]:
     """Yield the countersignatures of a certificate, oldest first; whether they are right is not looked at."""
-    for each in log_notices(log.notices_about(connection, certificate_id)):
+    for each in log_notices(log.notices_about(connection, log_id, certificate_id)):
         if each.notice.kind is NoticeKind.COUNTERSIGNED:
             yield each
 
 
 def check_countersignatures(
-    connection: Connection, certificate_id: str, statement: bytes, keyring: Keyring
+    connection: Connection, log_id: int, certificate_id: str, statement: bytes, keyring: Keyring
 ) -> tuple[Check, ...]:
     """Check whose countersignatures a certificate has; a key that nobody here trusts decides nothing.
 
     Args:
         connection: The archive.
+        log_id: The log that the certificate stands in.
         certificate_id: The certificate.
         statement: Its bytes.
         keyring: Whose keys may countersign, and which of them ended.
     """
-    return check_each(countersignatures(connection, certificate_id), statement, keyring)
+    return check_each(countersignatures(connection, log_id, certificate_id), statement, keyring)
 
 
 def check_each(notices: Iterable[LogNotice], statement: bytes, keyring: Keyring) -> tuple[Check, ...]:

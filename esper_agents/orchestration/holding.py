@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.log.audit_log import Audit
     from esper_agents.certificates.log.log import Entry as LogEntry
     from esper_agents.certificates.log.note import Note
+    from esper_agents.certificates.sealing.rotation import LogNotice
     from esper_agents.certificates.sealing.signers import Signer
     from esper_agents.certificates.standing import Override
     from esper_agents.domain.certificate import Certificate
@@ -82,8 +83,12 @@ def keyring(project: Project | None, connection: Connection | None = None, given
     """
     found = trusted(home(), Path(project.root) if project else None, project.key if project else "")
     found = replace(found, keys=(*found.keys, *(Trusted(each, Source.GIVEN) for each in given)))
-    notices = log_notices(log.notices(connection)) if connection is not None else ()
+    notices = _all_notices(connection, project) if connection is not None else ()
     return Keyring(found, key_history(notices, found.roots()))
+
+
+def _all_notices(connection: Connection, project: Project | None) -> Iterator[LogNotice]:
+    return log_notices(log.notices(connection, log.log_of(connection, project.key if project else "")))
 
 
 def audited(store: Store, project: Project, published: Sequence[tuple[str, Note]] = ()) -> Audit:
@@ -96,8 +101,8 @@ def audited(store: Store, project: Project, published: Sequence[tuple[str, Note]
     """
     with store.reading() as connection:
         keys = {each.key_id: each.public_key for each in keyring(project, connection).history.spans.values()}
-    shallow = audit_log(store, home(), tuple(keys.values()), published)
-    deep = deep_audit(store, keys)
+    shallow = audit_log(store, home(), project.key, tuple(keys.values()), published)
+    deep = deep_audit(store, project.key, keys)
     known = {(each.kind, each.where) for each in shallow.faults}
     further = tuple(each for each in deep.told if (each.kind, each.where) not in known)
     return replace(shallow, faults=(*shallow.faults, *further), counts={**deep.counts, **shallow.counts})
@@ -121,13 +126,14 @@ def held(
     entry = archive.find(store, project.key, certificate_id)
     with store.reading() as connection:
         keys = keyring(project, connection, given)
+        log_id = log.log_of(connection, project.key)
         data, archived = _data(store, entry)
-        envelope, proof, index, logged = _entered(connection, entry.id)
-        later = later_entries(connection, entry.id, keys.history)
-        pinned = pins.check_pin(connection, home(), store.where)
+        envelope, proof, index, logged = _entered(connection, log_id, entry.id)
+        later = later_entries(connection, log_id, entry.id, keys.history)
+        pinned = pins.check_pin(connection, home(), store.where, project.key)
         related = relations(connection, entry.position)
-        also = check_countersignatures(connection, entry.id, data, keys) if data is not None else ()
-        said = tuple(log.notices_about(connection, entry.id))
+        also = check_countersignatures(connection, log_id, entry.id, data, keys) if data is not None else ()
+        said = tuple(log.notices_about(connection, log_id, entry.id))
     overridden = override_of(log_notices(said), data, keys.history) if data is not None else None
     listed = (_columns(entry, parse(data), related),) if data is not None else ()
     checks = (archived, *logged, *listed, *_notices(said, keys))
@@ -149,14 +155,14 @@ def _data(store: Store, entry: Entry) -> tuple[bytes | None, Check]:
 
 
 def _entered(
-    connection: Connection, certificate_id: str
+    connection: Connection, log_id: int, certificate_id: str
 ) -> tuple[bytes | None, bytes | None, int | None, tuple[Check, ...]]:
     try:
-        sealed = log.envelope(connection, certificate_id)
-        proof = log.proof(connection, certificate_id)
-        index = log.entry(connection, certificate_id).idx
+        sealed = log.envelope(connection, log_id, certificate_id)
+        proof = log.proof(connection, log_id, certificate_id)
+        index = log.entry(connection, log_id, certificate_id).idx
     except NotFoundError:
-        if log.origin(connection):
+        if log.origin(connection, log_id):
             return None, None, None, (Check("log", Outcome.FAILS, "the log has no entry of it"),)
         why = "it was issued before there was a log; `esper certificates repair` signs it and enters it"
         return None, None, None, (Check("log", Outcome.CANNOT_DECIDE, why),)

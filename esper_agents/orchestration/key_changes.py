@@ -1,4 +1,4 @@
-"""Changes of keys, told in every log that a home can reach: a new key for the old one, and keys that are revoked."""
+"""Changes of keys, entered in every log that a home can reach: a new key for the old one, and revoked keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from esper_agents.certificates.sealing.trust import keep_earlier, trusted
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.notice import EntryKind, Notice, NoticeKind
 from esper_agents.errors import UsageError
-from esper_agents.orchestration.logs import has_entries_of, newest_project, open_logs
+from esper_agents.orchestration.logs import has_entries_of, open_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,14 +140,19 @@ def revoke(home: Path, key: bytes, said: Said, *, project_key: str) -> Revoked:
     brought: set[str] = set()
     with open_logs(home) as stores:
         for store in stores:
-            with _telling(store, home) as transaction:
-                history = _history(transaction.connection, (*trusted(home, None).roots(), key))
-                span = history.spans[key_id_of(key)]
-                if span.ended_by is NoticeKind.KEY_REVOKED or not _concerns(transaction.connection, key, project_key):
+            with store.reading() as connection:
+                if not _concerns(connection, key, project_key):
                     continue
-                _enter(transaction, own, _notice(transaction, NoticeKind.KEY_REVOKED, key, said))
+            change = _KeyChange(NoticeKind.KEY_REVOKED, key, own, said)
+            for log_project in _each_log(store):
+                with _telling(store, home, log_project) as transaction:
+                    history = _history(transaction.connection, log_project, (*trusted(home, None).roots(), key))
+                    span = history.spans[key_id_of(key)]
+                    if span.ended_by is not NoticeKind.KEY_REVOKED:
+                        change.enter(transaction, log_project)
+                        brought |= {each.key_id for each in history.added_by(span.key_id) if each.last is None}
+            if change.notice is not None:
                 told.append(str(store.where))
-                brought |= {each.key_id for each in history.added_by(span.key_id) if each.last is None}
     if not told:
         raise UsageError(
             f"no log here has {key_id_of(key)} as a key that is still good",
@@ -163,52 +168,91 @@ def known_key(home: Path, key_id: str) -> bytes | None:
     with open_logs(home) as stores:
         for store in stores:
             with store.reading() as connection:
-                found |= {each.key_id: each.public_key for each in _history(connection, roots).spans.values()}
+                for project_key in log.logs(connection).values():
+                    spans = _history(connection, project_key, roots).spans
+                    found |= {each.key_id: each.public_key for each in spans.values()}
     return found.get(key_id)
 
 
+@dataclass(slots=True)
+class _KeyChange:
+    """A change of a key. The logs of one database get the same notice, so that a new log can take it over once.
+
+    Attributes:
+        kind: What becomes of the key.
+        key: The key.
+        by: The key that signs the notice.
+        said: Who changes it, and why.
+        notice: The notice; None before it was entered anywhere.
+    """
+
+    kind: NoticeKind
+    key: bytes
+    by: SigningKey
+    said: Said
+    notice: Notice | None = None
+
+    def enter(self, transaction: Transaction, project_key: str) -> None:
+        """Enter the notice in the log of a project."""
+        if self.notice is None:
+            name, said = new_id(Prefix.NOTICE), self.said
+            self.notice = Notice(name, self.kind, transaction.at, said.by, said.reason, key=as_ssh(self.key))
+        record = Record(self.notice.id, EntryKind.NOTICE, "", notice_statement(self.notice))
+        log.append(transaction, self.by, project_key, record)
+
+
 def _tell_added(store: Store, home: Path, old: SigningKey, new: SigningKey, said: Said) -> None:
-    with _telling(store, home) as transaction:
-        if not _is_told(transaction.connection, NoticeKind.KEY_ADDED, new.public_key):
-            _enter(transaction, old, _notice(transaction, NoticeKind.KEY_ADDED, new.public_key, said))
+    _tell(store, home, _KeyChange(NoticeKind.KEY_ADDED, new.public_key, old, said))
 
 
 def _tell_retired(store: Store, home: Path, old: SigningKey, new: SigningKey, said: Said) -> None:
-    with _telling(store, home) as transaction:
-        if not _is_told(transaction.connection, NoticeKind.KEY_RETIRED, old.public_key):
-            _enter(transaction, new, _notice(transaction, NoticeKind.KEY_RETIRED, old.public_key, said))
+    _tell(store, home, _KeyChange(NoticeKind.KEY_RETIRED, old.public_key, new, said))
+
+
+def _tell(store: Store, home: Path, change: _KeyChange) -> None:
+    for project_key in _each_log(store):
+        with _telling(store, home, project_key) as transaction:
+            if not _is_told(transaction.connection, project_key, change.kind, change.key):
+                change.enter(transaction, project_key)
+
+
+def _each_log(store: Store) -> Iterator[str]:
+    """Yield for each log of a database a project that it belongs to, also for those that begin meanwhile."""
+    done: set[int] = set()
+    while True:
+        with store.reading() as connection:
+            left = {log_id: key for log_id, key in log.logs(connection).items() if log_id not in done}
+        if not left:
+            return
+        yield from left.values()
+        done |= left.keys()
 
 
 @contextmanager
-def _telling(store: Store, home: Path) -> Iterator[Transaction]:
-    """Yield a transaction for notices in a log that is what it was; its newest checkpoint is pinned at the end."""
+def _telling(store: Store, home: Path, project_key: str) -> Iterator[Transaction]:
+    """Yield a transaction for notices in a project's log that is what it was; its newest checkpoint is pinned then.
+
+    No log begins meanwhile: a new one has either what this enters, taken over, or is among those of `_each_log`.
+    """
     with store.writing() as transaction:
-        pins.check_before_append(transaction.connection, home, store.where)
+        log.hold_beginnings(transaction)
+        pins.check_before_append(transaction.connection, home, store.where, project_key)
         yield transaction
     with store.reading() as connection:
-        pins.renew(connection, home, store.where)
+        pins.renew(connection, home, store.where, project_key)
 
 
-def _is_told(connection: Connection, kind: NoticeKind, key: bytes) -> bool:
-    notices = (each.notice for each in log_notices(log.notices(connection)))
-    return any(each.kind is kind and each.key == as_ssh(key) for each in notices)
+def _is_told(connection: Connection, project_key: str, kind: NoticeKind, key: bytes) -> bool:
+    said = log.notices(connection, log.log_of(connection, project_key))
+    return any(each.notice.kind is kind and each.notice.key == as_ssh(key) for each in log_notices(said))
 
 
 def _concerns(connection: Connection, key: bytes, project_key: str) -> bool:
-    """Return whether a log has something signed by a key, a notice on it, or something of a project."""
+    """Return whether a database has something signed by a key, a notice on it, or something of a project."""
     return has_entries_of(connection, key_id_of(key), project_key) or any(
-        each.notice.key == as_ssh(key) for each in log_notices(log.notices(connection))
+        each.notice.key == as_ssh(key) for each in log_notices(log.notices_about_none(connection))
     )
 
 
-def _history(connection: Connection, roots: tuple[bytes, ...]) -> KeyHistory:
-    return key_history(log_notices(log.notices(connection)), roots)
-
-
-def _notice(transaction: Transaction, kind: NoticeKind, key: bytes, said: Said) -> Notice:
-    return Notice(new_id(Prefix.NOTICE), kind, transaction.at, said.by, said.reason, key=as_ssh(key))
-
-
-def _enter(transaction: Transaction, key: SigningKey, notice: Notice) -> None:
-    record = Record(notice.id, EntryKind.NOTICE, "", notice_statement(notice))
-    log.append(transaction, key, newest_project(transaction.connection), record)
+def _history(connection: Connection, project_key: str, roots: tuple[bytes, ...]) -> KeyHistory:
+    return key_history(log_notices(log.notices(connection, log.log_of(connection, project_key))), roots)

@@ -1,4 +1,4 @@
-"""The logs that a home can reach: one in each of its databases."""
+"""The logs that a home can reach: one of each project in each of its databases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_logs(home: Path) -> Iterator[tuple[Store, ...]]:
-    """Yield the databases of this home in which there is a log: `ESPER_DATABASE_URL`'s and those of every project.
+    """Yield the databases of this home in which there are logs: `ESPER_DATABASE_URL`'s and those of every project.
 
     Raises:
         StorageError: One of them cannot be used; the message says which.
@@ -36,7 +36,7 @@ def open_logs(home: Path) -> Iterator[tuple[Store, ...]]:
                 store = Store(url)
                 opened.append(store)
                 with store.reading() as connection:
-                    has_log = bool(log.origin(connection))
+                    has_log = bool(log.logs(connection))
             except EsperError as error:
                 raise StorageError(f"{_shown(url)}: {error.problem}", remedy=error.remedy) from error
             if not has_log:
@@ -55,19 +55,13 @@ def origin_of(home: Path, project: Project) -> str:
     store = Store(url)
     try:
         with store.reading() as connection:
-            return log.origin(connection)
+            return log.origin(connection, log.log_of(connection, project.key))
     finally:
         store.close()
 
 
-def newest_project(connection: Connection) -> str:
-    """Return the key of the project that the newest entry of a log belongs to."""
-    newest = select(log_entry.c.project_key).order_by(log_entry.c.idx.desc()).limit(1)
-    return str(connection.scalar(newest) or "")
-
-
 def has_entries_of(connection: Connection, key_id: str, project_key: str) -> bool:
-    """Return whether a log has an entry that a key signed, or that belongs to a project."""
+    """Return whether a database has an entry that a key signed, or that belongs to a project."""
     wanted = or_(log_entry.c.key_id == key_id, log_entry.c.project_key == project_key)
     return bool(connection.scalar(select(exists().where(wanted))))
 

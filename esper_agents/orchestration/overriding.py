@@ -63,10 +63,11 @@ def override(store: Store, workshop: Workshop, certificate_id: str, status: Stat
     verdict = parse(found.data).verdict
     _refuse_misfit(verdict, status)
     with store.writing() as transaction:
-        enter_unlogged(transaction, str(store.where))
+        enter_unlogged(transaction, str(store.where), workshop.project.key)
         keys = keyring(workshop.project, transaction.connection)
-        _refuse_ended(transaction.connection, found.entry, keys)
-        said = log_notices(log.notices_about(transaction.connection, found.entry.id))
+        log_id = log.log_of(transaction.connection, workshop.project.key)
+        _refuse_ended(transaction.connection, log_id, found.entry, keys)
+        said = log_notices(log.notices_about(transaction.connection, log_id, found.entry.id))
         standing = override_of(said, found.data, keys.history)
         if status is (standing.status if standing else verdict.status):
             raise UsageError(f"{found.entry.id} is {status} already", remedy="name another status, or leave it so")
@@ -91,15 +92,16 @@ def overrides(store: Store, project: Project, entries: Sequence[Entry]) -> dict[
     said: dict[str, list[LogNotice]] = {}
     found = {}
     with store.reading() as connection:
+        log_id = log.log_of(connection, project.key)
         for start in range(0, len(ids), _AT_ONCE):
-            for each in log_notices(log.notices_about(connection, *ids[start : start + _AT_ONCE])):
+            for each in log_notices(log.notices_about(connection, log_id, *ids[start : start + _AT_ONCE])):
                 if each.notice.kind is NoticeKind.OVERRIDDEN:
                     said.setdefault(each.notice.certificate, []).append(each)
         keys = keyring(project, connection).history if said else KeyHistory({})
         for name, notices in said.items():
             # Of what is not what was issued nothing is told here: verifying says that.
             with suppress(EsperError):
-                found[name] = override_of(notices, log.envelope(connection, name).payload, keys)
+                found[name] = override_of(notices, log.envelope(connection, log_id, name).payload, keys)
     return {name: each for name, each in found.items() if each is not None}
 
 
@@ -114,8 +116,8 @@ def _refuse_misfit(verdict: Verdict, status: Status) -> None:
         raise UsageError(problem, remedy=f"for a question of kind {verdict.kind}, name one of {others}")
 
 
-def _refuse_ended(connection: Connection, entry: Entry, keys: Keyring) -> None:
-    for each in later_entries(connection, entry.id, keys.history):
+def _refuse_ended(connection: Connection, log_id: int, entry: Entry, keys: Keyring) -> None:
+    for each in later_entries(connection, log_id, entry.id, keys.history):
         raise NotCurrentError(
             f"certificate {entry.id} is {each.ending} by {each.by}",
             remedy=f"see `esper certificates verify {entry.id}`",

@@ -56,8 +56,8 @@ def publish(store: Store, workshop: Workshop, certificate_id: str) -> tuple[Path
     """
     published = find_published(store, workshop, certificate_id)
     with store.reading() as connection:
-        wanted = _files(connection, published)
-        pins.renew(connection, home(), store.where)
+        wanted = _files(connection, log.log_of(connection, workshop.project.key), published)
+        pins.renew(connection, home(), store.where, workshop.project.key)
     wanted |= _memory(store, workshop, (each.agent for each in published.issued.definitions))
     return tuple(path for path, data in wanted.items() if _write(path, data))
 
@@ -103,18 +103,18 @@ def _memory_path(workshop: Workshop, folder: Path, agent: str, kind: NoteKind) -
     return path if is_ours else workshop.home / "published" / agent_folder(agent) / path.name
 
 
-def _files(connection: Connection, published: PublishedCertificate) -> dict[Path, bytes]:
+def _files(connection: Connection, log_id: int, published: PublishedCertificate) -> dict[Path, bytes]:
     """Return what stands where of a certificate: its views, envelope and proof, and each later entry about it."""
     view = published.view
-    envelope = envelope_bytes(log.envelope(connection, published.issued.id))
-    proof = log.proof(connection, published.issued.id).encode()
+    envelope = envelope_bytes(log.envelope(connection, log_id, published.issued.id))
+    proof = log.proof(connection, log_id, published.issued.id).encode()
     wanted = {
         view: render_markdown(published.data).encode(),
         page_path(view): render_html(published.data).encode(),
         record_path(view): envelope,
         proof_path(view): _kept_proof(proof_path(view), envelope, proof),
     }
-    for each in log_notices(log.notices_about(connection, published.issued.id)):
+    for each in log_notices(log.notices_about(connection, log_id, published.issued.id)):
         wanted[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
         if each.notice.signature:
             wanted[view.with_suffix(f".{each.index}.sshsig")] = each.notice.signature.encode()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive, index
-from esper_agents.certificates.entering import enter_unlogged
+from esper_agents.certificates.entering import carry_key_notices, enter_unlogged
 from esper_agents.certificates.log import log, pins
 from esper_agents.certificates.log.faults import FaultKind
 from esper_agents.certificates.log.mending import Mended, mend
@@ -87,19 +87,18 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         IntegrityError: The log contradicts what was last seen of it, and that is not accepted.
     """
     with store.reading() as connection:
-        found = pins.check_pin(connection, home(), store.where)
+        found = pins.faults_by_pin(connection, home(), store.where, workshop.project.key)
     # Nodes are made again from the entries, which then must be those of the pin.
-    faults = tuple(each for each in found if each.kind is not FaultKind.NODE_MISSING)
+    by_pin = {whose: each for whose, each in found if each.kind is not FaultKind.NODE_MISSING}
+    faults = tuple(by_pin.values())
     if faults and not accept_rollback:
         what = "; ".join(f"{each.kind}: {each.detail}" for each in faults)
         raise IntegrityError(f"the log is not what it was ({what})", remedy=log.RESTORE)
-    if faults:
-        _accept(store, workshop, by)
+    for whose in by_pin:
+        _accept(store, workshop, by, whose)
     with store.writing() as transaction:
         mended = _mend(transaction, workshop, store)
-        before = log.size(transaction.connection)
-        enter_unlogged(transaction, str(store.where))
-        entered = log.size(transaction.connection) - before
+        entered = enter_unlogged(transaction, str(store.where), workshop.project.key)
         rebuilt = index.rebuild(transaction.connection)
         session_text.rebuild(transaction)
     published = _publish_all(store, workshop)
@@ -116,16 +115,18 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
 
 
 def _mend(transaction: Transaction, workshop: Workshop, store: Store, *, accepts_loss: bool = False) -> Mended:
-    if not log.origin(transaction.connection) and not accepts_loss:
+    connection, project_key = transaction.connection, workshop.project.key
+    if not log.origin(connection, log.log_of(connection, project_key)) and not accepts_loss:
         return Mended(0, is_signed=False)
-    keys = [each.public_key for each in keyring(workshop.project, transaction.connection).history.spans.values()]
-    pin = None if accepts_loss else pins.pinned(home(), store.where)
-    return mend(transaction, signing_key(home()), keys, pin=pin, accepts_loss=accepts_loss)
+    keys = [each.public_key for each in keyring(workshop.project, connection).history.spans.values()]
+    pin = None if accepts_loss else pins.pinned(home(), store.where, pins.pinned_for(connection, project_key))
+    return mend(transaction, project_key, signing_key(home()), keys, pin=pin, accepts_loss=accepts_loss)
 
 
-def _accept(store: Store, workshop: Workshop, by: str) -> None:
-    before = pins.pinned_note(home(), store.where)
+def _accept(store: Store, workshop: Workshop, by: str, pinned_as: str) -> None:
+    before = pins.pinned_note(home(), store.where, pinned_as)
     with store.writing() as transaction:
+        carry_key_notices(transaction, workshop.project.key)
         _mend(transaction, workshop, store, accepts_loss=True)
         notice = Notice(
             id=new_id(Prefix.NOTICE),
@@ -136,7 +137,11 @@ def _accept(store: Store, workshop: Workshop, by: str) -> None:
             before=before,
         )
         logged = enter_notice(transaction, workshop.project.key, notice)
-    pins.accept(home(), store.where, logged.checkpoint_note)
+        now_as = pins.pinned_for(transaction.connection, workshop.project.key)
+    pins.accept(home(), store.where, now_as, logged.checkpoint_note)
+    if pinned_as != now_as:
+        # The log that it was of is gone; what it said stands in the notice.
+        pins.accept(home(), store.where, pinned_as, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def revoke(store: Store, workshop: Workshop, certificate_id: str, reason: str, b
         raise UsageError("a revocation without a reason helps nobody", remedy='say why: --reason "..."')
     entry = archive.find(store, workshop.project.key, certificate_id)
     with store.writing() as transaction:
-        enter_unlogged(transaction, str(store.where))
+        enter_unlogged(transaction, str(store.where), workshop.project.key)
         notice = Notice(
             id=new_id(Prefix.NOTICE),
             kind=NoticeKind.CERTIFICATE_REVOKED,

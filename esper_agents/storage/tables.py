@@ -29,7 +29,7 @@ from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Kind, Status
 
 # HEAD names the migration whose shape this is.
-HEAD = "0007"
+HEAD = "0008"
 
 metadata = MetaData(
     naming_convention={
@@ -57,6 +57,8 @@ project = Table(
     Column("root", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("opened_at", _TIME, nullable=False),
+    # The log that has the project's entries; 0 before its first entry. It never changes after that.
+    Column("log_id", Integer, nullable=False, server_default="0"),
 )
 
 session = Table(
@@ -183,6 +185,7 @@ FULL_TEXTS = (FULL_TEXT, NOTE_TEXT, SESSION_TEXT)
 log = Table(
     "log",
     metadata,
+    # 1 is the log that all projects of a database shared in 0.1.0; every other log belongs to one project.
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("origin", Text, nullable=False),
     Column("created_at", _TIME, nullable=False),
@@ -191,9 +194,10 @@ log = Table(
 log_entry = Table(
     "log_entry",
     metadata,
+    Column("log_id", Integer, primary_key=True, autoincrement=False),
     # From 0, without a gap: the leaf's place in the tree.
     Column("idx", BigInteger, primary_key=True, autoincrement=False),
-    Column("record_id", _ID, nullable=False, unique=True),
+    Column("record_id", _ID, nullable=False),
     Column("kind", _words(EntryKind), nullable=False),
     Column("project_key", ForeignKey("project.key"), nullable=False),
     Column("about", _ID, nullable=False),
@@ -203,13 +207,16 @@ log_entry = Table(
     Column("leaf_hash", LargeBinary, nullable=False),
     # Empty where the record is a certificate: its statement stands in `certificate`.
     Column("statement", LargeBinary, nullable=False),
+    # A notice on a key stands in every log; a certificate stands in the log of its project.
+    UniqueConstraint("record_id", "log_id"),
     Index("ix_log_entry_about", "about"),
-    Index("ix_log_entry_kind_idx", "kind", "idx"),
+    Index("ix_log_entry_log_id_kind_idx", "log_id", "kind", "idx"),
 )
 
 log_node = Table(
     "log_node",
     metadata,
+    Column("log_id", Integer, primary_key=True, autoincrement=False),
     # The root of the complete subtree over the leaves from idx * 2**level on; a leaf has level 0.
     Column("level", Integer, primary_key=True, autoincrement=False),
     Column("idx", BigInteger, primary_key=True, autoincrement=False),
@@ -221,6 +228,7 @@ log_node = Table(
 log_checkpoint = Table(
     "log_checkpoint",
     metadata,
+    Column("log_id", Integer, primary_key=True, autoincrement=False),
     Column("size", BigInteger, primary_key=True, autoincrement=False),
     Column("note", Text, nullable=False),
     Column("at", _TIME, nullable=False),

@@ -53,12 +53,13 @@ def countersign(judged, home, key, certificate_id=""):
 
 
 def checks(judged, home):
-    def work(store, _):
+    def work(store, shop):
         with store.reading() as connection:
+            log_id = log.log_of(connection, shop.project.key)
             keys = trusted(home, None)
-            ring = Keyring(keys, key_history(log_notices(log.notices(connection)), keys.roots()))
-            data = log.envelope(connection, judged.id).payload
-            return check_countersignatures(connection, judged.id, data, ring)
+            ring = Keyring(keys, key_history(log_notices(log.notices(connection, log_id)), keys.roots()))
+            data = log.envelope(connection, log_id, judged.id).payload
+            return check_countersignatures(connection, log_id, judged.id, data, ring)
 
     return at(judged, work)
 

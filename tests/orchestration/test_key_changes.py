@@ -36,8 +36,15 @@ def notices(home):
     with open_logs(home) as stores:
         for store in stores:
             with store.reading() as connection:
-                found[str(store.where)] = list(log_notices(log.notices(connection)))
+                (log_id,) = log.logs(connection)
+                found[str(store.where)] = list(log_notices(log.notices(connection, log_id)))
     return found
+
+
+def entered(connection, record_id):
+    """Return an entry of the one log of a database."""
+    (log_id,) = log.logs(connection)
+    return log.entry(connection, log_id, record_id)
 
 
 def told(home):
@@ -76,7 +83,7 @@ def test_whoever_trusts_the_old_key_trusts_the_new_one_through_the_log(home, jud
     again = judge(judged.root)
     found = history(home, [old.public_key])
     with open_logs(home) as (store,), store.reading() as connection:
-        before, after = (log.entry(connection, each.id) for each in (judged, again))
+        before, after = (entered(connection, each.id) for each in (judged, again))
     assert found.is_good(before.key_id, before.idx)
     assert found.is_good(after.key_id, after.idx)
     assert after.key_id == signing_key(home).key_id != before.key_id
@@ -150,13 +157,13 @@ def test_a_rotation_that_is_cut_off_anywhere_is_finished_by_the_next_one(home, j
     assert private_files(home) == ["signing-key.pem"]
     found = history(home, [old.public_key])
     with open_logs(home) as (store,), store.reading() as connection:
-        entry = log.entry(connection, again.id)
+        entry = entered(connection, again.id)
     assert found.is_good(entry.key_id, entry.idx)
     assert found.ignored == ()
     assert done.new == signing_key(home).public_key != old.public_key
     last = judge(judged.root)
     with open_logs(home) as (store,), store.reading() as connection:
-        entry = log.entry(connection, last.id)
+        entry = entered(connection, last.id)
     assert history(home, [old.public_key]).is_good(entry.key_id, entry.idx)
 
 
@@ -260,6 +267,6 @@ def test_sessions_that_run_while_the_key_is_rotated_sign_with_a_good_key(home, j
     found = history(home, [old.public_key])
     with open_logs(home) as (store,), store.reading() as connection:
         ids = [each for (each,) in connection.exec_driver_sql("SELECT record_id FROM log_entry ORDER BY idx")]
-        entries = [log.entry(connection, each) for each in ids]
+        entries = [entered(connection, each) for each in ids]
     assert len(entries) == 7
     assert all(found.is_good(each.key_id, each.idx) for each in entries)

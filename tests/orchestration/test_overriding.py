@@ -52,11 +52,12 @@ def verified(target):
 def noticed(judged):
     """Return the overrides that the log has of the certificate, oldest first."""
 
-    def read(store):
+    def read(store, shop):
         with store.reading() as connection:
-            return [each.notice for each in log_notices(log.notices_about(connection, judged.id))]
+            said = log.notices_about(connection, log.log_of(connection, shop.project.key), judged.id)
+            return [each.notice for each in log_notices(said)]
 
-    return on_project(judged, lambda project: project.workshop.store.run(read))
+    return on_project(judged, lambda project: project.workshop.store.run(read, project.workshop))
 
 
 def entered(judged, notice, key):

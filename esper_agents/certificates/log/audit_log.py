@@ -53,9 +53,13 @@ class _Claim:
 
 
 def audit_log(
-    store: Store, home: Path, public_keys: Collection[bytes], published: Iterable[tuple[str, Note]] = ()
+    store: Store,
+    home: Path,
+    project_key: str,
+    public_keys: Collection[bytes],
+    published: Iterable[tuple[str, Note]] = (),
 ) -> Audit:
-    """Return what is wrong with a log. Memory does not grow with its length.
+    """Return what is wrong with the log of a project. Memory does not grow with its length.
 
     Leaf hashes are compared with the nodes, nodes with one another, and the roots with every stored checkpoint, with
     the pin and with checkpoints from elsewhere. Whether statements and signatures give the leaf hashes is for
@@ -64,30 +68,34 @@ def audit_log(
     Args:
         store: The database.
         home: `paths.home()`, where the pins are.
+        project_key: The project.
         public_keys: Keys that may sign for the log.
         published: Checkpoints from elsewhere, such as those of published proofs, each with where it was found. One that
             no such key signed, or of another log, says nothing about this one.
     """
     with store.reading() as connection:
-        return _Auditor(connection, public_keys).run(home, store.where, published)
+        return _Auditor(connection, project_key, public_keys).run(home, store.where, published)
 
 
 class _Auditor:
-    def __init__(self, connection: Connection, public_keys: Collection[bytes]) -> None:
+    def __init__(self, connection: Connection, project_key: str, public_keys: Collection[bytes]) -> None:
         self.connection = connection
+        self.project_key = project_key
+        self.log_id = log.log_of(connection, project_key)
         self.keys = public_keys
         self.faults = Faults()
-        self.origin = log.origin(connection)
-        self.rows = Rows(connection)
-        self.size = self._believable(log.size(connection))
+        self.origin = log.origin(connection, self.log_id)
+        self.rows = Rows(connection, self.log_id)
+        self.size = self._believable(log.size(connection, self.log_id))
         self.differences = Differences(self.rows, self.faults, self.size)
         self.claims: dict[int, list[_Claim]] = {}
 
     def run(self, home: Path, where: str | None, published: Iterable[tuple[str, Note]]) -> Audit:
-        against_pin = pins.check_pin(self.connection, home, where)
+        against_pin = pins.check_pin(self.connection, home, where, self.project_key)
         for each in against_pin:
             self.faults.add(each.kind, each.where, each.detail)
-        pin = None if against_pin else pins.pinned(home, where)
+        pinned_for = pins.pinned_for(self.connection, self.project_key)
+        pin = None if against_pin else pins.pinned(home, where, pinned_for)
         if pin is not None:
             self._claim(_Claim(pin, "pin", FaultKind.FORKED))
         self._take_checkpoints()
@@ -197,7 +205,7 @@ class _Auditor:
         for record_id, idx in self.rows.entries_without_certificate(MOST_OF_A_KIND + 1):
             detail = f"entry {idx} is its, and it is not in the archive"
             self.faults.add(FaultKind.CERTIFICATE_REMOVED, shown(record_id), detail)
-        for certificate_id in self.rows.certificates_without_entry(MOST_OF_A_KIND + 1):
+        for certificate_id in self.rows.certificates_without_entry(MOST_OF_A_KIND + 1, self.project_key):
             detail = "it is in the archive, and the log has no entry of it"
             self.faults.add(FaultKind.CERTIFICATE_NOT_LOGGED, shown(certificate_id), detail)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import String, select, type_coerce
 
 from esper_agents.certificates.log.faults import FaultKind, Faults, shown
+from esper_agents.certificates.log.log import log_of
 from esper_agents.certificates.log.merkle import leaf_hash
 from esper_agents.certificates.plain_text import plain
 from esper_agents.certificates.sealing.dsse import PAYLOAD_TYPE, Envelope, envelope_bytes, is_signed_by
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 64
 
 
-def deep_audit(store: Store, public_keys: Mapping[str, bytes]) -> Faults:
-    """Return what is wrong with what stands behind the leaves of a log. Memory does not grow with its length.
+def deep_audit(store: Store, project_key: str, public_keys: Mapping[str, bytes]) -> Faults:
+    """Return what is wrong with what stands behind the leaves of a project's log. Memory does not grow with its length.
 
     Each envelope is put together again from the statement and the signature, its hash compared with the leaf, and its
     signature checked; then the columns by which the record is found are compared with what the record says. That the
@@ -36,11 +37,13 @@ def deep_audit(store: Store, public_keys: Mapping[str, bytes]) -> Faults:
 
     Args:
         store: The database.
+        project_key: The project.
         public_keys: Keys that may sign, by fingerprint.
     """
     faults = Faults()
     with store.reading() as connection:
-        rows = connection.execute(_EVERYTHING, execution_options={"yield_per": _ROWS_AT_ONCE})
+        of_log = _EVERYTHING.where(log_entry.c.log_id == log_of(connection, project_key))
+        rows = connection.execute(of_log, execution_options={"yield_per": _ROWS_AT_ONCE})
         for row in rows:
             is_certificate = row.kind == EntryKind.CERTIFICATE
             if is_certificate and row.archived is None:

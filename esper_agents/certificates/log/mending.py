@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from esper_agents.certificates.log.log import NamedLog
     from esper_agents.certificates.sealing.keys import SigningKey
     from esper_agents.storage.store import Transaction
 
@@ -38,6 +39,7 @@ class Mended:
 
 def mend(
     transaction: Transaction,
+    project_key: str,
     key: SigningKey,
     public_keys: Collection[bytes],
     *,
@@ -51,6 +53,7 @@ def mend(
 
     Args:
         transaction: The caller's; where this raises, it must end without a trace.
+        project_key: The project whose log it is.
         key: What a new checkpoint is signed with.
         public_keys: Keys that may have signed the one that is there.
         pin: What is pinned, if anything.
@@ -61,13 +64,14 @@ def mend(
             vouches for them, and `accepts_loss` is not given.
     """
     connection = transaction.connection
-    origin, size = log.locked_origin(transaction), log.size(connection)
-    rows = Rows(connection)
+    opened = log.locked(transaction, project_key)
+    log_id, origin, size = opened.id, opened.origin, log.size(connection, opened.id)
+    rows = Rows(connection, log_id)
     if rows.entries() != size or rows.first_entry() != 0:
         raise IntegrityError("entries in the middle of the log are missing", remedy="restore a backup")
-    head = _head(connection, origin, public_keys)
+    head = _head(connection, opened, public_keys)
     vouching = [each for each in (pin, head) if each is not None]
-    roots, changed = _write_nodes(connection, rows, size, {each.size for each in vouching})
+    roots, changed = _write_nodes(connection, rows, log_id, size, {each.size for each in vouching})
     if not accepts_loss:
         _refuse_loss(vouching, origin, size, roots)
     root = roots[size]
@@ -75,20 +79,21 @@ def mend(
     if head == Checkpoint(origin, size, root) and stored == [size]:
         return Mended(changed, is_signed=False)
     if size:
-        log.check_in(transaction, key, Checkpoint(origin, size, root))
+        log.check_in(transaction, key, log_id, Checkpoint(origin, size, root))
     else:
-        changed += connection.execute(delete(log_checkpoint)).rowcount
+        changed += connection.execute(delete(log_checkpoint).where(log_checkpoint.c.log_id == log_id)).rowcount
     return Mended(changed, is_signed=size > 0)
 
 
-def _head(connection: Connection, origin: str, public_keys: Collection[bytes]) -> Checkpoint | None:
+def _head(connection: Connection, opened: NamedLog, public_keys: Collection[bytes]) -> Checkpoint | None:
     """Return what the newest checkpoint says, if it is one and a known key signed it."""
     try:
-        note = read_note(log.latest_checkpoint(connection))
+        note = read_note(log.latest_checkpoint(connection, opened.id))
         head = read_checkpoint(note)
     except IntegrityError:
         return None
-    return head if head.origin == origin and signer(note, origin, public_keys) is not None else None
+    is_of_it = head.origin == opened.origin and signer(note, opened.origin, public_keys) is not None
+    return head if is_of_it else None
 
 
 def _refuse_loss(vouching: list[Checkpoint], origin: str, size: int, roots: dict[int, bytes]) -> None:
@@ -100,32 +105,37 @@ def _refuse_loss(vouching: list[Checkpoint], origin: str, size: int, roots: dict
         raise IntegrityError(f"no checkpoint or pin is of the {size} entries that are there", remedy=log.RESTORE)
 
 
-def _write_nodes(connection: Connection, rows: Rows, size: int, wanted: set[int]) -> tuple[dict[int, bytes], int]:
+def _write_nodes(
+    connection: Connection, rows: Rows, log_id: int, size: int, wanted: set[int]
+) -> tuple[dict[int, bytes], int]:
     tree, changed = Tree(), 0
     roots = {0: merkle.EMPTY_ROOT}
     for first in range(0, size, BLOCK):
         last = min(first + BLOCK, size)
         leaves = list(rows.entered(first, last).values())
-        changed += _write_run(connection, rows, Run(0, first, leaves))
+        changed += _write_run(connection, rows, log_id, Run(0, first, leaves))
         for run in tree.add(leaves):
-            changed += _write_run(connection, rows, run)
+            changed += _write_run(connection, rows, log_id, run)
         for each in wanted | {size}:
             if first < each <= last:
                 roots[each] = merkle.root(each, tree.read)
     left_over = text(
-        "DELETE FROM log_node WHERE idx < 0 OR level < 0 OR level > 62 OR idx >= (CAST(:size AS BIGINT) >> level)"
+        "DELETE FROM log_node WHERE log_id = :log"
+        " AND (idx < 0 OR level < 0 OR level > 62 OR idx >= (CAST(:size AS BIGINT) >> level))"
     )
-    removed = connection.execute(left_over, {"size": size}).rowcount
+    removed = connection.execute(left_over, {"log": log_id, "size": size}).rowcount
     return roots, changed + removed
 
 
-def _write_run(connection: Connection, rows: Rows, run: Run) -> int:
+def _write_run(connection: Connection, rows: Rows, log_id: int, run: Run) -> int:
     stored = rows.level(run.level, run.first, run.first + len(run.hashes))
     wrong = [idx for idx, found in enumerate(run.hashes, run.first) if stored.get(idx) != found]
     for idx in wrong:
         if idx in stored:
-            connection.execute(delete(log_node).where(log_node.c.level == run.level, log_node.c.idx == idx))
+            is_it = (log_node.c.log_id == log_id) & (log_node.c.level == run.level) & (log_node.c.idx == idx)
+            connection.execute(delete(log_node).where(is_it))
     if wrong:
-        written = [{"level": run.level, "idx": idx, "hash": run.hashes[idx - run.first]} for idx in wrong]
+        where = {"log_id": log_id, "level": run.level}
+        written = [{**where, "idx": idx, "hash": run.hashes[idx - run.first]} for idx in wrong]
         connection.execute(insert(log_node), written)
     return len(wrong)

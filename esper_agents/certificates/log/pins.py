@@ -1,4 +1,4 @@
-"""Pins: the newest checkpoint of each database, kept outside it, so that what it forgets is noticed."""
+"""Pins: the newest checkpoint of each log, kept outside its database, so that a loss of entries is noticed."""
 
 from __future__ import annotations
 
@@ -22,17 +22,30 @@ if TYPE_CHECKING:
 _POSTGRESQL_PORT = 5432
 
 
-def pin_file(home: Path, where: str | None) -> Path | None:
-    """Return where the pin of a database lies; None for one in memory, which nobody opens again.
+# The log that all projects of a database shared in 0.1.0 is pinned for the database.
+SHARED = ""
+
+
+def pin_file(home: Path, where: str | None, project_key: str) -> Path | None:
+    """Return where the pin of a project's log lies; None for a database in memory, which nobody opens again.
+
+    It is found by the project, not by the log's origin: another log in the place of the project's must be noticed.
 
     Args:
         home: `paths.home()`.
         where: `Store.where`. Who opens it, and with which password, makes no difference; a file inside the home stays
             the same when the whole home is moved.
+        project_key: The project, or `SHARED`.
     """
     if not where or where == ":memory:":
         return None
-    return home / "pins" / f"{sha256(os.fsencode(_location(home, where))).hexdigest()[:32]}.checkpoint"
+    named = _location(home, where) + (f"\n{project_key}" if project_key else "")
+    return home / "pins" / f"{sha256(os.fsencode(named)).hexdigest()[:32]}.checkpoint"
+
+
+def pinned_for(connection: Connection, project_key: str) -> str:
+    """Return for whom the log of a project is pinned: for the project, or `SHARED`."""
+    return SHARED if log.log_of(connection, project_key) == log.SHARED else project_key
 
 
 def _location(home: Path, where: str) -> str:
@@ -47,24 +60,24 @@ def _location(home: Path, where: str) -> str:
     return f"{url.get_backend_name()}://{host}:{port}/{url.database}"
 
 
-def pinned(home: Path, where: str | None) -> Checkpoint | None:
-    """Return the checkpoint that is pinned of a database, or None where none is.
+def pinned(home: Path, where: str | None, project_key: str) -> Checkpoint | None:
+    """Return the checkpoint that is pinned of a log, or None where none is; see `pin_file` for the arguments.
 
     Raises:
         IntegrityError: The pin holds no checkpoint.
         StorageError: It cannot be read.
     """
-    file = pin_file(home, where)
+    file = pin_file(home, where, project_key)
     return None if file is None else _read(file)
 
 
-def pinned_note(home: Path, where: str | None) -> str:
-    """Return the signed checkpoint that is pinned of a database; empty where none is, or what is there is none.
+def pinned_note(home: Path, where: str | None, project_key: str) -> str:
+    """Return the signed checkpoint that is pinned of a log; empty where none is, or what is there is none.
 
     Raises:
         StorageError: It cannot be read.
     """
-    file = pin_file(home, where)
+    file = pin_file(home, where, project_key)
     data = b"" if file is None else _bytes(file)
     try:
         read_checkpoint(read_note(data))
@@ -73,32 +86,48 @@ def pinned_note(home: Path, where: str | None) -> str:
     return data.decode()
 
 
-def check_pin(connection: Connection, home: Path, where: str | None) -> tuple[Fault, ...]:
-    """Return what is wrong between a log and its pin: nothing where nothing is pinned, or the log goes on from it.
+def check_pin(connection: Connection, home: Path, where: str | None, project_key: str) -> tuple[Fault, ...]:
+    """Return what is wrong between a project's log and its pin: nothing where nothing is pinned, or it goes on from it.
 
+    The pin of the log that projects shared counts for its projects, and for a project without a log if it is gone.
     Takes time in the logarithm of the log's size: the root at the pinned size is computed from complete subtrees.
     Whether entries are still those of the subtrees is for an audit.
 
     Raises:
         StorageError: The pin cannot be read.
     """
-    try:
-        pin = pinned(home, where)
-    except IntegrityError as error:
-        return (Fault(FaultKind.PIN_DAMAGED, "pin", error.problem),)
-    fault = None if pin is None else contradiction(connection, pin)
-    return () if fault is None else (fault,)
+    return tuple(fault for _, fault in faults_by_pin(connection, home, where, project_key))
 
 
-def contradiction(connection: Connection, pin: Checkpoint) -> Fault | None:
+def faults_by_pin(
+    connection: Connection, home: Path, where: str | None, project_key: str
+) -> tuple[tuple[str, Fault], ...]:
+    """Return what `check_pin` does, each with whose pin says so: the project's, or `SHARED`."""
+    own, found = log.log_of(connection, project_key), []
+    logs = [(project_key, own)]
+    if own == log.SHARED or (not own and not log.origin(connection, log.SHARED)):
+        logs.append((SHARED, log.SHARED))
+    for pinned_as, log_id in logs:
+        try:
+            pin = pinned(home, where, pinned_as)
+        except IntegrityError as error:
+            fault: Fault | None = Fault(FaultKind.PIN_DAMAGED, "pin", error.problem)
+        else:
+            fault = None if pin is None else contradiction(connection, log_id, pin)
+        if fault is not None:
+            found.append((pinned_as, fault))
+    return tuple(found)
+
+
+def contradiction(connection: Connection, log_id: int, pin: Checkpoint) -> Fault | None:
     """Return what is wrong between a log and a checkpoint of it that is beyond doubt, or None."""
-    name = log.origin(connection)
+    name = log.origin(connection, log_id)
     if name and name != pin.origin:
         return Fault(FaultKind.REPLACED, "log", f"this is the log {name!r}, and pinned is {pin.origin!r}")
     try:
-        if log.size(connection) < pin.size:
-            return _loss(connection, pin, has_log=bool(name))
-        if merkle.root(pin.size, log.reader(connection)) == pin.root:
+        if log.size(connection, log_id) < pin.size:
+            return _loss(connection, log_id, pin, has_log=bool(name))
+        if merkle.root(pin.size, log.reader(connection, log_id)) == pin.root:
             return None
     except IntegrityError as error:
         return Fault(FaultKind.NODE_MISSING, "log", error.problem)
@@ -106,31 +135,33 @@ def contradiction(connection: Connection, pin: Checkpoint) -> Fault | None:
     return Fault(FaultKind.FORKED, f"entry {pin.size - 1}", detail)
 
 
-def _loss(connection: Connection, pin: Checkpoint, *, has_log: bool) -> Fault:
-    entries, had = log.size(connection), f"{pin.size} entries were pinned"
+def _loss(connection: Connection, log_id: int, pin: Checkpoint, *, has_log: bool) -> Fault:
+    entries, had = log.size(connection, log_id), f"{pin.size} entries were pinned"
     if not has_log:
         return Fault(FaultKind.DATABASE_DELETED, "log", f"the database holds no log any more, and {had}")
     if not entries:
         return Fault(FaultKind.EMPTIED, "log", f"the log is empty, and {had}")
-    if _is_signed_here(connection, entries):
+    if _is_signed_here(connection, log_id, entries):
         detail = f"an older copy of the database was restored: it has {entries} entries, and {had}"
         return Fault(FaultKind.ROLLED_BACK, f"entry {entries}", detail)
     return Fault(FaultKind.NEWEST_DELETED, f"entry {entries}", f"the log ends after {entries} entries, and {had}")
 
 
-def check_before_append(connection: Connection, home: Path, where: str | None) -> None:
-    """Refuse to go on with a log that contradicts its pin; ask within the transaction that appends.
+def check_before_append(connection: Connection, home: Path, where: str | None, project_key: str) -> None:
+    """Refuse to go on with a project's log that contradicts its pin; ask within the transaction that appends.
 
     Raises:
         IntegrityError: It does, or the pin is damaged.
         StorageError: The pin cannot be read.
     """
-    for fault in check_pin(connection, home, where):
+    for fault in check_pin(connection, home, where, project_key):
         raise IntegrityError(f"the log is not what it was ({fault.kind}): {fault.detail}", remedy=log.RESTORE)
 
 
-def renew(connection: Connection, home: Path, where: str | None) -> None:
-    """Pin the newest checkpoint that is stored, if the log goes on from what is pinned; otherwise leave the pin alone.
+def renew(connection: Connection, home: Path, where: str | None, project_key: str) -> None:
+    """Pin the newest checkpoint of a project's log that is stored, if the log goes on from what is pinned.
+
+    Otherwise the pin is left alone.
 
     A contradiction is for `check_pin` to tell: a pin that followed a log which was rolled back and used would hide it.
 
@@ -138,41 +169,53 @@ def renew(connection: Connection, home: Path, where: str | None) -> None:
         StorageError: It cannot be read or written.
         BusyError: Another process has held it for long.
     """
-    file, note = pin_file(home, where), log.latest_checkpoint(connection)
+    log_id = log.log_of(connection, project_key)
+    file, note = pin_file(home, where, pinned_for(connection, project_key)), log.latest_checkpoint(connection, log_id)
     if file is None or not note:
         return
     try:
         head = read_checkpoint(read_note(note))
-        if head.origin != log.origin(connection) or contradiction(connection, head) is not None:
+        if head.origin != log.origin(connection, log_id) or contradiction(connection, log_id, head) is not None:
             return
         with _locked(file):
             old = _read(file)
-            if old is None or (old.size < head.size and contradiction(connection, old) is None):
+            if old is None or (old.size < head.size and contradiction(connection, log_id, old) is None):
                 _write(file, note)
     except IntegrityError:
         return
 
 
-def accept(home: Path, where: str | None, note: str) -> None:
-    """Pin a checkpoint whatever was pinned before: a person accepted what was lost.
+def accept(home: Path, where: str | None, project_key: str, note: str) -> None:
+    """Pin a checkpoint whatever was pinned before, or nothing any more: a person accepted what was lost.
+
+    Args:
+        home: `paths.home()`.
+        where: `Store.where`.
+        project_key: Whose log it is, as `pinned_for` has it.
+        note: The signed checkpoint; empty to pin nothing.
 
     Raises:
         StorageError: It cannot be written.
         BusyError: Another process has held it for long.
     """
-    file = pin_file(home, where)
+    file = pin_file(home, where, project_key)
     if file is None:
         return
-    read_checkpoint(read_note(note))
+    if note:
+        read_checkpoint(read_note(note))
     with _locked(file):
-        if _bytes(file) != note.encode():
+        if not note:
+            file.unlink(missing_ok=True)
+        elif _bytes(file) != note.encode():
             _write(file, note)
 
 
-def _is_signed_here(connection: Connection, entries: int) -> bool:
-    note = log.latest_checkpoint(connection)
+def _is_signed_here(connection: Connection, log_id: int, entries: int) -> bool:
+    note = log.latest_checkpoint(connection, log_id)
     head = read_checkpoint(read_note(note)) if note else None
-    return head is not None and head.size == entries and merkle.root(entries, log.reader(connection)) == head.root
+    return (
+        head is not None and head.size == entries and merkle.root(entries, log.reader(connection, log_id)) == head.root
+    )
 
 
 def _read(file: Path) -> Checkpoint | None:

@@ -1,60 +1,72 @@
-"""Stored rows of the log, read a range at a time."""
+"""Stored rows of one log, read a range at a time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sqlalchemy import Connection
 
 
 class Rows:
     """What a log has stored."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, log_id: int) -> None:
         self._connection = connection
+        self._log_id = log_id
 
     def entries(self) -> int:
         """Return how many entries there are."""
-        return self._number("SELECT count(*) FROM log_entry")
+        return self._number("SELECT count(*) FROM log_entry WHERE log_id = :log")
 
     def first_entry(self) -> int:
         """Return the place of the first one, which is 0 in a log that is whole."""
-        return self._number("SELECT min(idx) FROM log_entry")
+        return self._number("SELECT min(idx) FROM log_entry WHERE log_id = :log")
 
     def leaves_logged(self) -> int:
         """Return how many leaves have nodes, by the place of the last one."""
-        return self._number("SELECT max(idx) + 1 FROM log_node WHERE level = 0")
+        return self._number("SELECT max(idx) + 1 FROM log_node WHERE log_id = :log AND level = 0")
 
     def nodes(self) -> int:
         """Return how many nodes there are."""
-        return self._number("SELECT count(*) FROM log_node")
+        return self._number("SELECT count(*) FROM log_node WHERE log_id = :log")
 
     def checkpoints(self) -> list[tuple[int, str]]:
         """Return every checkpoint with the size that it is stored under."""
-        rows = self._connection.execute(text("SELECT size, note FROM log_checkpoint ORDER BY size"))
+        wanted = "SELECT size, note FROM log_checkpoint WHERE log_id = :log ORDER BY size"
+        rows = self._connection.execute(text(wanted), {"log": self._log_id})
         return [(int(size), str(note)) for size, note in rows]
 
     def leaves(self, first: int, last: int) -> list[bytes]:
         """Return the leaf hashes of `entered` alone: where none is missing, that takes a third of the time."""
-        wanted = "SELECT leaf_hash FROM log_entry WHERE idx >= :first AND idx < :last ORDER BY idx"
+        wanted = "SELECT leaf_hash FROM log_entry WHERE log_id = :log AND idx >= :first AND idx < :last ORDER BY idx"
         return self._hashes(wanted, first=first, last=last)
 
     def hashes(self, level: int, first: int, last: int) -> list[bytes]:
         """Return the hashes of `level` alone, likewise."""
-        wanted = "SELECT hash FROM log_node WHERE level = :level AND idx >= :first AND idx < :last ORDER BY idx"
+        wanted = (
+            "SELECT hash FROM log_node"
+            " WHERE log_id = :log AND level = :level AND idx >= :first AND idx < :last ORDER BY idx"
+        )
         return self._hashes(wanted, level=level, first=first, last=last)
 
     def entered(self, first: int, last: int) -> dict[int, bytes]:
         """Return the leaf hashes of the entries from `first` to before `last`, by place."""
-        wanted = "SELECT idx, leaf_hash FROM log_entry WHERE idx >= :first AND idx < :last ORDER BY idx"
+        wanted = (
+            "SELECT idx, leaf_hash FROM log_entry WHERE log_id = :log AND idx >= :first AND idx < :last ORDER BY idx"
+        )
         return self._range(wanted, first=first, last=last)
 
     def level(self, level: int, first: int, last: int) -> dict[int, bytes]:
         """Return the nodes on a level from `first` to before `last`, by place."""
-        wanted = "SELECT idx, hash FROM log_node WHERE level = :level AND idx >= :first AND idx < :last ORDER BY idx"
+        wanted = (
+            "SELECT idx, hash FROM log_node"
+            " WHERE log_id = :log AND level = :level AND idx >= :first AND idx < :last ORDER BY idx"
+        )
         return self._range(wanted, level=level, first=first, last=last)
 
     def leaf(self, idx: int) -> bytes:
@@ -67,50 +79,57 @@ class Rows:
 
     def place_logged(self, leaf: bytes) -> int | None:
         """Return where a leaf has its node, or None; reads the whole level."""
-        wanted = text("SELECT min(idx) FROM log_node WHERE level = 0 AND hash = :leaf")
-        found = self._connection.scalar(wanted, {"leaf": leaf})
+        wanted = text("SELECT min(idx) FROM log_node WHERE log_id = :log AND level = 0 AND hash = :leaf")
+        found = self._connection.scalar(wanted, {"leaf": leaf, "log": self._log_id})
         return None if found is None else int(found)
 
     def entries_without_certificate(self, most: int) -> list[tuple[str, int]]:
         """Return records of certificates that the archive does not have, each with its place in the log."""
         wanted = (
-            "SELECT record_id, idx FROM log_entry WHERE kind = 'certificate' AND NOT EXISTS"
+            "SELECT record_id, idx FROM log_entry WHERE log_id = :log AND kind = 'certificate' AND NOT EXISTS"
             " (SELECT 1 FROM certificate WHERE certificate.id = log_entry.record_id) LIMIT :most"
         )
-        return [(str(name), int(idx)) for name, idx in self._connection.execute(text(wanted), {"most": most})]
+        return [(str(name), int(idx)) for name, idx in self._some(wanted, most)]
 
-    def certificates_without_entry(self, most: int) -> list[str]:
-        """Return certificates of the archive that the log does not have."""
+    def certificates_without_entry(self, most: int, project_key: str) -> list[str]:
+        """Return certificates that the log does not have, of its projects and of one that may not name it."""
         wanted = (
-            "SELECT id FROM certificate WHERE NOT EXISTS"
-            " (SELECT 1 FROM log_entry WHERE log_entry.record_id = certificate.id) LIMIT :most"
+            "SELECT id FROM certificate WHERE (project_key = :project OR project_key IN"
+            " (SELECT key FROM project WHERE log_id = :log AND log_id <> 0)) AND NOT EXISTS"
+            " (SELECT 1 FROM log_entry WHERE log_entry.record_id = certificate.id AND log_entry.log_id = :log)"
+            " LIMIT :most"
         )
-        return [str(name) for (name,) in self._connection.execute(text(wanted), {"most": most})]
+        return [str(name) for (name,) in self._some(wanted, most, project=project_key)]
 
     def entered_twice(self, most: int) -> list[tuple[int, int]]:
         """Return the places of entries that are the same as an earlier one, each with the first place of that."""
         wanted = (
-            "SELECT max(idx), min(idx) FROM log_entry GROUP BY leaf_hash HAVING count(*) > 1 ORDER BY 1 LIMIT :most"
+            "SELECT max(idx), min(idx) FROM log_entry WHERE log_id = :log"
+            " GROUP BY leaf_hash HAVING count(*) > 1 ORDER BY 1 LIMIT :most"
         )
-        return [(int(later), int(earlier)) for later, earlier in self._connection.execute(text(wanted), {"most": most})]
+        return [(int(later), int(earlier)) for later, earlier in self._some(wanted, most)]
 
     def entered_before_their_time(self, most: int) -> list[int]:
         """Return the places of entries whose time is earlier than that of the one before."""
         wanted = (
-            "SELECT idx FROM (SELECT idx, at, lag(at) OVER (ORDER BY idx) AS earlier FROM log_entry) AS pairs"
-            " WHERE at < earlier ORDER BY idx LIMIT :most"
+            "SELECT idx FROM (SELECT idx, at, lag(at) OVER (ORDER BY idx) AS earlier FROM log_entry"
+            " WHERE log_id = :log) AS pairs WHERE at < earlier ORDER BY idx LIMIT :most"
         )
-        return [int(idx) for (idx,) in self._connection.execute(text(wanted), {"most": most})]
+        return [int(idx) for (idx,) in self._some(wanted, most)]
+
+    def _some(self, wanted: str, most: int, **more: str) -> Iterable[Any]:
+        return self._connection.execute(text(wanted), {"log": self._log_id, "most": most, **more})
 
     def _hashes(self, wanted: str, **limits: int) -> list[bytes]:
-        result = self._connection.execute(text(wanted), limits)
+        result = self._connection.execute(text(wanted), {"log": self._log_id, **limits})
         # From the driver itself: a named row for each of millions costs more than reading them does.
         rows = result.cursor.fetchall()
         result.close()
         return [found for (found,) in rows]
 
     def _range(self, wanted: str, **limits: int) -> dict[int, bytes]:
-        return {idx: bytes(found) for idx, found in self._connection.execute(text(wanted), limits)}
+        rows = self._connection.execute(text(wanted), {"log": self._log_id, **limits})
+        return {idx: bytes(found) for idx, found in rows}
 
     def _number(self, wanted: str) -> int:
-        return int(self._connection.scalar(text(wanted)) or 0)
+        return int(self._connection.scalar(text(wanted), {"log": self._log_id}) or 0)

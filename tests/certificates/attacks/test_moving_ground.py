@@ -102,8 +102,9 @@ def test_no_clock_decides_what_came_later(archived, home, issued, noticed):
         enter_notice(transaction, PROJECT.key, revoked)
     with store.reading() as connection:
         keys = key_history((), [signing_key(home).public_key])
-        found = later_entries(connection, first.id, keys)
-        assert log.size(connection) == 3
+        log_id = log.log_of(connection, PROJECT.key)
+        found = later_entries(connection, log_id, first.id, keys)
+        assert log.size(connection, log_id) == 3
     assert {each.ending for each in found} == {Ending.SUPERSEDED, Ending.REVOKED}
 
 

@@ -67,7 +67,7 @@ class Archive:
 
     def enter(self, record, before=lambda _transaction: None):
         with self.store.writing() as transaction:
-            pins.check_before_append(transaction.connection, self.home, self.store.where)
+            pins.check_before_append(transaction.connection, self.home, self.store.where, PROJECT.key)
             before(transaction)
             logged = log.append(transaction, self.key, PROJECT.key, record)
         self.renew()
@@ -75,25 +75,36 @@ class Archive:
 
     def renew(self):
         with self.store.reading() as connection:
-            pins.renew(connection, self.home, self.store.where)
+            pins.renew(connection, self.home, self.store.where, PROJECT.key)
+
+    @property
+    def pin(self):
+        """Return the file of the pin of its log."""
+        with self.store.reading() as connection:
+            return pins.pin_file(self.home, self.store.where, pins.pinned_for(connection, PROJECT.key))
+
+    @property
+    def log_id(self):
+        with self.store.reading() as connection:
+            return log.log_of(connection, PROJECT.key)
 
     @property
     def size(self):
         with self.store.reading() as connection:
-            return log.size(connection)
+            return log.size(connection, log.log_of(connection, PROJECT.key))
 
     def audit(self, published=()):
-        return audit_log(self.store, self.home, [self.key.public_key], published)
+        return audit_log(self.store, self.home, PROJECT.key, [self.key.public_key], published)
 
     def kinds(self, published=()):
         return set(self.audit(published).counts)
 
     def deep(self):
-        return deep_audit(self.store, {self.key.key_id: self.key.public_key})
+        return deep_audit(self.store, PROJECT.key, {self.key.key_id: self.key.public_key})
 
     def check_pin(self):
         with self.store.reading() as connection:
-            return [each.kind for each in pins.check_pin(connection, self.home, self.store.where)]
+            return [each.kind for each in pins.check_pin(connection, self.home, self.store.where, PROJECT.key)]
 
     def sql(self, *statements):
         with self.store.writing() as transaction:
@@ -134,17 +145,22 @@ class Archive:
         """Make every node fit the entries, as somebody would who knows how; with a key, sign that, too."""
         with self.store.writing() as transaction:
             connection = transaction.connection
+            log_id = log.log_of(connection, PROJECT.key)
             leaves = connection.scalars(select(log_entry.c.leaf_hash).order_by(log_entry.c.idx)).all()
             nodes = {}
             for idx, leaf in enumerate(leaves):
                 nodes.update(merkle.appended(idx, leaf, lambda places: [nodes[each] for each in places]))
             connection.execute(delete(log_node))
-            connection.execute(insert(log_node), [{**place._asdict(), "hash": each} for place, each in nodes.items()])
+            connection.execute(
+                insert(log_node), [{"log_id": log_id, **place._asdict(), "hash": each} for place, each in nodes.items()]
+            )
             if key is not None:
                 root = merkle.root(len(leaves), lambda places: [nodes[each] for each in places])
-                note = signed_checkpoint(Checkpoint(log.origin(connection), len(leaves), root), key)
+                note = signed_checkpoint(Checkpoint(log.origin(connection, log_id), len(leaves), root), key)
                 connection.execute(delete(log_checkpoint))
-                connection.execute(insert(log_checkpoint).values(size=len(leaves), note=note, at=transaction.at))
+                connection.execute(
+                    insert(log_checkpoint).values(log_id=log_id, size=len(leaves), note=note, at=transaction.at)
+                )
 
 
 def leaf(number: int) -> bytes:

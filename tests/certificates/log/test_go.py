@@ -39,11 +39,11 @@ def arguments(archive, tmp_path):
     with archive.store.reading() as connection:
         for each in range(SIZE):
             envelope, proof = tmp_path / f"{each}.dsse.json", tmp_path / f"{each}.tlog-proof"
-            envelope.write_bytes(envelope_bytes(log.envelope(connection, notice_id(each))))
-            proof.write_text(log.proof(connection, notice_id(each)))
+            envelope.write_bytes(envelope_bytes(log.envelope(connection, archive.log_id, notice_id(each))))
+            proof.write_text(log.proof(connection, archive.log_id, notice_id(each)))
             found += [envelope, proof]
-        hashes = merkle.consistency(OLD, SIZE, log.reader(connection))
-        key = as_note_key(archive.key.public_key, log.origin(connection))
+        hashes = merkle.consistency(OLD, SIZE, log.reader(connection, archive.log_id))
+        key = as_note_key(archive.key.public_key, log.origin(connection, archive.log_id))
     lines = [archive.logged[OLD - 1].root, *hashes]
     consistency = tmp_path / "consistency"
     consistency.write_text("\n".join([str(OLD), *(b64encode(each).decode() for each in lines)]) + "\n")

@@ -20,13 +20,16 @@ def test_every_record_is_proved_by_the_newest_checkpoint(archive):
     archive.grow(6)
     certified = archive.certify()
     with archive.store.reading() as connection:
-        head = read_checkpoint(read_note(log.latest_checkpoint(connection)))
+        head = read_checkpoint(read_note(log.latest_checkpoint(connection, archive.log_id)))
         assert (head.size, head.root) == (7, archive.logged[-1].root)
         for record_id in (*(notice_id(each) for each in range(6)), certified):
-            proof, sealed = read_proof(log.proof(connection, record_id)), log.envelope(connection, record_id)
+            proof, sealed = (
+                read_proof(log.proof(connection, archive.log_id, record_id)),
+                log.envelope(connection, archive.log_id, record_id),
+            )
             assert proof.checkpoint == head
             assert includes(proof, envelope_bytes(sealed))
-            assert is_signed_by(proof.note, log.origin(connection), archive.key.public_key)
+            assert is_signed_by(proof.note, log.origin(connection, archive.log_id), archive.key.public_key)
             assert is_sealed_by(sealed, archive.key.public_key)
 
 
@@ -34,9 +37,9 @@ def test_what_was_logged_says_where_it_stands(archive):
     archive.grow(3)
     assert [(each.idx, each.size) for each in archive.logged] == [(0, 1), (1, 2), (2, 3)]
     with archive.store.reading() as connection:
-        entry = log.entry(connection, notice_id(1))
-        assert log.latest_checkpoint(connection) == archive.logged[-1].checkpoint_note
-        assert log.size(connection) == 3
+        entry = log.entry(connection, archive.log_id, notice_id(1))
+        assert log.latest_checkpoint(connection, archive.log_id) == archive.logged[-1].checkpoint_note
+        assert log.size(connection, archive.log_id) == 3
     assert (entry.idx, entry.kind, entry.project_key) == (1, EntryKind.NOTICE, PROJECT.key)
     assert (entry.statement, entry.key_id) == (notice_bytes(1), archive.key.key_id)
 
@@ -45,7 +48,7 @@ def test_a_log_is_consistent_with_each_of_its_earlier_checkpoints(archive):
     archive.grow(9)
     last = archive.logged[-1]
     with archive.store.reading() as connection:
-        read = log.reader(connection)
+        read = log.reader(connection, archive.log_id)
         for each in archive.logged:
             proof = merkle.consistency(each.size, last.size, read)
             assert merkle.check_consistency(each.size, each.root, last.size, last.root, proof)
@@ -79,8 +82,8 @@ def test_two_logs_have_two_names(archive, home, tmp_path):
     other = Archive(Store(URL.create("sqlite", database=str(tmp_path / "other.db"))), home)
     other.grow(1)
     with archive.store.reading() as one, other.store.reading() as two:
-        assert log.origin(one).startswith("esper-agents.dev/log/")
-        assert log.origin(one) != log.origin(two)
+        assert log.origin(one, archive.log_id).startswith("urn:uuid:")
+        assert log.origin(one, archive.log_id) != log.origin(two, other.log_id)
     other.store.close()
 
 
@@ -113,17 +116,18 @@ def test_notices_are_listed_oldest_first_all_of_them_and_those_about_a_certifica
     archive.grow(1)
     archive.enter(Record(notice_id(7), EntryKind.NOTICE, certified, notice_bytes(7)))
     with archive.store.reading() as connection:
-        assert [each.idx for each in log.notices(connection)] == [1, 2]
-        (about,) = log.notices_about(connection, certified)
+        assert [each.idx for each in log.notices(connection, archive.log_id)] == [1, 2]
+        (about,) = log.notices_about(connection, archive.log_id, certified)
     assert about.record_id == notice_id(7)
 
 
 def test_what_was_never_entered_is_not_found(archive):
     with archive.store.reading() as connection:
-        assert (log.origin(connection), log.size(connection), log.latest_checkpoint(connection)) == ("", 0, "")
+        assert (log.log_of(connection, PROJECT.key), log.logs(connection)) == (0, {})
+        assert (log.origin(connection, 0), log.size(connection, 0), log.latest_checkpoint(connection, 0)) == ("", 0, "")
         for read in (log.entry, log.envelope, log.proof):
             with pytest.raises(NotFoundError, match="crt_x"):
-                read(connection, "crt_x")
+                read(connection, 0, "crt_x")
 
 
 @pytest.mark.parametrize(
@@ -138,14 +142,14 @@ def test_an_envelope_that_is_not_what_was_entered_is_refused(archive, backend, a
     certified = archive.certify()
     archive.sql(attack.format("{}", bytes="BYTEA" if backend == "postgresql" else "BLOB"))
     with archive.store.reading() as connection, pytest.raises(IntegrityError, match="not what was entered"):
-        log.envelope(connection, certified)
+        log.envelope(connection, archive.log_id, certified)
 
 
 def test_the_envelope_of_a_certificate_that_was_removed_is_refused(archive):
     certified = archive.certify()
     archive.remove(certified)
     with archive.store.reading() as connection, pytest.raises(IntegrityError, match="not what was entered"):
-        log.envelope(connection, certified)
+        log.envelope(connection, archive.log_id, certified)
 
 
 @pytest.mark.parametrize(
@@ -172,18 +176,18 @@ def test_a_kind_that_does_not_exist_is_refused(archive):
     archive.grow(1)
     archive.sql("UPDATE log_entry SET kind = 'verdict'")
     with archive.store.reading() as connection, pytest.raises(IntegrityError, match="of no kind"):
-        log.entry(connection, notice_id(0))
+        log.entry(connection, archive.log_id, notice_id(0))
 
 
 def test_a_proof_without_its_nodes_is_refused(archive):
     archive.grow(4)
     archive.sql("DELETE FROM log_node WHERE level = 1 AND idx = 1")
     with archive.store.reading() as connection, pytest.raises(IntegrityError, match="no node 1 on level 1"):
-        log.proof(connection, notice_id(0))
+        log.proof(connection, archive.log_id, notice_id(0))
 
 
 def test_a_proof_without_a_checkpoint_is_refused(archive):
     archive.grow(4)
     archive.sql("DELETE FROM log_checkpoint")
     with archive.store.reading() as connection, pytest.raises(IntegrityError):
-        log.proof(connection, notice_id(0))
+        log.proof(connection, archive.log_id, notice_id(0))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from log_samples import PROJECT
 
 from esper_agents.certificates.log import log, pins
 from esper_agents.certificates.log.mending import Mended, mend
@@ -14,9 +15,9 @@ def grown(archive):
 
 
 def mended(archive, **options):
-    pin = pins.pinned(archive.home, archive.store.where)
+    pin = pins.pinned(archive.home, archive.store.where, PROJECT.key)
     with archive.store.writing() as transaction:
-        return mend(transaction, archive.key, [archive.key.public_key], pin=pin, **options)
+        return mend(transaction, PROJECT.key, archive.key, [archive.key.public_key], pin=pin, **options)
 
 
 def test_a_log_that_is_whole_is_left_alone(grown):
@@ -66,7 +67,7 @@ def test_lost_or_changed_entries_are_not_signed_for_unless_a_person_accepts_it(g
     assert grown.rows() == before
     assert mended(grown, accepts_loss=True).is_signed
     with grown.store.reading() as connection:
-        pins.accept(grown.home, grown.store.where, log.latest_checkpoint(connection))
+        pins.accept(grown.home, grown.store.where, PROJECT.key, log.latest_checkpoint(connection, grown.log_id))
     assert not grown.kinds()
     grown.sql("UPDATE log_entry SET record_id = 'ntc_other' WHERE idx = 4")
     grown.grow(1)
@@ -75,7 +76,7 @@ def test_lost_or_changed_entries_are_not_signed_for_unless_a_person_accepts_it(g
 
 def test_entries_that_nobody_vouches_for_are_not_signed_for(grown):
     grown.sql("DELETE FROM log_checkpoint")
-    pins.pin_file(grown.home, grown.store.where).unlink()
+    grown.pin.unlink()
     with pytest.raises(IntegrityError, match="no checkpoint or pin is of the 7 entries"):
         mended(grown)
 
@@ -94,4 +95,4 @@ def test_a_log_that_was_emptied_begins_again_only_when_a_person_accepts_it(grown
         mended(grown)
     assert mended(grown, accepts_loss=True) == Mended(12, is_signed=False)
     with grown.store.reading() as connection:
-        assert log.latest_checkpoint(connection) == ""
+        assert log.latest_checkpoint(connection, grown.log_id) == ""

@@ -33,24 +33,24 @@ def key(home):
 
 @pytest.fixture
 def file(archive):
-    return pins.pin_file(archive.home, archive.store.where)
+    return pins.pin_file(archive.home, archive.store.where, PROJECT.key)
 
 
 def test_what_was_appended_is_pinned_outside_the_database_and_readable_by_its_owner_alone(archive):
     archive.grow(3)
-    file = pins.pin_file(archive.home, archive.store.where)
+    file = pins.pin_file(archive.home, archive.store.where, PROJECT.key)
     assert file.parent == archive.home / "pins"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert file.read_text() == archive.logged[-1].checkpoint_note
-    assert pins.pinned(archive.home, archive.store.where).size == 3
+    assert pins.pinned(archive.home, archive.store.where, PROJECT.key).size == 3
     assert archive.check_pin() == []
 
 
 def test_without_a_pin_there_is_nothing_to_contradict(archive):
     assert archive.check_pin() == []
-    assert pins.pinned(archive.home, archive.store.where) is None
-    assert pins.pinned_note(archive.home, archive.store.where) == ""
+    assert pins.pinned(archive.home, archive.store.where, PROJECT.key) is None
+    assert pins.pinned_note(archive.home, archive.store.where, PROJECT.key) == ""
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_without_a_pin_there_is_nothing_to_contradict(archive):
             ["DELETE FROM log_entry", "DELETE FROM log_node", "DELETE FROM log_checkpoint", "DELETE FROM log"],
             "database-deleted",
         ),
-        (["UPDATE log SET origin = 'esper-agents.dev/log/other'"], "replaced"),
+        (["UPDATE log SET origin = 'example.org/other'"], "replaced"),
         (["DELETE FROM log_node"], "node-missing"),
     ],
 )
@@ -120,7 +120,7 @@ def test_an_accepted_rollback_pins_what_is_there(archive):
     older = archive.rows()
     archive.grow(2)
     archive.put_back(older)
-    pins.accept(archive.home, archive.store.where, older["log_checkpoint"][0].note)
+    pins.accept(archive.home, archive.store.where, PROJECT.key, older["log_checkpoint"][0].note)
     assert archive.check_pin() == []
     archive.grow(1)
     assert archive.check_pin() == []
@@ -139,7 +139,7 @@ def test_a_pin_follows_a_log_that_others_wrote_to_and_none_that_was_rolled_back_
     older = archive.rows()
     append_elsewhere(archive, 2)
     archive.renew()
-    assert pins.pinned(archive.home, archive.store.where).size == 5
+    assert pins.pinned(archive.home, archive.store.where, PROJECT.key).size == 5
     archive.put_back(older)
     for _ in range(2):
         archive.renew()
@@ -152,26 +152,26 @@ def test_a_pin_follows_a_log_that_others_wrote_to_and_none_that_was_rolled_back_
 
 def test_a_stored_checkpoint_that_is_not_of_the_log_is_not_pinned(archive):
     archive.grow(3)
-    pins.pin_file(archive.home, archive.store.where).unlink()
+    archive.pin.unlink()
     wrong = note(3, archive.key, archive.logged[0].checkpoint_note.partition("\n")[0])
     for each in (wrong, note(3, archive.key), "nothing"):
         with archive.store.writing() as transaction:
             transaction.connection.execute(update(log_checkpoint).values(note=each))
         archive.renew()
-        assert pins.pinned(archive.home, archive.store.where) is None
+        assert pins.pinned(archive.home, archive.store.where, PROJECT.key) is None
 
 
 def test_a_pin_goes_forward_only(archive):
     archive.grow(3)
     older = archive.rows()["log_checkpoint"]
     archive.grow(4)
-    newest = pins.pinned_note(archive.home, archive.store.where)
+    newest = pins.pinned_note(archive.home, archive.store.where, PROJECT.key)
     with archive.store.writing() as transaction:
         transaction.connection.execute(delete(log_checkpoint))
         transaction.connection.execute(insert(log_checkpoint), [each._asdict() for each in older])
     archive.renew()
-    assert pins.pinned_note(archive.home, archive.store.where) == newest
-    assert pins.pinned(archive.home, archive.store.where).size == 7
+    assert pins.pinned_note(archive.home, archive.store.where, PROJECT.key) == newest
+    assert pins.pinned(archive.home, archive.store.where, PROJECT.key).size == 7
 
 
 def test_a_pin_is_of_one_log(archive, file, key):
@@ -189,7 +189,7 @@ def test_a_damaged_pin_is_named_and_stops_who_would_append(archive, file, damage
     archive.grow(2)
     file.write_bytes(damage)
     assert archive.check_pin() == ["pin-damaged"]
-    assert pins.pinned_note(archive.home, archive.store.where) == ""
+    assert pins.pinned_note(archive.home, archive.store.where, PROJECT.key) == ""
     with pytest.raises(IntegrityError, match="damaged"):
         archive.grow(1)
     archive.renew()
@@ -199,9 +199,9 @@ def test_a_damaged_pin_is_named_and_stops_who_would_append(archive, file, damage
 def test_an_empty_pin_as_a_power_cut_may_leave_it_is_none(archive, file):
     archive.grow(2)
     file.write_bytes(b"")
-    assert pins.pinned(archive.home, archive.store.where) is None
+    assert pins.pinned(archive.home, archive.store.where, PROJECT.key) is None
     archive.grow(1)
-    assert pins.pinned(archive.home, archive.store.where).size == 3
+    assert pins.pinned(archive.home, archive.store.where, PROJECT.key).size == 3
 
 
 def test_a_pipe_or_a_link_in_place_of_a_pin_is_refused_without_waiting(archive, file, tmp_path):
@@ -209,10 +209,10 @@ def test_a_pipe_or_a_link_in_place_of_a_pin_is_refused_without_waiting(archive, 
     file.unlink()
     file.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="cannot be used"):
-        pins.pinned(archive.home, archive.store.where)
+        pins.pinned(archive.home, archive.store.where, PROJECT.key)
     file.unlink()
     os.mkfifo(file)
-    assert pins.pinned(archive.home, archive.store.where) is None
+    assert pins.pinned(archive.home, archive.store.where, PROJECT.key) is None
 
 
 def test_no_half_written_pin_is_left_and_one_that_was_left_does_no_harm(archive, file):
@@ -220,12 +220,12 @@ def test_no_half_written_pin_is_left_and_one_that_was_left_does_no_harm(archive,
     file.with_suffix(".new").write_text("half")
     archive.grow(1)
     assert sorted(each.suffix for each in file.parent.iterdir()) == [".checkpoint", ".lock"]
-    assert pins.pinned(archive.home, archive.store.where).size == 2
+    assert pins.pinned(archive.home, archive.store.where, PROJECT.key).size == 2
 
 
 def test_what_is_no_checkpoint_is_never_pinned(home):
     with pytest.raises(IntegrityError):
-        pins.accept(home, WHERE, "nothing\n")
+        pins.accept(home, WHERE, PROJECT.key, "nothing\n")
     assert not (home / "pins").exists()
 
 
@@ -238,7 +238,7 @@ def test_a_pin_that_somebody_who_is_stopped_has_is_waited_for_within_a_limit(arc
     assert caught.value.exit_code == ExitCode.BUSY == 75
     locks.release(held)
     archive.renew()
-    assert pins.pinned(archive.home, archive.store.where).size == 2
+    assert pins.pinned(archive.home, archive.store.where, PROJECT.key).size == 2
 
 
 @pytest.mark.parametrize(
@@ -254,12 +254,13 @@ def test_a_pin_that_somebody_who_is_stopped_has_is_waited_for_within_a_limit(arc
     ],
 )
 def test_a_pin_is_found_by_where_the_database_is_and_not_by_who_opens_it(home, one, other, same):
-    assert (pins.pin_file(home, one) == pins.pin_file(home, other)) is same
+    assert (pins.pin_file(home, one, PROJECT.key) == pins.pin_file(home, other, PROJECT.key)) is same
 
 
 def test_a_home_that_is_moved_as_a_whole_keeps_its_pins(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
-    names = [pins.pin_file(home, str(home / "projects" / "toy" / "esper.db")).name for home in (one, other)]
+    files = (pins.pin_file(home, str(home / "projects" / "toy" / "esper.db"), PROJECT.key) for home in (one, other))
+    names = [file.name for file in files]
     assert names[0] == names[1]
 
 
@@ -268,9 +269,9 @@ def test_a_database_in_memory_has_no_pin(archive, key, where):
     archive.grow(1)
     before = sorted((archive.home / "pins").iterdir())
     with archive.store.reading() as connection:
-        pins.renew(connection, archive.home, where)
-    pins.accept(archive.home, where, note(1, key))
-    assert pins.pin_file(archive.home, where) is None
+        pins.renew(connection, archive.home, where, PROJECT.key)
+    pins.accept(archive.home, where, PROJECT.key, note(1, key))
+    assert pins.pin_file(archive.home, where, PROJECT.key) is None
     assert sorted((archive.home / "pins").iterdir()) == before
 
 
@@ -296,7 +297,7 @@ def test_of_many_processes_the_newest_checkpoint_stays_pinned(home, tmp_path):
     command = [sys.executable, "-c", ENTER, str(url), str(home)]
     running = [subprocess.Popen([*command, str(first), *sys.path]) for first in range(0, 20, 5)]
     assert [each.wait() for each in running] == [0] * 4
-    assert pins.pinned(home, archive.store.where).size == archive.size == 20
+    assert pins.pinned(home, archive.store.where, PROJECT.key).size == archive.size == 20
     archive.store.close()
 
 
@@ -304,4 +305,4 @@ def test_a_home_that_cannot_be_written_is_told(tmp_path, key):
     home = tmp_path / "file"
     home.write_text("")
     with pytest.raises(StorageError, match="cannot be used"):
-        pins.accept(home, WHERE, note(1, key))
+        pins.accept(home, WHERE, PROJECT.key, note(1, key))
