@@ -32,10 +32,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_public_key
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "cannot decide"
-OK, CANNOT_DECIDE, NOT_GENUINE, NOT_CURRENT = 0, 4, 7, 8
+OK, CANNOT_DECIDE, NOT_GENUINE, NOT_CURRENT, ENDINGS = 0, 4, 7, 8, ("revoked", "superseded", UNDECIDED)
 PAYLOAD_TYPE, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
-CERTIFICATE, NOTICE = "https://esper-agents.dev/certificate/v1", "https://esper-agents.dev/notice/v1"
-OVERRIDE, ENDINGS = "https://esper-agents.dev/notice/v2", ("revoked", "superseded", UNDECIDED)
+CERTIFICATE, NOTICE, OVERRIDE = "certificate/v1", "notice/v1", "notice/v2"  # Each in one of these vocabularies.
+OURS = ("urn:uuid:efb3b188-f73f-4522-ad3f-ae5a415f40ff#", "https://esper-agents.dev/")
 WORDS = {(CERTIFICATE, "supersedes"): "superseded", (CERTIFICATE, "revokes"): "revoked"}
 WORDS |= {(NOTICE, "certificate-revoked"): "revoked", (OVERRIDE, "overridden"): "overridden to {}"}
 MOST_BYTES, MOST_PROOF, MOST_DEPTH = 64 * 2**20, 128 * 2**10, 64
@@ -188,13 +188,13 @@ def signature_check(payload: bytes, key_id: str, signature: bytes, keys: Keys) -
 def read_statement(payload: bytes, *kinds: str) -> dict[str, Any]:
     """Return an in-toto Statement v1 with a predicate of a kind, in one of the versions that this program knows."""
     value = strict_json(payload)
-    said, kind = at(value, "predicateType"), kinds[-1]
-    if said not in kinds and re.fullmatch(re.escape(kind[:-1]) + "[1-9][0-9]{0,5}", said):
-        raise RefusedError(f"it is a {shown(said)}, and {kind} is known here: get a newer program", UNDECIDED)
+    said = (given := at(value, "predicateType")).removeprefix(next(filter(given.startswith, OURS), given))
+    if said not in kinds and re.fullmatch(re.escape(kinds[-1][:-1]) + "[1-9][0-9]{0,5}", said):
+        raise RefusedError(f"it is a {shown(given)}, and {kinds[-1]} is known here: get a newer program", UNDECIDED)
     members = {"_type", "subject", "predicateType", "predicate"}
     if set(value) != members or value["_type"] != STATEMENT or said not in kinds:
-        raise RefusedError(f"it is no in-toto Statement v1 with a {kind}")
-    return at(value, "predicate", shape=dict) and dict(value)
+        raise RefusedError(f"it is no in-toto Statement v1 with a {kinds[-1]}")
+    return at(value, "predicate", shape=dict) and {**value, "predicateType": said}
 
 
 def verdict_check(said: dict[str, Any]) -> Check:

@@ -12,7 +12,7 @@ from esper_agents.certificates.sealing.dsse import PAYLOAD_TYPE, Envelope
 from esper_agents.certificates.sealing.keys import signing_key
 from esper_agents.certificates.sealing.rotation import LogNotice
 from esper_agents.certificates.shape import from_json, to_json
-from esper_agents.certificates.statement import STATEMENT_TYPE, check_version, is_time
+from esper_agents.certificates.statement import STATEMENT_TYPE, VOCABULARY, is_time, predicate_of
 from esper_agents.certificates.strict_json import loads, refuse
 from esper_agents.domain.identifier import Prefix, is_id
 from esper_agents.domain.notice import EntryKind, Notice, NoticeKind
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from esper_agents.certificates.log.log import Entry, Logged
     from esper_agents.storage.store import Transaction
 
-NOTICE_TYPE = "https://esper-agents.dev/notice/v1"
+NOTICE = "notice/v1"
 # What knows no overrides is to say that it cannot decide, not to pass one over.
-OVERRIDE_TYPE = "https://esper-agents.dev/notice/v2"
+OVERRIDE = "notice/v2"
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 
 
@@ -42,7 +42,7 @@ def notice_statement(notice: Notice) -> bytes:
     value = {
         "_type": STATEMENT_TYPE,
         "subject": _subjects(notice),
-        "predicateType": _type_of(notice.kind),
+        "predicateType": VOCABULARY + _predicate_type(notice.kind),
         "predicate": _predicate(notice),
     }
     return canonical_bytes(value)
@@ -56,13 +56,13 @@ def read_notice(data: bytes) -> Notice:
         IntegrityError: The bytes are not strict JSON, not such a statement, or its subject is not what it is about.
     """
     value = loads(data)
-    check_version(value, OVERRIDE_TYPE)
+    said = predicate_of(value, OVERRIDE)
     if not isinstance(value, dict) or set(value) != _MEMBERS:
         refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
     notice = from_json(Notice, value["predicate"])
-    wanted = _type_of(notice.kind)
-    if value["_type"] != STATEMENT_TYPE or value["predicateType"] != wanted:
-        refuse(f"it is no {STATEMENT_TYPE} with a {wanted}")
+    wanted = _predicate_type(notice.kind)
+    if value["_type"] != STATEMENT_TYPE or said != wanted:
+        refuse(f"it is no {STATEMENT_TYPE} with a {VOCABULARY}{wanted}")
     _check_forms(notice)
     if value["subject"] != _subjects(notice):
         refuse("its subject is not what it is about")
@@ -92,8 +92,8 @@ def log_notices(entries: Iterable[Entry]) -> Iterator[LogNotice]:
         yield LogNotice(each.idx, notice, Envelope(PAYLOAD_TYPE, each.statement, each.key_id, each.signature))
 
 
-def _type_of(kind: NoticeKind) -> str:
-    return OVERRIDE_TYPE if kind is NoticeKind.OVERRIDDEN else NOTICE_TYPE
+def _predicate_type(kind: NoticeKind) -> str:
+    return OVERRIDE if kind is NoticeKind.OVERRIDDEN else NOTICE
 
 
 def _predicate(notice: Notice) -> dict[str, Any]:

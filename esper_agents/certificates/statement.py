@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from esper_agents.domain.handoff import Handoff
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "https://esper-agents.dev/certificate/v1"
+# A UUID needs no registry and no domain name, and stays ours whoever owns a domain; the fragment says which predicate.
+VOCABULARY = "urn:uuid:efb3b188-f73f-4522-ad3f-ae5a415f40ff#"
+# What 0.1.0 wrote. It is read as the same, and not written any more.
+OLD_VOCABULARY = "https://esper-agents.dev/"
+CERTIFICATE = "certificate/v1"
+PREDICATE_TYPE = VOCABULARY + CERTIFICATE
 # Its envelope, in base64, must not be larger than what is read.
 MOST_ISSUED = MOST_BYTES // 4 * 3 - 2**10
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
@@ -77,36 +82,43 @@ def parse(data: bytes) -> Certificate:
 @lru_cache(maxsize=2)
 def _parsed(data: bytes) -> Certificate:
     value = loads(data)
-    check_version(value, PREDICATE_TYPE)
+    said = predicate_of(value, CERTIFICATE)
     if not isinstance(value, dict) or set(value) != _MEMBERS:
         refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
-    if value["_type"] != STATEMENT_TYPE or value["predicateType"] != PREDICATE_TYPE:
+    if value["_type"] != STATEMENT_TYPE or said != CERTIFICATE:
         refuse(f"it is no {STATEMENT_TYPE} with a {PREDICATE_TYPE}")
     certificate = from_json(Certificate, value["predicate"])
     _check_forms(certificate)
     # The task as it stands there: a record from before a member was added has the digest that it was given then.
-    task, said = value["predicate"]["task"], value["subject"]
-    if said != _subjects(certificate, task) and said != _subjects(certificate, task, tree=False):
+    task, subjects = value["predicate"]["task"], value["subject"]
+    if subjects != _subjects(certificate, task) and subjects != _subjects(certificate, task, tree=False):
         refuse("its subjects are not the files that it says were read")
     return certificate
 
 
-def check_version(value: Any, known: str) -> None:
-    """Refuse a statement whose predicate is of a newer version than the known one, and no other.
+def predicate_of(value: Any, known: str) -> str:
+    """Return which predicate a statement has, without its vocabulary, such as `certificate/v1`; empty if not ours.
+
+    Args:
+        value: The statement.
+        known: The newest version that is known of that predicate.
 
     Raises:
-        NewerRecordError: It is: whether it is right is for a newer program to say.
+        NewerRecordError: It is of a newer version: whether it is right is for a newer program to say.
     """
     said = value.get("predicateType") if isinstance(value, dict) else None
-    if not isinstance(said, str) or said == known:
-        return
-    name, _, number = known.rpartition("/v")
-    found = re.fullmatch(f"{re.escape(name)}/v([1-9][0-9]{{0,5}})", said)
+    vocabulary = next((each for each in (VOCABULARY, OLD_VOCABULARY) if str(said).startswith(each)), None)
+    if not isinstance(said, str) or vocabulary is None:
+        return ""
+    named = said.removeprefix(vocabulary)
+    kind, _, number = known.rpartition("/v")
+    found = re.fullmatch(f"{re.escape(kind)}/v([1-9][0-9]{{0,5}})", named)
     if found and int(found[1]) > int(number):
         raise NewerRecordError(
-            f"it is a {said}, and this version of esper-agents knows {known}",
+            f"it is a {said}, and this version of esper-agents knows {vocabulary}{known}",
             remedy="pip install --upgrade esper-agents",
         )
+    return named
 
 
 def normal(certificate: Certificate) -> Certificate:

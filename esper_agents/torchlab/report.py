@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
 
-SCHEMA = "https://esper-agents.dev/torchlab/report/1"
+SCHEMA = "urn:uuid:efb3b188-f73f-4522-ad3f-ae5a415f40ff#torchlab/report/1"
+_SCHEMAS = frozenset({SCHEMA, "https://esper-agents.dev/torchlab/report/1"})
 _KINDS = frozenset({"compare", "profile", "explain", "export", "memory", "nan", "watch"})
 
 
@@ -82,7 +83,7 @@ def read(path: Path) -> Report:
         raise UsageError(f"{str(path)!r} cannot be read", remedy="name a report.json of a measurement") from error
     except (ValueError, RecursionError) as error:
         raise IntegrityError(f"{str(path)!r} is no JSON", remedy="name a report.json of a measurement") from error
-    if not isinstance(body, dict) or body.get("schema") != SCHEMA or str(body.get("kind")) not in _KINDS:
+    if not isinstance(body, dict) or str(body.get("schema")) not in _SCHEMAS or str(body.get("kind")) not in _KINDS:
         raise IntegrityError(f"{str(path)!r} is no report of a measurement", remedy=f"its schema must be {SCHEMA}")
     return Report(str(body["kind"]), body)
 

@@ -387,7 +387,7 @@ def test_a_proof_that_does_not_lead_to_a_signed_log_is_told_apart(judged, both, 
         case "signature":
             judged.proof.write_text(text[:-20] + text[-20:].swapcase(), "utf-8")
         case "origin":
-            judged.proof.write_text(text.replace("esper-agents.dev", "esper-agents.org"), "utf-8")
+            judged.proof.write_text(text.replace("urn:uuid:", "urn:other:"), "utf-8")
         case "empty":
             judged.proof.write_text("", "utf-8")
         case "hash":

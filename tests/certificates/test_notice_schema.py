@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
 from esper_agents.certificates.notices import notice_statement, read_notice
+from esper_agents.certificates.statement import OLD_VOCABULARY, VOCABULARY
 from esper_agents.domain.notice import Notice, NoticeKind
 from esper_agents.errors import IntegrityError
 from esper_agents.paths import data_folder
@@ -54,7 +55,15 @@ def test_only_an_override_says_a_status_and_is_of_the_second_version(kind):
     said = json.loads(notice_statement(notice(kind)))
     is_override = kind is NoticeKind.OVERRIDDEN
     assert ("status" in said["predicate"]) is is_override
-    assert said["predicateType"] == f"https://esper-agents.dev/notice/v{2 if is_override else 1}"
+    assert said["predicateType"] == f"{VOCABULARY}notice/v{2 if is_override else 1}"
+
+
+@pytest.mark.parametrize("kind", NoticeKind)
+def test_a_notice_that_names_its_predicate_as_0_1_0_did_is_read_as_the_same(kind):
+    held = json.loads(notice_statement(notice(kind)))
+    held["predicateType"] = held["predicateType"].replace(VOCABULARY, "https://esper-agents.dev/")
+    VALIDATOR.validate(held)
+    assert read_notice(json.dumps(held).encode()) == notice(kind)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +101,9 @@ def test_the_schema_knows_every_member_and_every_kind():
     [
         (["subject"], []),
         (["subject", 0, "digest"], {}),
-        (["predicateType"], "https://esper-agents.dev/notice/v2"),
+        (["predicateType"], f"{VOCABULARY}notice/v2"),
+        (["predicateType"], f"{OLD_VOCABULARY}notice/v2"),
+        (["predicateType"], "notice/v1"),
         (["predicate", "kind"], "certificate-praised"),
         (["predicate", "more"], 1),
         (["predicate", "id"], "crt_" + "0" * 32),

@@ -4,13 +4,22 @@ import contextlib
 import json
 from dataclasses import replace
 from hashlib import sha256
+from uuid import UUID
 
 import pytest
 from certificate_samples import certificate, every_text, evidence, finding, full, of_status, source
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.certificates.statement import PREDICATE_TYPE, STATEMENT_TYPE, digest_of, normal, parse, statement
+from esper_agents.certificates.statement import (
+    PREDICATE_TYPE,
+    STATEMENT_TYPE,
+    VOCABULARY,
+    digest_of,
+    normal,
+    parse,
+    statement,
+)
 from esper_agents.domain.project import Revision
 from esper_agents.domain.status import Status
 from esper_agents.errors import IntegrityError
@@ -74,6 +83,18 @@ def test_it_is_an_in_toto_statement_about_every_file_that_was_read_and_the_commi
         {"name": "examples/train.py", "digest": {"sha256": source().sha256, "gitBlob": source().git_blob}},
         {"name": "git:demo", "digest": {"gitCommit": "1" * 40, "gitTree": "2" * 40}},
     ]
+
+
+def test_the_predicate_type_is_a_uri_that_needs_no_domain_name():
+    number, _, kind = PREDICATE_TYPE.removeprefix("urn:uuid:").partition("#")
+    assert str(UUID(number)) == number
+    assert kind == "certificate/v1"
+
+
+def test_a_certificate_that_names_its_predicate_as_0_1_0_did_is_read_as_the_same():
+    value = value_of(full())
+    value["predicateType"] = "https://esper-agents.dev/certificate/v1"
+    assert parse(json.dumps(value).encode()) == parse(statement(full()))
 
 
 def test_the_commit_is_named_by_where_it_comes_from():
@@ -188,6 +209,9 @@ def put(path, new):
         put(["more"], 1),
         put(["_type"], "https://in-toto.io/Statement/v0.1"),
         put(["predicateType"], "https://slsa.dev/provenance/v1"),
+        put(["predicateType"], "certificate/v1"),
+        put(["predicateType"], f"{VOCABULARY}notice/v1"),
+        put(["predicateType"], ["certificate/v1"]),
         put(["subject"], []),
         put(["subject", 0, "digest", "sha256"], "0" * 64),
         put(["subject", 0, "name"], "other.py"),

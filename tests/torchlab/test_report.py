@@ -34,6 +34,12 @@ def test_what_is_no_report_is_refused(tmp_path, text):
         read(tmp_path / "report.json")
 
 
+def test_a_report_of_0_1_0_is_read_as_the_same(tmp_path):
+    body = {**BODY, "schema": "https://esper-agents.dev/torchlab/report/1"}
+    (tmp_path / "report.json").write_text(json.dumps(body))
+    assert read(tmp_path / "report.json") == Report("profile", body)
+
+
 def test_a_number_that_is_none_is_not_written():
     with pytest.raises(ValueError, match="not JSON compliant"):
         Report("profile", {**BODY, "result": {"a": float("inf")}}).text()

@@ -20,7 +20,7 @@ from esper_agents.certificates.log.merkle import leaf_hash
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
 from esper_agents.certificates.sealing.dsse import envelope_bytes, read_envelope, seal
 from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.certificates.statement import statement
+from esper_agents.certificates.statement import OLD_VOCABULARY, VOCABULARY, statement
 from esper_agents.certificates.subjects import SubjectState, verify_subjects
 from esper_agents.cli.exhibits import find_exhibit
 from esper_agents.cli.verifying import check
@@ -138,14 +138,15 @@ def test_a_newer_version_says_what_to_upgrade_and_stops_the_gate_undecided(judge
 
 
 def test_a_newer_version_that_nobody_trusted_signed_ends_nothing(judged, tmp_path, exit_code):
-    value = {"predicateType": "https://esper-agents.dev/certificate/v2", "supersedes": judged.id}
+    value = {"predicateType": f"{VOCABULARY}certificate/v2", "supersedes": judged.id}
     sealed = seal(signing_key(tmp_path / "stranger"), json.dumps(value).encode())
     judged.record.with_name("later.dsse.json").write_bytes(envelope_bytes(sealed))
     assert exit_code(judged.view) == 0
 
 
-def test_a_newer_version_that_speaks_of_it_leaves_it_undecided(judged, home, exit_code):
-    value = {"predicateType": "https://esper-agents.dev/certificate/v2", "supersedes": judged.id}
+@pytest.mark.parametrize("vocabulary", [VOCABULARY, OLD_VOCABULARY])
+def test_a_newer_version_that_speaks_of_it_leaves_it_undecided(judged, home, exit_code, vocabulary):
+    value = {"predicateType": f"{vocabulary}certificate/v2", "supersedes": judged.id}
     sealed = seal(signing_key(home), json.dumps(value).encode())
     judged.record.with_name("later.dsse.json").write_bytes(envelope_bytes(sealed))
     assert exit_code(judged.view) == 4

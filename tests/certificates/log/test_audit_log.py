@@ -6,7 +6,7 @@ import pytest
 from log_samples import PROJECT, leaf, notice_bytes, notice_id
 from sqlalchemy import insert, select
 
-from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.log import log
 from esper_agents.certificates.log.audit_log import audit_log
 from esper_agents.certificates.log.blocks import BLOCK
 from esper_agents.certificates.log.faults import MOST_OF_A_KIND
@@ -177,7 +177,10 @@ def test_a_node_that_is_missing_is_named(grown, level, idx):
 
 
 def test_a_node_too_many_is_named(grown):
-    grown.sql("INSERT INTO log_node (level, idx, hash) SELECT 5, 0, hash FROM log_node WHERE level = 0 AND idx = 0")
+    grown.sql(
+        "INSERT INTO log_node (log_id, level, idx, hash)"
+        " SELECT log_id, 5, 0, hash FROM log_node WHERE level = 0 AND idx = 0"
+    )
     assert grown.kinds() == {"node-left-over"}
 
 
@@ -277,6 +280,6 @@ def test_a_log_of_several_blocks_is_audited_to_its_end(archive):
 
 
 def test_the_audit_tells_which_store_it_looked_at(grown):
-    other = audit_log(grown.store, grown.home / "nobody", [grown.key.public_key])
+    other = audit_log(grown.store, grown.home / "nobody", PROJECT.key, [grown.key.public_key])
     assert not other.is_pinned
     assert replace(other, is_pinned=True) == grown.audit()

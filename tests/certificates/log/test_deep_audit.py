@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from certificate_samples import full
+from log_samples import PROJECT
 
 from esper_agents.certificates.log.deep_audit import deep_audit
 from esper_agents.certificates.log.log import Record
@@ -73,7 +74,7 @@ def test_a_signature_that_was_changed_is_named(grown, backend):
 
 
 def test_a_key_that_nobody_knows_is_named(grown):
-    found = deep_audit(grown.store, {})
+    found = deep_audit(grown.store, PROJECT.key, {})
     assert found.counts == {"unknown-key": 5}
 
 

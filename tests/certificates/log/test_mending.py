@@ -34,7 +34,7 @@ def test_a_log_that_is_whole_is_left_alone(grown):
         ("DELETE FROM log_node WHERE level = 1", Mended(3, is_signed=False)),
         ("UPDATE log_node SET hash = leaf_hash FROM log_entry WHERE log_entry.idx = 6", Mended(10, is_signed=False)),
         (
-            "INSERT INTO log_node (level, idx, hash) SELECT 40, idx, leaf_hash FROM log_entry",
+            "INSERT INTO log_node (log_id, level, idx, hash) SELECT log_id, 40, idx, leaf_hash FROM log_entry",
             Mended(7, is_signed=False),
         ),
         ("DELETE FROM log_checkpoint", Mended(0, is_signed=True)),
