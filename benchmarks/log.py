@@ -40,7 +40,7 @@ from esper_agents.storage.store import Store
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-PROJECT = "benchmark-0123456789ab"
+PROJECT, LOG = "benchmark-0123456789ab", 2
 AT = "2026-01-31T09:30:00.000Z"
 # As large as the statement of a certificate with 20 findings.
 STATEMENT = b'{"predicate":{"reason":"' + b"x" * 18_000 + b'"}}'
@@ -71,12 +71,12 @@ class Place:
 def fill(place: Place, entries: int) -> None:
     """Fill a log in bulk, as many certificates as entries, and sign and pin its head."""
     place.open().close()
-    key, origin = signing_key(place.home), f"{log.ORIGIN_PREFIX}{'0' * 32}"
+    key, origin = signing_key(place.home), "urn:uuid:00000000-0000-4000-8000-000000000000"
     connection = sqlite3.connect(place.folder / "esper.db")
     for pragma in ("journal_mode=OFF", "synchronous=OFF", "foreign_keys=OFF", "cache_size=-200000"):
         connection.execute(f"PRAGMA {pragma}")
-    connection.execute("INSERT INTO project VALUES (?, '/', 'benchmark', ?)", (PROJECT, AT))
-    connection.execute("INSERT INTO log VALUES (1, ?, ?)", (origin, AT))
+    connection.execute("INSERT INTO project VALUES (?, '/', 'benchmark', ?, ?)", (PROJECT, AT, LOG))
+    connection.execute("INSERT INTO log VALUES (?, ?, ?)", (LOG, origin, AT))
     tree = Tree()
     for first in range(0, entries, BLOCK):
         numbers = range(first, min(first + BLOCK, entries))
@@ -88,29 +88,29 @@ def fill(place: Place, entries: int) -> None:
             ((each + 1, f"crt_{each:032x}", PROJECT, AT, f"view_{each}.md") for each in numbers),
         )
         connection.executemany(
-            "INSERT INTO log_entry (idx, record_id, kind, project_key, about, at, key_id, signature, leaf_hash,"
-            " statement) VALUES (?, ?, 'certificate', ?, ?, ?, ?, ?, ?, x'')",
+            "INSERT INTO log_entry (log_id, idx, record_id, kind, project_key, about, at, key_id, signature, leaf_hash,"
+            " statement) VALUES (?, ?, ?, 'certificate', ?, ?, ?, ?, ?, ?, x'')",
             (
-                (each, f"crt_{each:032x}", PROJECT, f"crt_{each:032x}", AT, key.key_id, bytes(64), leaf)
+                (LOG, each, f"crt_{each:032x}", PROJECT, f"crt_{each:032x}", AT, key.key_id, bytes(64), leaf)
                 for each, leaf in zip(numbers, leaves, strict=True)
             ),
         )
-        nodes = [(0, each, leaf) for each, leaf in zip(numbers, leaves, strict=True)]
+        nodes = [(LOG, 0, each, leaf) for each, leaf in zip(numbers, leaves, strict=True)]
         for run in tree.add(leaves):
-            nodes += [(run.level, each, found) for each, found in enumerate(run.hashes, run.first)]
-        connection.executemany("INSERT INTO log_node (level, idx, hash) VALUES (?, ?, ?)", nodes)
+            nodes += [(LOG, run.level, each, found) for each, found in enumerate(run.hashes, run.first)]
+        connection.executemany("INSERT INTO log_node (log_id, level, idx, hash) VALUES (?, ?, ?, ?)", nodes)
     note = signed_checkpoint(Checkpoint(origin, entries, merkle.root(entries, tree.read)), key)
-    connection.execute("INSERT INTO log_checkpoint VALUES (?, ?, ?)", (entries, note, AT))
+    connection.execute("INSERT INTO log_checkpoint VALUES (?, ?, ?, ?)", (LOG, entries, note, AT))
     connection.commit()
     connection.close()
-    pins.accept(place.home, str(place.folder / "esper.db"), note)
+    pins.accept(place.home, str(place.folder / "esper.db"), PROJECT, note)
 
 
 def audit(place: Place) -> dict[str, Any]:
     """Audit the log here, and return what it took."""
     store, key = place.open(), signing_key(place.home)
     began, cpu = time.perf_counter(), time.process_time()
-    found = audit_log(store, place.home, [key.public_key])
+    found = audit_log(store, place.home, PROJECT, [key.public_key])
     took, cpu = time.perf_counter() - began, time.process_time() - cpu
     # Not getrusage: what it says begins with the memory of the process that started this one.
     peak = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024  # type: ignore[index]
@@ -132,7 +132,7 @@ def proofs(place: Place, entries: int) -> list[float]:
         for _ in range(PROOFS):
             wanted = f"crt_{chance.randrange(entries):032x}"
             began = time.perf_counter()
-            log.proof(connection, wanted)
+            log.proof(connection, LOG, wanted)
             times.append((time.perf_counter() - began) * 1000)
     store.close()
     return times
@@ -142,10 +142,10 @@ def issue(place: Place, store: Store, number: int) -> None:
     """Enter one record, durably, and pin it."""
     record = Record(f"ntc_{number:032x}", EntryKind.NOTICE, "", STATEMENT)
     with store.writing() as transaction:
-        pins.check_before_append(transaction.connection, place.home, store.where)
+        pins.check_before_append(transaction.connection, place.home, store.where, PROJECT)
         log.append(transaction, signing_key(place.home), PROJECT, record)
     with store.reading() as connection:
-        pins.renew(connection, place.home, store.where)
+        pins.renew(connection, place.home, store.where, PROJECT)
 
 
 def timed_issues(place: Place, numbers: Sequence[int]) -> tuple[list[float], list[str]]:
