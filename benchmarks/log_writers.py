@@ -62,7 +62,7 @@ def issue(store: Store, project: Project, session: str, number: int) -> None:
     data = statement(issued)
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), project.key)
-        archive.add(transaction, project.key, issued, data, f"{issued.id}.md")
+        archive.add(transaction, project.key, issued, data)
         enter(transaction, project.key, issued.id, data)
 
 
