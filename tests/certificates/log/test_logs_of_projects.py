@@ -63,7 +63,7 @@ class Team:
         data = statement(issued)
         with self.store.writing() as transaction:
             enter_unlogged(transaction, str(self.store.where), project.key)
-            archive.add(transaction, project.key, issued, data, f"{issued.id}.md")
+            archive.add(transaction, project.key, issued, data)
             enter(transaction, project.key, issued.id, data)
         with self.store.reading() as connection:
             pins.renew(connection, self.home, self.store.where, project.key)
