@@ -3,6 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.set-up
 
+# Without byte code every process of the tests compiles all of it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all test-quick check docs bench clean
 
 $(SETUP): pyproject.toml constraints.txt

@@ -82,11 +82,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_generate_tests(metafunc):
-    """Run what is marked `both_databases` on PostgreSQL, too."""
+    """Run what is marked `both_databases` on PostgreSQL, too; that is slow, and the store's own tests always do."""
     if metafunc.definition.get_closest_marker("both_databases"):
-        metafunc.parametrize(
-            "rows_in", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)], indirect=True
-        )
+        marks = [pytest.mark.postgresql, pytest.mark.slow]
+        metafunc.parametrize("rows_in", ["sqlite", pytest.param("postgresql", marks=marks)], indirect=True)
 
 
 @pytest.fixture(autouse=True)

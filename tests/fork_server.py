@@ -28,8 +28,11 @@ from pathlib import Path
 import psutil
 
 ESPER = Path(sys.executable).with_name("esper")
-# What Python itself or the loader reads when it starts.
-READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "COV_", "COVERAGE_", "MALLOC_")
+# What Python and the loader read when they start, and libraries when they are imported. No module of ours reads any.
+READ_AT_START = (
+    *("PYTHON", "LC_", "LANG", "LD_", "COV_", "COVERAGE_", "MALLOC_"),
+    *("OTEL_PYTHON", "OTEL_SPAN", "LANGCHAIN_", "LANGSMITH_", "LANGGRAPH_", "ANTHROPIC_LOG", "TYPER_"),
+)
 # What commands import when they come to it; `torch` alone is left to the processes that measure.
 HEAVY = (
     "alembic.command",

@@ -72,6 +72,12 @@ def _is_read_at_start(name):
     return name.startswith(fork_server.READ_AT_START)
 
 
+def command(*arguments, cwd):
+    """Run the command in a folder with the environment that this test has, and return what `subprocess.run` would."""
+    ran = fork_server.run(arguments, cwd=cwd, env=dict(os.environ), timeout=PATIENCE_S)
+    return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+
+
 @dataclass(frozen=True)
 class Done:
     """How a run of the command ended."""

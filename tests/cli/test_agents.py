@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
+from places import command
 
 HERON = "---\nname: heron\ndescription: Counts \x1b[31mherons.\ncolour: red\n---\nYou count.\n"
 
@@ -14,8 +14,7 @@ HERON = "---\nname: heron\ndescription: Counts \x1b[31mherons.\ncolour: red\n---
 @pytest.fixture
 def esper(tmp_path):
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "esper_agents.cli.main", "agents", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return command("agents", *arguments, cwd=tmp_path)
 
     return run
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from places import command
 
 PACKS = Path(__file__).parents[1] / "agents/wild/collection_b"
 PACK = str(PACKS / "tensor-engineering")
@@ -16,8 +16,7 @@ PACK = str(PACKS / "tensor-engineering")
 @pytest.fixture
 def esper(project):
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "esper_agents.cli.main", *arguments]
-        return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+        return command(*arguments, cwd=project)
 
     return run
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
 from modelling import served
+from places import command
 from typer.testing import CliRunner
 
 from esper_agents.cli.main import build
@@ -40,10 +40,7 @@ WORDS = Use(
 @pytest.fixture
 def esper(project):
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "esper_agents.cli.main", *arguments]
-        return subprocess.run(
-            command, cwd=project, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-        )
+        return command(*arguments, cwd=project)
 
     return run
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from places import command
 
 LOOP = """\
 for x, y in loader:
@@ -20,8 +21,7 @@ for x, y in loader:
 @pytest.fixture
 def esper(tmp_path):
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "esper_agents.cli.main", "review", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return command("review", *arguments, cwd=tmp_path)
 
     return run
 

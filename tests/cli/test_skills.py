@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from places import command
 
 PAGE = (Path(__file__).parents[2] / "docs/skills.md").read_text(encoding="utf-8")
 HERONS = "---\nname: herons\ndescription: Counting \x1b[31mherons.\ncolour: red\n---\nLook at the [nests](nests.md).\n"
@@ -18,8 +18,7 @@ HERONS = "---\nname: herons\ndescription: Counting \x1b[31mherons.\ncolour: red\
 @pytest.fixture
 def esper(tmp_path):
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "esper_agents.cli.main", "skills", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return command("skills", *arguments, cwd=tmp_path)
 
     return run
 

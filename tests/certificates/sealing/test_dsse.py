@@ -81,22 +81,27 @@ def test_an_envelope_is_rfc_8785(envelope):
     assert envelope_bytes(envelope) == rfc8785.dumps(as_json(envelope))
 
 
-@pytest.mark.parametrize("status", [Status.APPROVED, Status.NEEDS_FURTHER_REVIEW, Status.NO_GO])
-def test_every_flipped_byte_of_an_envelope_is_noticed(key, status):
-    flip_every_byte(key, statement(of_status(status)), (1,))
+STATUSES = [Status.APPROVED, Status.NEEDS_FURTHER_REVIEW, Status.NO_GO]
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_flipped_byte_of_an_envelope_is_noticed(key, status):
+    # Every eleventh byte, other ones for each status: payload, signature and the members' names.
+    flip_every_byte(key, statement(of_status(status)), (1,), slice(STATUSES.index(status), None, 11))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mask", [0x02, 0x20, 0x80])
-@pytest.mark.parametrize("status", [each for each in Status if each is not Status.APPROVED])
-def test_every_flipped_byte_of_further_envelopes_is_noticed(key, status, mask):
+@pytest.mark.parametrize("mask", [0x01, 0x02, 0x20, 0x80])
+@pytest.mark.parametrize("status", Status)
+def test_every_flipped_byte_of_an_envelope_is_noticed(key, status, mask):
     flip_every_byte(key, statement(of_status(status)), (mask,))
 
 
-def flip_every_byte(key, payload, masks):
+def flip_every_byte(key, payload, masks, places=slice(None)):
     data = envelope_bytes(seal(key, payload))
     assert is_genuine(data, key.public_key, payload)
-    assert not any(is_genuine(each, key.public_key, payload) for each in flipped(data, range(len(data)), masks))
+    changed = flipped(data, range(len(data))[places], masks)
+    assert not any(is_genuine(each, key.public_key, payload) for each in changed)
 
 
 def flipped(data, places, masks):
@@ -107,10 +112,14 @@ def flipped(data, places, masks):
             yield bytes(changed)
 
 
-def test_every_flip_of_any_bits_outside_the_payload_is_noticed(key, envelope):
+@pytest.mark.parametrize(
+    "masks",
+    [(1, 2, 4, 8, 16, 32, 64, 128, 255), pytest.param(range(1, 256), marks=pytest.mark.slow)],
+    ids=["some", "all"],
+)
+def test_every_flip_of_bits_outside_the_payload_is_noticed(key, envelope, masks):
     data = envelope_bytes(envelope)
     outside = [*range(16), *range(data.index(b'","payloadType"') - 4, len(data))]
-    masks = range(1, 256)
     assert not any(is_genuine(each, key.public_key, envelope.payload) for each in flipped(data, outside, masks))
 
 
