@@ -7,6 +7,7 @@ environment that `make test` makes: `python benchmarks/seeded_faults.py [--only 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -28,6 +29,9 @@ ENVIRONMENT = Path(sys.prefix)
 # The selection of `make test`, in one process: which test comes first must not depend on who is quicker.
 SELECTED = ("-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow")
 LONGEST_S = 3600
+_FIRST = 4
+# So many letters make two names alike, as of suppress.py and test_suppression.py.
+_ALIKE = 5
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -116,8 +120,11 @@ def caught_by(copy: Path, fault: Fault, *, nearest_alone: bool) -> str:
     held = file.read_text()
     if held.count(fault.old) != 1:
         sys.exit(f"{fault.file} holds {held.count(fault.old)} times, and not once: {fault.old!r}")
-    near = nearest(copy, fault.file)
-    rounds = [near] if nearest_alone else [near, ["tests", *(f"--ignore={each}" for each in near)]]
+    near = nearest(copy, fault)
+    # Few at first: most faults are caught there, and collecting all others takes longer than running these.
+    rounds = [each for each in (near[:_FIRST], near[_FIRST:]) if each]
+    if not nearest_alone:
+        rounds.append(["tests", *(f"--ignore={each}" for each in near)])
     file.write_text(held.replace(fault.old, fault.new))
     try:
         return next(filter(None, (failing(copy, each) for each in rounds)), "")
@@ -127,7 +134,7 @@ def caught_by(copy: Path, fault: Fault, *, nearest_alone: bool) -> str:
 
 def failing(copy: Path, arguments: list[str]) -> str:
     """Return the first of some tests that fails, and `(tests do not end)` where they go on for ever."""
-    command = [str(copy / ".venv" / "bin" / "python"), "-B", "-m", "pytest", *SELECTED, *arguments]
+    command = [str(copy / ".venv" / "bin" / "python"), "-m", "pytest", *SELECTED, *arguments]
     try:
         done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False, timeout=LONGEST_S)
     except subprocess.TimeoutExpired:
@@ -138,23 +145,43 @@ def failing(copy: Path, arguments: list[str]) -> str:
     return found[1] if found else f"(pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-300:]!r})"
 
 
-def nearest(copy: Path, path: str) -> list[str]:
-    """Return the test files nearest to a file, nearest first.
+def nearest(copy: Path, fault: Fault) -> list[str]:
+    """Return the test files nearest to a fault, nearest first.
 
-    Those of its own name, then those that import it, then those of its folder's mirror and those above.
+    Those of its file's name, then those that name the function it is in, then those of its folder's mirror, then those
+    that import its file.
     """
-    place = PurePosixPath(path)
-    tests = copy / "tests"
-    every = sorted(tests.rglob("test_*.py"))
-    mirror = tests.joinpath(*place.parts[1:-1]) if place.parts[0] == "esper_agents" else tests / place.parts[0]
-    module = ".".join(place.with_suffix("").parts)
+    place = PurePosixPath(fault.file)
+    texts = {each: each.read_text() for each in sorted((copy / "tests").rglob("test_*.py"))}
+    mirror = copy.joinpath("tests", *(place.parts[1:-1] if place.parts[0] == "esper_agents" else place.parts[:1]))
+    mirror = next(each for each in (mirror, *mirror.parents) if each.is_dir())
+    own = [each for each in texts if each.stem in {f"test_{place.stem}", f"test_{place.parent.name}_{place.stem}"}]
     # Names of data files stand in the tests as they are.
-    named = module if place.suffix == ".py" else place.name
-    found = [each for each in every if each.stem in {f"test_{place.stem}", f"test_{place.parent.name}_{place.stem}"}]
-    found.sort(key=lambda each: each.parent != mirror)
-    found += [each for each in every if named in each.read_text()]
-    found += [each for each in every if each.is_relative_to(mirror)]
-    return [each.relative_to(copy).as_posix() for each in dict.fromkeys(found)]
+    module = ".".join(place.with_suffix("").parts) if place.suffix == ".py" else place.name
+    importing = [each for each, text in texts.items() if module in text or f"{place.stem}." in text]
+    within = re.compile(rf"\b(?:{'|'.join(enclosing(copy / place, fault.old)) or '(?!)'})\b")
+    naming = [each for each in importing if within.search(texts[each])]
+    inside = [each for each in texts if each.is_relative_to(mirror)]
+    near = sorted(own, key=lambda each: each.parent != mirror)
+    near += [each for each in inside if each.stem.startswith(f"test_{place.stem[:_ALIKE]}")]
+    near += [each for each in naming if each in inside] + naming + inside
+    near += [each for each in importing if module in texts[each]]
+    return [each.relative_to(copy).as_posix() for each in dict.fromkeys(near)]
+
+
+def enclosing(file: Path, text: str) -> list[str]:
+    """Return the names of the public functions and classes that a text stands in."""
+    if file.suffix != ".py":
+        return []
+    source = file.read_text()
+    line = source[: source.index(text)].count("\n") + 1
+    return [
+        each.name
+        for each in ast.walk(ast.parse(source))
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and each.lineno <= line <= (each.end_lineno or 0)
+        and not each.name.startswith("_")
+    ]
 
 
 if __name__ == "__main__":
