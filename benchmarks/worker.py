@@ -5,7 +5,11 @@ first wave ends only when as many sessions as may run at once are inside of it: 
 published, certificates signed and entered in the log, as always. There is no aim for sessions in a second; how long the
 disk takes for one durable write is printed beside it.
 
+With `--workers N` it measures N processes of `esper worker` instead. `esper submit --queue` queues real reviews of one
+file, the processes issue their certificates, and `esper certificates verify --all` must then exit with 0.
+
     python benchmarks/worker.py [--sessions 256] [--concurrency 64] [--database sqlite|postgresql|URL] [--json]
+    python benchmarks/worker.py --workers 2 --concurrency 8 --sessions 200 --database postgresql
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import asyncio
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +33,7 @@ from databases import add_option, create, database_of, drop, server_of
 from esper_agents.api import open_project
 from esper_agents.api.happenings import Happened
 from esper_agents.api.worker import open_worker
+from esper_agents.cli.main import main as main_of_esper
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.move import Conclude, ToolCall, UseTools
 from esper_agents.orchestration.workshop import Additions
@@ -43,6 +49,7 @@ AGENT = "benchmark-worker"
 DEFINITION = f"---\nname: {AGENT}\ndescription: Runs two tools. Use for {AGENT}.\ndomain: toys\n---\nYou.\n"
 SOURCE = "import torch\n\n\ndef step(model, batch):\n    return model(batch).mean()\n"
 _PATIENCE_S = 120
+_AUTHOR = ("-c", "user.name=Benchmark", "-c", "user.email=benchmark@example.org")
 
 
 @dataclass
@@ -144,6 +151,70 @@ async def measure(folder: Path, sessions: int, concurrency: int) -> dict[str, An
     }
 
 
+def measure_processes(folder: Path, sessions: int, concurrency: int, workers: int) -> dict[str, Any]:
+    """Queue reviews, have processes of the command run them, verify the archive, and return what was measured."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "train.py").write_text(SOURCE)
+    for arguments in (("init", "-q"), ("add", "-A"), (*_AUTHOR, "commit", "-qm", "first")):
+        subprocess.run(["git", "-C", str(project), *arguments], check=True)
+    for _ in range(sessions):
+        submit(project)
+    esper = str(Path(sys.executable).with_name("esper"))
+    command = [esper, "worker", "--once", "--concurrency", str(concurrency), "--poll", "0.2", "--project", str(project)]
+    began = time.perf_counter()
+    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(workers)]
+    errors = [each.communicate()[1].decode().strip() for each in started]
+    took_s = time.perf_counter() - began
+    listed = subprocess.run(
+        [esper, "certificates", "list", "--json", "--limit", str(sessions + 1), "--project", str(project)],
+        capture_output=True,
+        check=True,
+    )
+    seconds = Counter(each["issued_at"][:19] for each in json.loads(listed.stdout))
+    verify = [esper, "certificates", "verify", "--all", "--project", str(project)]
+    verified = subprocess.run(verify, capture_output=True, text=True, check=False)
+    return {
+        "workers": workers,
+        "sessions": sessions,
+        "exit_codes": [each.returncode for each in started],
+        "errors": [each for each in errors if each][:5],
+        "certificates": seconds.total(),
+        "in_a_second_with_another": sum(count for count in seconds.values() if count > 1),
+        "views": len(list(project.rglob("certificates/*.md"))),
+        "sessions_per_s": sessions / took_s,
+        "verify_all_exit_code": verified.returncode,
+        "verify_all_last_line": (verified.stdout + verified.stderr).strip().splitlines()[-1],
+    }
+
+
+def submit(project: Path) -> None:
+    """Queue a review as the command does, in a process that need not import everything again."""
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        if status:
+            raise SystemExit("esper submit --queue failed")
+        return
+    os.chdir(project)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.argv = [
+        "esper",
+        "submit",
+        "--queue",
+        "--agent",
+        "pytorch-code-reviewer",
+        "review this training code",
+        "train.py",
+    ]
+    try:
+        main_of_esper()
+    except SystemExit as ended:
+        os._exit(int(ended.code or 0))
+    finally:
+        os._exit(1)
+
+
 def durable_write_ms(folder: Path) -> float:
     """Return how long the disk takes for a small write that lasts, the median of 50."""
     found = []
@@ -156,7 +227,7 @@ def durable_write_ms(folder: Path) -> float:
     return statistics.median(found)
 
 
-def measured_on(server: str, sessions: int, concurrency: int) -> dict[str, Any]:
+def measured_on(server: str, sessions: int, concurrency: int, workers: int = 0) -> dict[str, Any]:
     """Return what was measured with a database and a home of its own."""
     with tempfile.TemporaryDirectory(prefix="esper-worker-") as name:
         folder = Path(name)
@@ -167,6 +238,8 @@ def measured_on(server: str, sessions: int, concurrency: int) -> dict[str, Any]:
         else:
             os.environ.pop("ESPER_DATABASE_URL", None)
         try:
+            if workers:
+                return measure_processes(folder, sessions, concurrency, workers)
             return asyncio.run(measure(folder, sessions, concurrency))
         finally:
             drop(server, folder)
@@ -177,25 +250,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=256)
     parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--workers", type=int, default=0, help="processes of `esper worker`; 0 for one in this process")
     add_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     with server_of(given.database) as server:
-        found = measured_on(server, given.sessions, given.concurrency)
-    aims = {
-        "ended": found["ended"] == given.sessions,
-        "at_once": found["at_once"] == min(given.sessions, given.concurrency),
-        "errors": not found["errors"],
-        "calls_repeated": found["calls_repeated"] == 0,
+        found = measured_on(server, given.sessions, given.concurrency, given.workers)
+    wanted = {
+        "ended": given.sessions,
+        "at_once": min(given.sessions, given.concurrency),
+        "errors": [],
+        "calls_repeated": 0,
+        "exit_codes": [0] * given.workers,
+        "certificates": given.sessions,
+        "views": given.sessions,
+        "verify_all_exit_code": 0,
     }
+    aims = {name: found[name] == aim for name, aim in wanted.items() if name in found}
     missed = not all(aims.values())
     if given.json:
         print(json.dumps(found | {"missed": [name for name, is_met in aims.items() if not is_met]}))
     else:
         for figure, amount in found.items():
-            shown = f"{amount:.1f}" if isinstance(amount, float) else amount or "none"
+            shown = f"{amount:.1f}" if isinstance(amount, float) else "none" if amount == [] else amount
             aim = f" ({'met' if aims[figure] else 'MISSED'})" if figure in aims else ""
-            print(f"{figure:22} {shown}{aim}")
+            print(f"{figure:25} {shown}{aim}")
         print("MISSED" if missed else "all met")
     sys.exit(missed)
 
