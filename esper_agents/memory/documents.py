@@ -39,7 +39,7 @@ def document(agent: str, kind: NoteKind, notes: Sequence[Note]) -> str:
     past = [each for each in notes if each.state is not NoteState.CURRENT]
     heading = _Code(marked(HEADING, {"agent": agent, "kind": str(kind)}))
     template = _environment().get_template(f"{kind}.md.j2")
-    return template.render(agent=agent, current=current, past=past, heading=heading)
+    return template.render(agent=agent, kind=str(kind), current=current, past=past, heading=heading)
 
 
 @cache
@@ -55,7 +55,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"code": _code, "line": _line, "source": _source}
+    environment.filters |= {"code": _code, "item": _item, "line": _line, "source": _source}
     return environment
 
 
@@ -82,7 +82,13 @@ def _code(text: str) -> _Code:
     return _Code(f"{fence} {line} {fence}" if len(fence) > 1 else f"{fence}{line}{fence}")
 
 
+# With every certificate hundreds of notes are shown again that have not changed.
 @lru_cache(maxsize=4096)
+def _item(note: Note, kind: str) -> _Code:
+    """Return what one of the documents says of a note."""
+    return _Code(_environment().get_template(f"{kind}-item.md.j2").render(note=note))
+
+
 def _line(note: Note) -> _Code:
     """Return all of a note that documents carry; its session is of this database alone."""
     kept = {

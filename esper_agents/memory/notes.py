@@ -6,13 +6,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from esper_agents.domain.memory import Note, NoteKind, NoteState
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.memory import index
 from esper_agents.memory.rows import columns, fetched, newest_ids
 from esper_agents.memory.words import CURRENT_MARK, agent_mark, path_key, subject_mark
+from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.tables import note, note_file
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 _AT_ONCE = 500
 # Identifiers of one certificate's notes differ in their last digits alone.
 _END = re.compile(r"(?:mem_)?([0-9a-f]{1,32})")
+_ADD = Prepared(insert(note).values({each.name: bindparam(each.name) for each in note.c}))
+_CHANGE = Prepared(
+    update(note)
+    .where(note.c.id == bindparam("changed"))
+    .values({each.name: bindparam(each.name) for each in note.c if each.name != "project_key"})
+)
 _ACTION_STATES = frozenset((NoteState.CURRENT, NoteState.DONE, NoteState.DROPPED))
 
 
@@ -43,14 +50,14 @@ def write(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> 
 def add(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> None:
     """Write notes beside those that are there."""
     if notes:
-        rows = [{**columns(each), "project_key": project_key} for each in notes]
-        transaction.connection.execute(insert(note), rows)
+        for each in notes:
+            _ADD.rows(transaction.connection, {**columns(each), "project_key": project_key})
         index.add(transaction.connection, project_key, notes)
 
 
 def change(transaction: Transaction, project_key: str, changed: Note) -> None:
     """Write a note that is there as it is to be."""
-    transaction.connection.execute(update(note).where(note.c.id == changed.id).values(columns(changed)))
+    _CHANGE.rows(transaction.connection, {**columns(changed), "changed": changed.id})
     if changed.state is NoteState.FORGOTTEN:
         index.remove(transaction.connection, changed.id)
     else:

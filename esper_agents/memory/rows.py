@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, select, text, union_all
@@ -98,6 +98,8 @@ def columns(each: Note) -> dict[str, object]:
     }
 
 
+# Documents show the same hundreds of notes again with every certificate.
+@lru_cache(maxsize=4096)
 def _note(row: tuple[Any, ...]) -> Note:
     identifier, agent, kind, state, subject, said, command, session, certificate, commit, sources, at, author, _ = row
     return Note(
