@@ -147,6 +147,71 @@ def test_a_sampler_that_never_learns_the_epoch_is_found(found, options, inside, 
     assert len(found("ESP204", SAMPLER.format(options=options, inside=inside, more=more))) == count
 
 
+TOLD = SAMPLER.format(options="", inside="sampler.set_epoch(epoch)", more="")
+UNTOLD = SAMPLER.format(options="", inside="pass", more="")
+FACTORY = """
+from torch.utils.data import DataLoader, DistributedSampler
+
+def loader_of(data):
+    deck = DistributedSampler(data)
+    return DataLoader(data, sampler=deck)
+"""
+RUN = """
+from cards import loader_of
+
+def fit(model, data):
+    cards = loader_of(data)
+    for epoch in range(10):
+        {tell}
+        for x in cards:
+            model(x).backward()
+"""
+TWO = """
+from torch.utils.data import DistributedSampler
+
+def fit(model, data, more):
+    deck, pile = DistributedSampler(data), DistributedSampler(more)
+    for epoch in range(10):
+        deck.set_epoch(epoch)
+        {tell}
+        for x in deck:
+            model(x).backward()
+        for x in pile:
+            model(x).backward()
+"""
+
+
+def test_another_program_that_tells_its_sampler_the_epoch_silences_nothing(found):
+    assert found("ESP204", {"one.py": TOLD, "two.py": UNTOLD}) == ["sampler = DistributedSampler(data)"]
+    assert found("ESP204", {"one.py": TOLD, "two.py": TOLD}) == []
+
+
+def test_each_program_that_uses_a_sampler_tells_it_the_epoch(found):
+    told, untold = RUN.format(tell="cards.sampler.set_epoch(epoch)"), RUN.format(tell="pass")
+    assert found("ESP204", {"cards.py": FACTORY, "one.py": told}) == []
+    assert found("ESP204", {"cards.py": FACTORY, "one.py": told, "two.py": untold}) == [
+        "deck = DistributedSampler(data)"
+    ]
+    assert found("ESP204", {"cards.py": FACTORY, "one.py": untold}) == ["deck = DistributedSampler(data)"]
+
+
+def test_a_program_that_makes_no_use_of_a_sampler_need_not_tell_it(found):
+    other = UNTOLD.replace("import DistributedSampler", "import Sampler as DistributedSampler") + "import cards\n"
+    told = RUN.format(tell="cards.sampler.set_epoch(epoch)")
+    assert found("ESP204", {"cards.py": FACTORY, "one.py": told, "two.py": other}) == []
+
+
+def test_a_sampler_is_not_told_by_what_its_neighbour_is_told(found):
+    assert len(found("ESP204", TWO.format(tell="pass"))) == 1
+    assert found("ESP204", TWO.format(tell="pile.set_epoch(epoch)")) == []
+
+
+def test_an_object_that_nothing_explains_may_be_the_sampler_of_its_own_program_only(found):
+    hook = "def before_epoch(loader, epoch):\n    loader.sampler.set_epoch(epoch)\n"
+    assert found("ESP204", {"train.py": f"import hooks\n{UNTOLD}", "hooks.py": hook}) == []
+    assert len(found("ESP204", {"train.py": UNTOLD, "hooks.py": hook})) == 1
+
+
 @pytest.mark.parametrize(
     ("expression", "count"),
     [

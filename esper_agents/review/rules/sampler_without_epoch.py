@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.frameworks import runs_the_loop
+from esper_agents.review.index import Origin
+from esper_agents.review.loaders import loops_over_loaders
 from esper_agents.review.rule import FOLLOWED, Rule
-from esper_agents.review.training import backward_calls
+from esper_agents.review.tables import Purpose
+from esper_agents.review.training import backward_calls, makers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import Hit
     from esper_agents.review.tables import Call, FileTables
@@ -23,7 +27,7 @@ _NAMES = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.D
 
 
 class SamplerWithoutEpoch(Rule):
-    """A shuffling `DistributedSampler` in a training project in which nothing calls `set_epoch`.
+    """A shuffling `DistributedSampler` in a training program in which nothing tells it the epoch.
 
     ## Why it costs
     The sampler seeds its shuffle with the epoch it was told. Never told, it deals the same order in every epoch, with
@@ -31,7 +35,8 @@ class SamplerWithoutEpoch(Rule):
 
     ## When it is right
     The sampler does not shuffle (`shuffle=False`, as for evaluation), there is one epoch, or a framework such as
-    Lightning or accelerate owns the loop. One `set_epoch` anywhere in the reviewed files is enough.
+    Lightning or accelerate owns the loop. A `set_epoch` counts for its own sampler, and for the program in which it
+    stands: a file that no other imports, with all that it imports.
 
     ## Sources
     PyTorch documentation of `torch.utils.data.distributed.DistributedSampler`, the warning on `set_epoch`.
@@ -57,12 +62,16 @@ class SamplerWithoutEpoch(Rule):
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
         """Yield the shuffling samplers, unless something tells them the epoch."""
         made = [call for call in file.calls_to(*_NAMES) if _shuffles(call)]
-        if not made or _is_told(index) or not _trains_in_epochs(index) or runs_the_loop(file):
+        if not made or not _trains_in_epochs(index) or runs_the_loop(file):
             return
         for call in made:
+            untold = _program_that_does_not_tell(call, index)
+            if untold is None or _is_gone_over_once(call, index):
+                continue
+            where = "" if untold is file else f" in the program that {untold.path} starts"
             yield self.hit(
                 call.node,
-                "nothing tells this sampler the epoch, so every epoch has the same order",
+                f"nothing tells this sampler the epoch{where}, so every epoch has the same order",
                 remedy="call `sampler.set_epoch(epoch)` at the start of every epoch",
                 confidence=Confidence.MODERATE,
                 basis=FOLLOWED,
@@ -74,23 +83,86 @@ def _shuffles(call: Call) -> bool:
     return not call.has_splat() and (not isinstance(shuffle, ast.Constant) or bool(shuffle.value))
 
 
-def _is_told(index: ProjectIndex) -> bool:
-    """Return whether something may tell a sampler the epoch, unless it surely tells another that does not shuffle."""
-    told = list(index.calls_ending("set_epoch"))
-    return any(not _is_still(each, index) for each in told)
+def _program_that_does_not_tell(made: Call, index: ProjectIndex) -> FileTables | None:
+    """Return the file that starts a program which trains with a sampler and never tells it the epoch."""
+    own = made.function.file
+    telling = {call.function.file for call in index.calls_ending("set_epoch") if _may_tell(call, made, index)}
+    training = {file for file in index.files.values() if any(_is_nested(call, index) for call in backward_calls(file))}
+    starts = [each for each in _starts(own, index) if _uses(each, made, index)]
+    programs = {each: _reached_from(each, index) for each in starts}
+    programs = {start: files for start, files in programs.items() if files & training} or {own: {own}}
+    return next((start for start, files in programs.items() if not files & telling), None)
 
 
-def _is_still(told: Call, index: ProjectIndex) -> bool:
-    """Return whether what is told the epoch was made without a shuffle, where nothing else has its name."""
-    if not isinstance(told.node.func, ast.Attribute):
-        return False
-    made = [each.value for each in index.origins(told.node.func.value, told.function, told.line)]
-    given = [each.keywords if isinstance(each, ast.Call) else [] for each in made]
-    return bool(given) and all(any(_is_no_shuffle(each) for each in keywords) for keywords in given)
+def _may_tell(told: Call, made: Call, index: ProjectIndex) -> bool:
+    """Return whether a `set_epoch` is of a sampler, as far as what makes its object shows; in doubt yes."""
+    held = told.node.func.value if isinstance(told.node.func, ast.Attribute) else None
+    if held is None:
+        return True
+    found = list(_samplers(Origin(held, told.function, told.line), index))
+    return any(each.value is made.node or not isinstance(each.value, ast.Call) for each in found)
 
 
-def _is_no_shuffle(keyword: ast.keyword) -> bool:
-    return keyword.arg == "shuffle" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
+def _samplers(held: Origin, index: ProjectIndex) -> Iterator[Origin]:
+    """Yield what makes a sampler; that of a loader is what the loader was made with."""
+    for origin in makers(held.value, held.function, held.line, index):
+        value = origin.value
+        if isinstance(value, ast.Constant):
+            continue
+        if not isinstance(value, ast.Attribute) or value.attr not in {"sampler", "batch_sampler"}:
+            yield origin
+            continue
+        for loader in makers(value.value, origin.function, origin.line, index):
+            options = loader.value.keywords if isinstance(loader.value, ast.Call) else []
+            given = [each.value for each in options if each.arg == value.attr]
+            for each in given:
+                yield from makers(each, loader.function, loader.line, index)
+            if not given:
+                yield origin
+
+
+def _starts(file: FileTables, index: ProjectIndex) -> list[FileTables]:
+    """Return the files that no other imports, and from which imports lead to a file: those that start programs."""
+    importing: dict[FileTables, list[FileTables]] = index.once("importing", lambda: _importing(index))
+    seen = [file]
+    for each in seen:
+        seen += [one for one in importing.get(each, ()) if one not in seen]
+    found = [each for each in seen if not importing.get(each)]
+    return [each for each in found if each.purpose in {Purpose.CODE, Purpose.EXAMPLE}] or [file]
+
+
+def _reached_from(start: FileTables, index: ProjectIndex) -> set[FileTables]:
+    """Return a file with those that it imports, directly or not."""
+    seen = [start]
+    for each in seen:
+        seen += [one for one in _imported(each, index) if one not in seen]
+    return set(seen)
+
+
+def _importing(index: ProjectIndex) -> dict[FileTables, list[FileTables]]:
+    """Return for each file those that import it; tests start no program."""
+    found: dict[FileTables, list[FileTables]] = {}
+    for file in index.files.values():
+        for each in _imported(file, index):
+            if each is not file and file.purpose is not Purpose.TEST:
+                found.setdefault(each, []).append(file)
+    return found
+
+
+def _imported(file: FileTables, index: ProjectIndex) -> set[FileTables]:
+    names = [name for each in file.import_statements for name in each.names]
+    found = {index.module(name) or index.module(name.rpartition(".")[0]) for name in names}
+    return {each for each in found if each is not None}
+
+
+def _uses(start: FileTables, made: Call, index: ProjectIndex) -> bool:
+    """Return whether a program may run the function that makes a sampler, by who calls it."""
+    seen, edge = {made.function}, [made.function]
+    for _ in range(_HOPS):
+        edge = [call.function for each in edge for call in index.callers(each) if call.function not in seen]
+        seen.update(edge)
+    calling = {each.file for each in seen - {made.function}}
+    return not calling or bool(calling & _reached_from(start, index))
 
 
 def _trains_in_epochs(index: ProjectIndex) -> bool:
@@ -102,11 +174,22 @@ def _trains_in_epochs(index: ProjectIndex) -> bool:
 
 
 def _is_nested(call: Call, index: ProjectIndex) -> bool:
-    return _depth(call, index, _HOPS) > 1
+    return _depth(call.block, index, _HOPS) > 1
 
 
-def _depth(call: Call, index: ProjectIndex, hops: int) -> int:
-    """Return in how many loops a call stands, those of its callers counted."""
-    here = sum(1 for _ in call.block.loops())
-    callers = index.callers(call.function) if hops else ()
-    return here + max((_depth(each, index, hops - 1) for each in callers), default=0)
+def _depth(block: Block, index: ProjectIndex, hops: int) -> int:
+    """Return in how many loops a block stands, those of the callers counted."""
+    here = sum(1 for _ in block.loops())
+    callers = index.callers(block.function) if hops else ()
+    return here + max((_depth(each.block, index, hops - 1) for each in callers), default=0)
+
+
+def _is_gone_over_once(made: Call, index: ProjectIndex) -> bool:
+    """Return whether all loops over the loaders of a sampler are known, and none repeats: there is one epoch."""
+    loops: list[Block] = []
+    for call in index.calls_ending("DataLoader"):
+        given = call.argument(3, "sampler")
+        origins = makers(given, call.function, call.line, index) if given is not None else ()
+        if any(each.value is made.node for each in origins):
+            loops += loops_over_loaders(index).get(call.node, ())
+    return bool(loops) and all(_depth(each, index, _HOPS) == 1 for each in loops)
