@@ -214,7 +214,7 @@ def _moved(reply: Reply, speaker: Speaker) -> Said:
             uses = [each["id"] for each in reply.content if each.get("type") == "tool_use"]
             return Said(UseTools(()), (), dict.fromkeys(uses, cut), cut)
         case _:
-            return read_turn(reply.content, speaker)
+            return read_turn(reply.content, speaker, reply.faults)
 
 
 def _declined(agent: str, model: str) -> Conclude:

@@ -6,20 +6,20 @@ import json
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from esper_agents.errors import ModelBusyError, ModelError, UsageError
 from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.refusals import LOOK, line_of, refused, unwelcome
+from esper_agents.reasoning.tool_input import ToolInputError, ToolInputStream, read_tool_input, refused_input
 from esper_agents.reasoning.tries import PassingError, Tries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anthropic import AsyncAnthropic
-    from anthropic.lib.streaming import AsyncMessageStreamManager
-    from anthropic.types import Message
+    from anthropic import AsyncAnthropic, AsyncStream
+    from anthropic.types import Message, RawMessageStreamEvent
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.reasoning.reasoner import Say
@@ -51,6 +51,7 @@ class Reply:
         content: The blocks, as they must be given back.
         stop: Why it stopped, in the API's words.
         usage: The tokens.
+        faults: What is wrong with the tool calls whose arguments could not be read, by their identifiers.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Reply:
     content: tuple[JsonObject, ...]
     stop: str
     usage: Usage
+    faults: Mapping[str, str] = field(default_factory=dict)
 
 
 class _BrokenOffError(Exception):
@@ -141,16 +143,19 @@ class ModelServer:
         """Return the answer to one request, and count it, whatever becomes of it."""
         import anthropic
         import httpx2
+        from anthropic.lib.streaming import AsyncMessageStream
 
         message: Message | None = None
         try:
-            async with self._stream(request) as stream:
+            raw = ToolInputStream(await self._stream(request))
+            # A stand-in: it has what the SDK's helper asks of a stream.
+            async with AsyncMessageStream(cast("Any", raw), output_format=anthropic.NOT_GIVEN) as stream:
                 async for event in stream:
                     if event.type == "text":
                         say(event.text)
                     elif event.type == "message_start":
                         message = stream.current_message_snapshot
-                return _reply(await stream.get_final_message())
+                return _reply(await stream.get_final_message(), raw.texts)
         except anthropic.APIStatusError as error:
             raise refused(self.host, error) from error
         except anthropic.APIConnectionError as error:
@@ -202,24 +207,22 @@ class ModelServer:
         except (anthropic.AnthropicError, ValueError, TypeError):
             return
 
-    def _stream(self, request: str) -> AsyncMessageStreamManager[None]:
+    async def _stream(self, request: str) -> AsyncStream[RawMessageStreamEvent]:
         """Return the stream of an answer. The request goes as it stands: the SDK would walk all of it each time."""
         import anthropic
-        from anthropic.lib.streaming import AsyncMessageStreamManager
         from anthropic.types import Message, RawMessageStreamEvent
 
         if self.kind != ANTHROPIC:
             # Where these send it to depends on what it says.
-            given = json.loads(request)
-            return self.client.messages.stream(**{name: each for name, each in given.items() if name != "stream"})
-        asked = self.client.post(
+            stream: AsyncStream[RawMessageStreamEvent] = await self.client.messages.create(**json.loads(request))
+            return stream
+        return await self.client.post(
             "/v1/messages",
             cast_to=Message,
             content=request.encode(),
             stream=True,
             stream_cls=anthropic.AsyncStream[RawMessageStreamEvent],
         )
-        return AsyncMessageStreamManager(asked)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -273,16 +276,27 @@ def _vertex(settings: Mapping[str, Any]) -> Any:
 _CLIENTS = {ANTHROPIC: _anthropic, BEDROCK: _bedrock, VERTEX: _vertex}
 
 
-def _reply(message: Message) -> Reply:
+def _reply(message: Message, inputs: Mapping[int, str]) -> Reply:
     if not message.stop_reason:
         raise _BrokenOffError
-    content = tuple(block.to_dict(mode="json") for block in message.content)
+    content = [block.to_dict(mode="json") for block in message.content]
+    faults = {}
+    for index, text in inputs.items():
+        block = content[index]
+        if block["type"] == "tool_use" and text:
+            try:
+                block["input"] = read_tool_input(text)
+            except ToolInputError as problem:
+                # The server takes a conversation only with an object here.
+                block["input"] = {}
+                faults[str(block["id"])] = refused_input(str(block["name"]), problem)
     return Reply(
         message.id,
         message.model,
-        content,
+        tuple(content),
         str(message.stop_reason),
         _usage(message),
+        faults,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.codec import JsonObject, canonical
@@ -18,7 +19,7 @@ from esper_agents.reasoning.said import CONSULT, MOVES, NotSaidError, read_move
 from esper_agents.tools.showing import MOST_SHOWN, cut, shown, whole_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from esper_agents.domain.frame import Brief, Turn
     from esper_agents.domain.move import Move
@@ -48,12 +49,24 @@ class Said:
     is_talk: bool = False
 
 
-def read_turn(content: Sequence[JsonObject], speaker: Speaker) -> Said:
+def read_turn(
+    content: Sequence[JsonObject], speaker: Speaker, faults: Mapping[str, str] = MappingProxyType({})
+) -> Said:
     """Return what the blocks of a model's message come to.
 
     Tools go before moves: whoever asks for both wants to know first. Of several moves the first counts; questions to
     several agents are a panel.
+
+    Args:
+        content: The blocks.
+        speaker: Whose message it is.
+        faults: What is wrong with calls that cannot be read, by their identifiers: none of them is carried out.
     """
+    if faults:
+        readable = [each for each in content if each.get("id") not in faults]
+        is_all = not any(each.get("type") == "tool_use" for each in readable)
+        said = Said(UseTools(())) if is_all else read_turn(readable, speaker)
+        return replace(said, faults={**(said.faults or {}), **faults})
     uses = [each for each in content if each.get("type") == "tool_use"]
     if not uses:
         return Said(UseTools(()), words="you made no move: call a tool, or end your work with conclude", is_talk=True)

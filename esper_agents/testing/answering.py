@@ -216,7 +216,7 @@ def _input(use: Use) -> JsonObject:
         return use.arguments
     try:
         read = json.loads(use.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
 

@@ -100,12 +100,31 @@ async def test_a_move_beside_tool_calls_waits_and_is_told_so(worker, monkeypatch
         (Use("consult", {"agent": "nobody", "question": "x"}), "no other agent"),
         (Say("I think it is fine."), "no move"),
         ([Use("look"), Stop("max_tokens")], "was cut"),
+        (Use("look", '{"text": "a'), "look was not called: its arguments are not valid JSON"),
+        (Use("look", '{"text": "a"'), "delimiter"),
+        (Use("look", '{"text": "a"} and more'), "Extra data"),
+        (Use("look", '{"text": "a", "text": "b"}'), "stands twice"),
+        (Use("look", '{"text": NaN}'), "NaN is not a number of JSON"),
+        (Use("look", '["text"]'), "not an object"),
+        (Use("look", "{,"), "not valid JSON"),
+        (Use("look", '{"text": ' + "[" * 100_000), "not valid JSON"),
+        (Use("conclude", '{"summary": "It is as it should be."'), "conclude was not called"),
     ],
 )
 async def test_what_cannot_be_carried_out_goes_back_in_words_and_nothing_of_it_runs(worker, monkeypatch, answer, said):
     with served([answer, conclude()], monkeypatch) as server:
         ran = await ask(worker, server)
     assert said in told(server.requests[1])
+    assert worker.effects() == ["look"]
+    assert ran.outcome.state is SessionState.DONE
+
+
+async def test_beside_a_call_that_cannot_be_read_the_others_of_its_turn_are_carried_out(worker, monkeypatch):
+    answer = [Use("look", '{"text": "not this'), Use("look", {"text": "this"})]
+    with served([answer, conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+    results = server.requests[1].body["messages"][-1]["content"]
+    assert sorted(each["is_error"] for each in results) == [False, True]
     assert worker.effects() == ["look"]
     assert ran.outcome.state is SessionState.DONE
 

@@ -135,12 +135,13 @@ async def test_whatever_goes_wrong_a_request_is_made_five_times_at_most(monkeypa
     assert len(made) == MOST_RETRIES + 1 == 5
 
 
-async def test_an_answer_that_is_no_json_is_asked_for_again_and_so_often_only(monkeypatch):
-    problem, count = await refused(MALFORMED, monkeypatch)
-    assert "no message" in problem
-    assert count == MOST_RETRIES + 1
-    reply, _ = await ask([MALFORMED, Say("fine")], monkeypatch)
-    assert reply.content[0]["text"] == "fine"
+async def test_a_call_whose_arguments_are_not_json_comes_back_with_what_is_wrong_and_without_them(monkeypatch):
+    reply, requests = await ask([[MALFORMED, Use("look", {"text": "a"})]], monkeypatch)
+    broken, whole = reply.content
+    assert (broken["input"], whole["input"]) == ({}, {"text": "a"})
+    assert list(reply.faults) == [broken["id"]]
+    assert "not valid JSON" in reply.faults[broken["id"]]
+    assert len(requests) == 1
 
 
 async def test_several_requests_of_one_move_share_their_tries(monkeypatch):
@@ -171,7 +172,7 @@ async def test_who_watches_is_told_of_each_wait_in_a_line_that_no_model_wrote(mo
 
 async def test_what_answers_used_that_came_to_nothing_is_counted(monkeypatch):
     tries = Tries(load_models().resolve("opus"))
-    with MessagesServer([BROKEN, MALFORMED, Fail(500), Say("fine")]) as server:
+    with MessagesServer([BROKEN, BROKEN, Fail(500), Say("fine")]) as server:
         model = ModelServer(silence_s=5.0, address=server.url, key="test")
         reply = await model.ask(REQUEST, lambda _: None, tries)
         await model.close()

@@ -1,0 +1,88 @@
+"""Arguments of a model's tool calls as the server streamed them, read whole or refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx2
+    from anthropic import AsyncStream
+    from anthropic.types import RawMessageStreamEvent
+
+    from esper_agents.domain.codec import JsonObject
+
+
+class ToolInputError(ValueError):
+    """The arguments of a tool call are not one JSON object; the text says what is wrong, for the model."""
+
+
+class ToolInputStream:
+    """A stream of events without the pieces of tool arguments, which it collects as text.
+
+    The SDK reads unfinished JSON as far as it goes; what it never gets, it cannot complete.
+
+    Attributes:
+        response: The response that the stream is of.
+        texts: The arguments of each tool call that were streamed, by the index of its block.
+    """
+
+    def __init__(self, stream: AsyncStream[RawMessageStreamEvent]) -> None:
+        self._stream = stream
+        self.response: httpx2.Response = stream.response
+        self.texts: dict[int, str] = {}
+
+    async def __aiter__(self) -> AsyncIterator[RawMessageStreamEvent]:
+        """Yield the events in order."""
+        async for event in self._stream:
+            if event.type == "content_block_delta" and event.delta.type == "input_json_delta":
+                self.texts[event.index] = self.texts.get(event.index, "") + event.delta.partial_json
+                event.delta.partial_json = ""
+            yield event
+
+    async def close(self) -> None:
+        """Close the response."""
+        await self._stream.close()
+
+
+def read_tool_input(text: str) -> JsonObject:
+    """Return the arguments that a text holds.
+
+    Raises:
+        ToolInputError: It is not JSON, not an object, has a member twice or a number that JSON does not have, or nests
+            too deep.
+    """
+    try:
+        given = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise ToolInputError(f"{error.msg} at character {error.pos} of {len(text)}") from error
+    except RecursionError as error:
+        raise ToolInputError("they nest too deep") from error
+    except ValueError as error:
+        raise ToolInputError(str(error)) from error
+    if not isinstance(given, dict):
+        raise ToolInputError("they are not an object")
+    return given
+
+
+def refused_input(tool: str, problem: ToolInputError) -> str:
+    """Return what a model is told of a call whose arguments could not be read."""
+    return f"{tool} was not called: its arguments are not valid JSON ({problem}); send the whole call again"
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) != len(members):
+        name = Counter(name for name, _ in members).most_common(1)[0][0]
+        raise ToolInputError(f"member {name[:60]!a} stands twice in one object")
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise ToolInputError(f"{name} is not a number of JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
