@@ -73,6 +73,18 @@ def _opened(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else None
 
 
+def without_keys(text: str) -> str:
+    """Return a text without its private keys, which span lines; the number of lines stays."""
+
+    def mark(found: re.Match[str]) -> str:
+        return shape.mark + "\n" * found[0].count("\n")
+
+    for shape in _shapes():
+        if shape.spans_lines and any(hint in text.lower() for hint in shape.hints):
+            text = shape.pattern.sub(mark, text)
+    return text
+
+
 def struck_out(text: str) -> int:
     """Return how many secrets were struck out of a text."""
     return text.count(_MARK)
@@ -139,6 +151,7 @@ class _Shape:
     mark: str
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
+    spans_lines: bool
 
 
 @cache
@@ -150,5 +163,11 @@ def _any_hint() -> re.Pattern[str]:
 def _shapes() -> tuple[_Shape, ...]:
     table = tomllib.loads((data_folder("certificates") / "secrets.toml").read_text(encoding="utf-8"))
     return tuple(
-        _Shape(f"{_MARK}{each['name']}]", tuple(each["hints"]), re.compile(each["pattern"])) for each in table["secret"]
+        _Shape(
+            f"{_MARK}{each['name']}]",
+            tuple(each["hints"]),
+            re.compile(each["pattern"]),
+            spans_lines=each.get("spans_lines", False),
+        )
+        for each in table["secret"]
     )

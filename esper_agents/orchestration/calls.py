@@ -94,7 +94,8 @@ async def _run_tool(run: Run, frame: Frame, tool: Tool, call: ToolCall, evidence
     outcome = CallOutcome.COMPLETED
     try:
         own = OwnFiles(run.workshop.store, run.workshop.project.key, frame.opened.agent.name, run.session)
-        result = checked(ToolResult, await tool.run(replace(run.workshop.context, memory=own), call.arguments))
+        context = replace(run.workshop.context, memory=own, named=run.history.begun.task.paths)
+        result = checked(ToolResult, await tool.run(context, call.arguments))
     except EsperError as error:
         outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed

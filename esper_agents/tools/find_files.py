@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.errors import UsageError
-from esper_agents.tools.project_files import project_files
+from esper_agents.tools.comparing import without
+from esper_agents.tools.private import shown_withheld, told_withheld
+from esper_agents.tools.project_files import project_files, withheld_in
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def _rerun(arguments: JsonObject) -> str:
     return f"git ls-files --cached --others --exclude-standard -- {glob}"
 
 
-@tool("find-files", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+@tool("find-files", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("withheld"))
 async def find_files(context: ToolContext, pattern: str, path: str = ".") -> ToolResult:
     """Find files and folders by a pattern such as `**/*.py`, at most 500; what git ignores and secrets are left out.
 
@@ -53,9 +55,10 @@ async def find_files(context: ToolContext, pattern: str, path: str = ".") -> Too
         if place.is_relative_to(root) and is_like(place.relative_to(root).parts, parts)
     )
     more = f", the first {_MOST} of them told" if len(found) > _MOST else ""
-    output = {"paths": found[:_MOST], "found": len(found)}
+    withheld = await asyncio.to_thread(withheld_in, context, path)
+    output = {"paths": found[:_MOST], "found": len(found), "withheld": shown_withheld(withheld)}
     number = "1 path matches" if len(found) == 1 else f"{len(found)} paths match"
-    return ToolResult(f"{number} {pattern!r} in {base.as_posix()!r}{more}", output)
+    return ToolResult(f"{number} {pattern!r} in {base.as_posix()!r}{more}{told_withheld(withheld)}", output)
 
 
 def is_like(parts: Sequence[str], pattern: Sequence[str]) -> bool:

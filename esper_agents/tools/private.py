@@ -1,6 +1,7 @@
 """Which files of a project a model may be shown, and which it may write: no secrets, nothing of git's, no settings.
 
-The names stand in `private.toml`. What a file's text looks like is looked at elsewhere, when a call is recorded.
+The names stand in `private.toml`, and what secret stores look like inside in `secret_stores`. Files that git ignores
+are shown only if the user named them, or a folder of ignored files that they lie in, as a path of the task.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.sealing.keys import secret_places
+from esper_agents.domain.plural import number_of
 from esper_agents.errors import EvidenceError
 from esper_agents.inert_git import git
 from esper_agents.paths import home
+from esper_agents.tools.secret_stores import secret_store
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from esper_agents.tools.tool import ToolContext
 
 _GIT = ".git"
+_IGNORED = "git ignores it"
+# Paths of one command line.
+_MOST_ASKED = 500
+_MOST_TOLD = 50
 
 
 def readable(context: ToolContext, path: str) -> Path:
@@ -32,7 +41,29 @@ def readable(context: ToolContext, path: str) -> Path:
     """
     target = context.inside(path)
     _refuse(context, path, target, "shown to")
+    relative = _relative(context, target)
+    if relative != "." and not _is_named(context, relative) and _is_ignored(context.root, relative):
+        problem = f"{path!r} is not shown to models: git ignores it"
+        raise EvidenceError(
+            problem, remedy=f"go on without it, or ask the user to name {relative!r} in the task's paths"
+        )
     return target
+
+
+def readable_bytes(context: ToolContext, path: str, *, largest: int) -> bytes:
+    """Return a file's bytes, if a model may be shown them.
+
+    Raises:
+        EvidenceError: Likewise; or it is no file, is larger, or holds secrets by its content.
+    """
+    target = readable(context, path)
+    if not target.is_file() or target.stat().st_size > largest:
+        raise EvidenceError(f"{path!r} is no file of at most {largest} bytes", remedy="read another file")
+    data = target.read_bytes()
+    if why := secret_store(data, path):
+        problem = f"{path!r} is not shown to models: it holds {why}"
+        raise EvidenceError(problem, remedy="go on without it, or ask the person")
+    return data
 
 
 def line_of(context: ToolContext, path: str, number: int) -> str:
@@ -69,14 +100,33 @@ def is_private(path: str) -> bool:
     return bool(_why_by_name(path))
 
 
-def is_kept_back(root: Path, path: str) -> bool:
-    """Return whether a file is kept from models by its path, or by its name where git ignores it.
+def withheld_among(context: ToolContext, paths: Sequence[str]) -> dict[str, str]:
+    """Return which of these files are kept from models by their paths, each with the reason.
 
     Args:
-        root: The project's folder.
-        path: Relative to it, with forward slashes.
+        context: The project.
+        paths: Files, relative to the project, with forward slashes.
     """
-    return bool(_why(root, path))
+    why = {path: reason for path in paths if (reason := _why(context.root, path))}
+    left = [path for path in paths if path not in why and not _is_named(context, path)]
+    return why | dict.fromkeys(_ignored_among(context.root, left), _IGNORED)
+
+
+def shown_withheld(withheld: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return what was withheld as the output of a tool has it, at most 50 files."""
+    return [{"path": path, "why": why} for path, why in sorted(withheld.items())[:_MOST_TOLD]]
+
+
+def told_withheld(withheld: Mapping[str, str]) -> str:
+    """Return what the summary of a tool says of files that were withheld; nothing where none was."""
+    return f"; {number_of(len(withheld), 'file')} withheld: secret, or ignored by git" if withheld else ""
+
+
+def _is_named(context: ToolContext, path: str) -> bool:
+    """Return whether the user named a file, or a folder that git ignores and that the file lies in."""
+    return any(
+        path == each or (path.startswith(f"{each}/") and _is_ignored(context.root, each)) for each in context.named
+    )
 
 
 def _refuse(context: ToolContext, path: str, target: Path, done: str) -> None:
@@ -114,8 +164,29 @@ def _why_by_name(path: str) -> str:
     return ""
 
 
+def is_ignored(context: ToolContext, path: str) -> bool:
+    """Return whether git ignores something in the project; what it knows is not ignored, whatever its rules say."""
+    return path != "." and _is_ignored(context.root, path)
+
+
 def _is_ignored(root: Path, path: str) -> bool:
-    return git(root, "check-ignore", "-q", "--", path) is not None
+    is_listed = git(root, "check-ignore", "-q", "--", f"./{path}") is not None
+    return is_listed and not _is_all_ignored(root)
+
+
+def _ignored_among(root: Path, files: Sequence[str]) -> list[str]:
+    """Return those of these files that git ignores."""
+    found: list[str] = []
+    for start in range(0, len(files), _MOST_ASKED):
+        some = [f":(literal){each}" for each in files[start : start + _MOST_ASKED]]
+        said = git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *some)
+        found += [each for each in (said or "").split("\0") if each]
+    return [] if found and _is_all_ignored(root) else found
+
+
+def _is_all_ignored(root: Path) -> bool:
+    """Return whether a repository around the project ignores all of it, and so says nothing of its files."""
+    return git(root, "check-ignore", "-q", "--", ".") is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.errors import EvidenceError
 from esper_agents.inert_git import git, toplevel
 from esper_agents.review.discover import LEFT_OUT
-from esper_agents.tools.private import is_private, readable
+from esper_agents.tools.private import is_ignored, is_private, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,6 +36,7 @@ def project_files(context: ToolContext, path: str = ".", *, ignored: bool = Fals
     """
     target = readable(context, path)
     root = context.root.resolve()
+    ignored = ignored or is_ignored(context, target.relative_to(root).as_posix())
     inside = target.relative_to(root).as_posix()
     if target.is_file():
         return (inside,)
@@ -44,6 +45,33 @@ def project_files(context: ToolContext, path: str = ".", *, ignored: bool = Fals
     if len(found) > MOST_FILES:
         raise EvidenceError(f"{path!r} holds over {MOST_FILES} files", remedy="work in a smaller folder")
     return tuple(sorted(_plain(root, found)))
+
+
+def withheld_in(context: ToolContext, path: str = ".") -> dict[str, str]:
+    """Return what of a folder is kept from models by its path, each with the reason; ignored folders count as one.
+
+    Args:
+        context: The project.
+        path: A folder, or a file that may be shown.
+    """
+    root = context.root.resolve()
+    target = readable(context, path)
+    if target.is_file() or toplevel(root) is None:
+        return {}
+    inside = f":(literal){target.relative_to(root).as_posix()}"
+    others = ("ls-files", "-z", "--others", "--exclude-standard")
+    known = git(root, *others, "--cached", "--", inside) or ""
+    ignored = git(root, *others, "--ignored", "--directory", "--", inside) or ""
+    private = {each: "its name is that of a secret" for each in known.split("\0") if each and is_private(each)}
+    # Environments, caches and what programs made are named by nobody.
+    told = [each for each in ignored.split("\0") if each and not _is_of_programs(root, each)]
+    return private | dict.fromkeys(told, "git ignores it")
+
+
+def _is_of_programs(root: Path, path: str) -> bool:
+    folders = [each for each in (root / path).relative_to(root).parents if each.parts]
+    folders += [Path(path)] if path.endswith("/") else []
+    return any(_is_left_out(root / each) for each in folders)
 
 
 def _known_to_git(root: Path, inside: str) -> Iterator[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.redaction import without_keys
 from esper_agents.domain.evidence import Risk, source_file
-from esper_agents.errors import EvidenceError
-from esper_agents.tools.private import readable
+from esper_agents.tools.private import readable_bytes
+from esper_agents.tools.secret_stores import decoded
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def _rerun(arguments: JsonObject) -> str:
 
 @tool("read-file", risk=Risk.LOW, repeatable=True, rerun=_rerun)
 async def read_file(context: ToolContext, path: str, first_line: int = 1, last_line: int = 0) -> ToolResult:
-    """Read lines of a text file in the project, at most 400.
+    """Read lines of a text file in the project, at most 400; stores of secrets and what git ignores are refused.
 
     Args:
         context: The project.
@@ -33,11 +34,8 @@ async def read_file(context: ToolContext, path: str, first_line: int = 1, last_l
         first_line: From 1.
         last_line: The last line to read; 0 reads as far as the bound allows.
     """
-    target = readable(context, path)
-    if not target.is_file() or target.stat().st_size > _LARGEST_BYTES:
-        raise EvidenceError(f"{path!r} is no file of at most {_LARGEST_BYTES} bytes", remedy="read another file")
-    data = target.read_bytes()
-    lines = data.decode("utf-8", "replace").splitlines()
+    data = readable_bytes(context, path, largest=_LARGEST_BYTES)
+    lines = without_keys(decoded(data)).splitlines()
     first = max(1, first_line)
     last = min(len(lines), last_line or len(lines), first + _MOST_LINES - 1)
     output = {"path": path, "first_line": first, "last_line": last, "lines": lines[first - 1 : last]}

@@ -18,6 +18,7 @@ from esper_agents.review.names import absolute_module
 from esper_agents.review.source import Source, read
 from esper_agents.review.tables import Purpose
 from esper_agents.tools.comparing import without
+from esper_agents.tools.private import shown_withheld, told_withheld, withheld_among
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _rerun(arguments: JsonObject) -> str:
 
 
 # Files of configuration are named and not read: which of them git ignores, and a commit lacks, is not on record.
-@tool("related-code", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("configuration"))
+@tool("related-code", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("configuration", "withheld"))
 async def related_code(context: ToolContext, paths: list[str]) -> ToolResult:
     """Find the files of the project that import what is named, their tests, and its configuration, by reading.
 
@@ -59,7 +60,11 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
     callers: list[str] = []
     tests: list[str] = []
     examined: list[SourceFile] = []
-    for candidate in _others(context, own):
+    others = tuple(_others(context, own))
+    withheld = withheld_among(context, [each.path for each in others])
+    for candidate in others:
+        if candidate.path in withheld:
+            continue
         source = read(candidate.file, candidate.path)
         if not isinstance(source, Source) or not imports.search(source.text):
             continue
@@ -68,11 +73,20 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
         examined.append(source.record)
         (tests if purpose_of(candidate.path) is Purpose.TEST else callers).append(candidate.path)
     settings = list(_settings(context))
-    output = {"callers": callers[:_MOST], "tests": tests[:_MOST], "configuration": settings[:_MOST], "own": len(own)}
+    hidden = withheld_among(context, settings)
+    withheld |= hidden
+    settings = [each for each in settings if each not in hidden]
+    output = {
+        "callers": callers[:_MOST],
+        "tests": tests[:_MOST],
+        "configuration": settings[:_MOST],
+        "own": len(own),
+        "withheld": shown_withheld(withheld),
+    }
     importing = "1 file imports" if len(callers) == 1 else f"{len(callers)} files import"
     configuration = number_of(len(settings), "file of configuration", "files of configuration")
     summary = f"{importing} them, {number_of(len(tests), 'test')}, {configuration}"
-    return ToolResult(summary, output, examined=tuple(examined[: 2 * _MOST]))
+    return ToolResult(summary + told_withheld(withheld), output, examined=tuple(examined[: 2 * _MOST]))
 
 
 def _others(context: ToolContext, own: set[str]) -> Iterator[Candidate]:

@@ -33,7 +33,7 @@ async def run_python(context: ToolContext, code: str, timeout_s: int = 60, data:
         context: The project.
         code: What to run; a script, whose last value is not printed by itself.
         timeout_s: Seconds after which it is stopped, up to 600.
-        data: Files or folders that git ignores and the code wants to read, relative to the project.
+        data: Files or folders that git ignores and the code wants to read, if the user named them in the task's paths.
     """
     async with workplace(context, data or ()) as place:
         (place.folder / _SNIPPET).write_text(code, encoding="utf-8")

@@ -19,6 +19,7 @@ from esper_agents.paths import home
 from esper_agents.tools.private import is_private
 from esper_agents.tools.project_files import project_files
 from esper_agents.tools.scratch_tree import own_folder
+from esper_agents.tools.secret_stores import secret_store
 from esper_agents.torchlab import sandbox
 from esper_agents.torchlab.lab import Settings
 from esper_agents.torchlab.worker import launch
@@ -45,6 +46,7 @@ _MEMORY_BYTES = Settings().memory_bytes
 _MOST_PRINTED = 2 << 20
 _CHUNK = 1 << 16
 _MOST_WRITTEN = 4 << 30
+_LARGEST_STORE = 5 << 20
 _LOOKING_S = 0.2
 
 
@@ -97,7 +99,8 @@ async def workplace(context: ToolContext, also: Sequence[str] = ()) -> AsyncIter
 
     Args:
         context: The project.
-        also: Files and folders of it that git ignores and that are wanted as well, such as data.
+        also: Files and folders of it that are wanted as well, such as data that git ignores: those that the user named
+            among the task's paths. Stores of secrets are not copied.
 
     Raises:
         EvidenceError: No sandbox holds here, or the project is too large to be copied.
@@ -118,7 +121,8 @@ def _prepared(context: ToolContext, folder: Path, also: Sequence[str]) -> Workpl
     root = context.root.resolve()
     tree = folder / "project"
     tree.mkdir()
-    files = {*project_files(context), *(each for path in also for each in project_files(context, path, ignored=True))}
+    wanted = {each for path in also for each in project_files(context, path, ignored=True)}
+    files = {*project_files(context), *(each for each in wanted if not _stores_secrets(root / each))}
     try:
         _copy(root, tree, files)
     except OSError as error:
@@ -130,6 +134,13 @@ def _prepared(context: ToolContext, folder: Path, also: Sequence[str]) -> Workpl
     # What runs has the whole of the empty machine to itself: nothing is to be walled off in it.
     choice = replace(sandbox.choose(view, is_waived=False), can_wall=False)
     return Workplace(folder, tree, len(files), python, view, choice)
+
+
+def _stores_secrets(file: Path) -> bool:
+    try:
+        return file.stat().st_size <= _LARGEST_STORE and bool(secret_store(file.read_bytes()))
+    except OSError:
+        return True
 
 
 def _copy(root: Path, tree: Path, files: set[str]) -> None:

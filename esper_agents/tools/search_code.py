@@ -5,10 +5,12 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.redaction import without_keys
 from esper_agents.domain.evidence import Risk
 from esper_agents.review.discover import discover
 from esper_agents.review.source import Source, read
-from esper_agents.tools.private import is_kept_back
+from esper_agents.tools.comparing import without
+from esper_agents.tools.private import shown_withheld, told_withheld, withheld_among
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ _LONGEST_LINE = 300
     "search-code",
     risk=Risk.LOW,
     repeatable=True,
+    comparing=without("withheld"),
     rerun=lambda arguments: " ".join(
         (
             *("grep -rnF --include='*.py' -e", quote(str(arguments["text"])), "--"),
@@ -30,7 +33,7 @@ _LONGEST_LINE = 300
     ),
 )
 async def search_code(context: ToolContext, text: str, paths: list[str]) -> ToolResult:
-    """Find every line of Python files that holds a string, at most 200.
+    """Find every line of Python files that holds a string, at most 200; secrets and what git ignores are withheld.
 
     Args:
         context: The project.
@@ -39,18 +42,21 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
     """
     hits: list[dict[str, str | int]] = []
     examined: list[SourceFile] = []
-    for candidate in discover(context.root, [context.inside(path) for path in paths]):
-        if is_kept_back(context.root, candidate.path):
+    candidates = discover(context.root, [context.inside(path) for path in paths])
+    withheld = withheld_among(context, [each.path for each in candidates])
+    for candidate in candidates:
+        if candidate.path in withheld:
             continue
         source = read(candidate.file, candidate.path)
         if not isinstance(source, Source) or text not in source.text:
             continue
         examined.append(source.record)
-        for number, line in enumerate(source.text.splitlines(), 1):
+        for number, line in enumerate(without_keys(source.text).splitlines(), 1):
             if text in line and len(hits) < _MOST_HITS:
                 hits.append({"path": candidate.path, "line": number, "text": line.strip()[:_LONGEST_LINE]})
     summary = f"no line holds {text!r}"
     if hits:
         found = "1 line holds" if len(hits) == 1 else f"{len(hits)} lines hold"
         summary = f"{found} {text!r}, first at {hits[0]['path']}:{hits[0]['line']}"
-    return ToolResult(summary, {"hits": hits}, examined=tuple(examined))
+    output = {"hits": hits, "withheld": shown_withheld(withheld)}
+    return ToolResult(summary + told_withheld(withheld), output, examined=tuple(examined))

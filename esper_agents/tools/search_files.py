@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.codec import decode
 from esper_agents.domain.evidence import Risk, SourceFile
 from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.tools.comparing import without
 from esper_agents.tools.find_files import is_like, parts_of
-from esper_agents.tools.project_files import project_files
+from esper_agents.tools.private import shown_withheld, told_withheld
+from esper_agents.tools.project_files import project_files, withheld_in
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def _rerun(arguments: JsonObject) -> str:
     return f"{found} | xargs -0 grep -nIP{cases} -e {quote(str(arguments['pattern']))} --"
 
 
-@tool("search-files", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+@tool("search-files", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("withheld"))
 async def search_files(
     context: ToolContext, pattern: str, path: str = ".", files: str = _ANY, *, ignore_case: bool = False
 ) -> ToolResult:
@@ -60,8 +62,15 @@ async def search_files(
         raise UsageError(f"{pattern!r} is no regular expression: {problem}", remedy="escape what is meant literally")
     hits = told["hits"]
     examined = decode(tuple[SourceFile, ...], json.dumps(told["examined"]))
-    output = {"hits": hits, "files_searched": told["searched"], "is_cut": told["is_cut"]}
-    return ToolResult(_summary(pattern, hits, is_cut=told["is_cut"]), output, examined=examined)
+    withheld = {**told["withheld"], **await asyncio.to_thread(withheld_in, context, path)}
+    output = {
+        "hits": hits,
+        "files_searched": told["searched"],
+        "is_cut": told["is_cut"],
+        "withheld": shown_withheld(withheld),
+    }
+    summary = _summary(pattern, hits, is_cut=told["is_cut"]) + told_withheld(withheld)
+    return ToolResult(summary, output, examined=examined)
 
 
 def _summary(pattern: str, hits: list[JsonObject], *, is_cut: bool) -> str:

@@ -11,7 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.certificates.redaction import without_keys
 from esper_agents.domain.evidence import source_file
+from esper_agents.tools.secret_stores import decoded, secret_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,19 +36,29 @@ def search(root: Path, files: Sequence[str], expression: re.Pattern[str]) -> dic
     """
     hits: list[dict[str, str | int]] = []
     examined = []
+    withheld: dict[str, str] = {}
     for number, path in enumerate(files, 1):
         data = _read(root / path)
+        if data is not None and (why := secret_store(data, path)):
+            withheld[path] = f"it holds {why}"
+            continue
         found = list(_fitting(data, path, expression)) if data is not None else []
         if data is not None and found:
             hits += found
             examined.append(asdict(source_file(path, data)))
         if len(hits) > _MOST_HITS:
-            return {"hits": hits[:_MOST_HITS], "examined": examined, "searched": number, "is_cut": True}
-    return {"hits": hits, "examined": examined, "searched": len(files), "is_cut": False}
+            return {
+                "hits": hits[:_MOST_HITS],
+                "examined": examined,
+                "searched": number,
+                "is_cut": True,
+                "withheld": withheld,
+            }
+    return {"hits": hits, "examined": examined, "searched": len(files), "is_cut": False, "withheld": withheld}
 
 
 def _fitting(data: bytes, path: str, expression: re.Pattern[str]) -> Iterator[dict[str, str | int]]:
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+    for number, line in enumerate(without_keys(decoded(data)).splitlines(), 1):
         if len(line) <= _LONGEST_TRIED and expression.search(line):
             yield {"path": path, "line": number, "text": line.strip()[:_LONGEST_LINE]}
 
@@ -62,7 +74,8 @@ def _read(file: Path) -> bytes | None:
         if not stat.S_ISREG(state.st_mode) or state.st_size > _LARGEST_BYTES:
             return None
         data = opened.read(_LARGEST_BYTES + 1)
-    return None if _BINARY in data[:8_192] or len(data) > _LARGEST_BYTES else data
+    is_text = _BINARY not in data[:8_192] or "\0" not in decoded(data[:8_192])
+    return data if is_text and len(data) <= _LARGEST_BYTES else None
 
 
 def main() -> None:

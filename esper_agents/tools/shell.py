@@ -24,7 +24,7 @@ async def shell(context: ToolContext, command: str, timeout_s: int = 120, data: 
         context: The project.
         command: What the shell is given.
         timeout_s: Seconds after which it is stopped, up to 600.
-        data: Files or folders that git ignores and the command wants to read, relative to the project.
+        data: Files or folders that git ignores and the command wants to read, if the user named them as paths.
     """
     async with workplace(context, data or ()) as place:
         argv = [shutil.which("bash") or _PLAIN, "-c", command]

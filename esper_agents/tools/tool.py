@@ -44,6 +44,7 @@ class ToolContext:
         tools: What may be called, by name.
         skills: Returns a text of the skills at hand, by the names of skill and sheet; None where there are none.
         memory: The files of the agent whose turn it is; None outside a session.
+        named: The paths of the task: what the user named may be shown even if git ignores it.
     """
 
     root: Path
@@ -55,6 +56,7 @@ class ToolContext:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     skills: Callable[[str, str], SkillText] | None = None
     memory: OwnFiles | None = None
+    named: tuple[str, ...] = ()
 
     def inside(self, path: str) -> Path:
         """Return the absolute path of something in the project.

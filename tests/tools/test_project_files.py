@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from esper_agents.errors import EvidenceError
@@ -19,7 +21,9 @@ def test_under_git_the_files_are_those_that_git_knows_or_would_take(context, git
     git(root, "add", "gone.py")
     (root / "gone.py").unlink()
     assert project_files(context) == (".gitignore", "new.py", "train.py", "ünï code.py")
-    assert project_files(context, "data", ignored=True) == ("data/t.csv",)
+    with pytest.raises(EvidenceError, match="git ignores it"):
+        project_files(context, "data", ignored=True)
+    assert project_files(replace(context, named=("data",)), "data", ignored=True) == ("data/t.csv",)
 
 
 def test_secrets_links_and_what_lies_behind_links_are_left_out(context, git):

@@ -5,6 +5,8 @@ import pytest
 from esper_agents.domain.evidence import source_file
 from esper_agents.errors import EvidenceError
 from esper_agents.tools.read_file import read_file
+from esper_agents.tools.registry import load_tools
+from esper_agents.tools.tool import ToolContext
 
 pytestmark = pytest.mark.anyio
 
@@ -64,3 +66,68 @@ async def test_the_command_beside_it_prints_the_same_lines(call, numbers, shell,
     arguments = {"path": path, "first_line": 3, "last_line": 5}
     found = await call("read-file", **arguments)
     assert shell(read_file.rerun(arguments)) == found.output["lines"]
+
+
+@pytest.fixture
+def ignored(project):
+    (project / ".gitignore").write_text("data/\n*.log\nlocal.py\n")
+    (project / "data").mkdir()
+    (project / "data" / "t.csv").write_text("needle\n")
+    (project / "run.log").write_text("needle\n")
+    (project / "local.py").write_text("needle = 1\n")
+    return project
+
+
+@pytest.mark.parametrize("path", ["data/t.csv", "run.log", "local.py"])
+async def test_what_git_ignores_is_refused_unless_the_user_named_it(call, ignored, path):
+    with pytest.raises(EvidenceError, match="git ignores it") as raised:
+        await call("read-file", path=path)
+    assert f"name '{path}'" in raised.value.remedy
+    named = ToolContext(ignored, named=("train.py", "data", "run.log", "local.py"))
+    assert "needle" in (await load_tools().get("read-file").run(named, {"path": path})).output["lines"][0]
+
+
+async def test_a_folder_that_git_knows_does_not_name_what_is_ignored_in_it(ignored):
+    for name in (".", "sub"):
+        (ignored / "sub").mkdir(exist_ok=True)
+        (ignored / "sub" / "x.log").write_text("needle")
+        with pytest.raises(EvidenceError, match="git ignores it"):
+            await load_tools().get("read-file").run(ToolContext(ignored, named=(name,)), {"path": "sub/x.log"})
+
+
+async def test_a_secret_is_refused_although_the_user_named_it(ignored):
+    (ignored / "data" / "terraform.tfstate").write_text("{}")
+    context = ToolContext(ignored, named=("data", "data/terraform.tfstate"))
+    with pytest.raises(EvidenceError, match="holds secrets"):
+        await load_tools().get("read-file").run(context, {"path": "data/terraform.tfstate"})
+
+
+async def test_what_git_tracks_is_read_whatever_its_rules_say(call, ignored, git):
+    git(ignored, "add", "-f", "run.log")
+    assert (await call("read-file", path="run.log")).output["lines"] == ["needle"]
+
+
+async def test_searches_withhold_what_git_ignores_and_say_so(call, ignored):
+    for tool, asked in (
+        ("search-files", {"pattern": "needle"}),
+        ("find-files", {"pattern": "**/*"}),
+        ("search-code", {"text": "needle", "paths": ["."]}),
+    ):
+        found = await call(tool, **asked)
+        assert "data/t.csv" not in str(found.output.get("hits", "")) + str(found.output.get("paths", ""))
+        assert "local.py" in {each["path"] for each in found.output["withheld"]}
+        assert "withheld: secret, or ignored by git" in found.summary
+    related = await call("related-code", paths=["train.py"])
+    assert "local.py" in {each["path"] for each in related.output["withheld"]}
+
+
+async def test_a_folder_that_git_ignores_is_not_searched(call, ignored):
+    for tool, asked in (("search-files", {"pattern": "needle"}), ("find-files", {"pattern": "*"})):
+        with pytest.raises(EvidenceError, match="git ignores it"):
+            await call(tool, path="data", **asked)
+
+
+async def test_in_a_project_that_a_repository_around_it_ignores_nothing_counts_as_ignored(make_project):
+    around = make_project({".gitignore": "inner/\n", "inner/train.py": "needle = 1\n"})
+    found = await load_tools().get("read-file").run(ToolContext(around / "inner"), {"path": "train.py"})
+    assert found.output["lines"] == ["needle = 1"]

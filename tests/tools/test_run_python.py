@@ -178,7 +178,11 @@ async def test_what_git_ignores_is_there_when_it_is_named(context):
     (context.root / "data" / ".env").write_text("K=seekret")
     code = "import os\nprint(os.listdir('data') if os.path.isdir('data') else None)"
     assert (await python(context, code))["printed"] == "None\n"
-    assert (await python(context, code, data=["data"]))["printed"] == "['t.csv']\n"
+    with pytest.raises(EvidenceError, match="git ignores it"):
+        await python(context, code, data=["data"])
+    (context.root / "data" / "kubeconfig-copy").write_text("kind: Config\nusers:\n- user:\n    token: abc\n")
+    named = replace(context, named=("train.py", "data"))
+    assert (await python(named, code, data=["data"]))["printed"] == "['t.csv']\n"
 
 
 @pytest.mark.parametrize("path", ["..", "/etc", ".git", ".env", "nosuch"])

@@ -29,7 +29,8 @@ async def test_lines_that_fit_are_told_with_the_files_as_they_were_read(call, tr
         {"path": "conf/a.yaml", "line": 1, "text": "lr: 0.1"},
     ]
     assert found.examined == tuple(source_file(path, (tree / path).read_bytes()) for path in ("b.py", "conf/a.yaml"))
-    assert found.summary == r"2 lines fit '^lr\\s*[:=]', first at b.py:1"
+    assert found.summary == r"2 lines fit '^lr\\s*[:=]', first at b.py:1; 1 file withheld: secret, or ignored by git"
+    assert found.output["withheld"] == [{"path": ".env", "why": "its name is that of a secret"}]
 
 
 async def test_case_folder_and_kind_of_file_may_be_chosen(call, tree):
@@ -38,7 +39,7 @@ async def test_case_folder_and_kind_of_file_may_be_chosen(call, tree):
         "b.py"
     ]
     assert [each["path"] for each in (await call("search-files", pattern="lr", path="b.py")).output["hits"]] == ["b.py"]
-    assert (await call("search-files", pattern="lr", files="conf/*.py")).summary == "no line fits 'lr'"
+    assert (await call("search-files", pattern="lr", path="conf", files="*.py")).summary == "no line fits 'lr'"
 
 
 async def test_an_expression_that_never_ends_is_stopped(call, tree, monkeypatch):
