@@ -35,8 +35,22 @@ def explain(code: str) -> str:
     Raises:
         NotFoundError: No rule has it.
     """
+    return handbook(explained()) if code == ALL else page(explained(code)[0])
+
+
+def explained(code: str = ALL) -> tuple[Rule, ...]:
+    """Return the rules that a code, a name or the word `all` means, by code.
+
+    Raises:
+        NotFoundError: No rule has it.
+    """
     rules = catalogue()
-    return handbook(rules) if code == ALL else page(find(code, rules))
+    return rules if code == ALL else (find(code, rules),)
+
+
+def summary_of(rule: Rule) -> str:
+    """Return the first paragraph of a rule's page on one line."""
+    return inspect.cleandoc(type(rule).__doc__ or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
 
 
 def page(rule: Rule) -> str:
@@ -94,10 +108,9 @@ def handbook(rules: Iterable[Rule]) -> str:
 
 
 def _row(rule: Rule) -> str:
-    first = inspect.cleandoc(type(rule).__doc__ or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
     anchor = f"{rule.code} {rule.name}".lower().replace(" ", "-")
     fixed = "yes" if rule.is_fixable else ""
-    cell = first.replace("|", "\\|")
+    cell = summary_of(rule).replace("|", "\\|")
     return f"| [{rule.code}](#{anchor}) | {rule.name} | {rule.severity} | {fixed} | {cell} |\n"
 
 

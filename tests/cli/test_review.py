@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from places import command
@@ -80,6 +81,30 @@ def test_a_rule_is_explained_and_all_are_listed(esper):
     assert page.stdout.startswith("# ESP305 item-in-training-loop")
     assert "## When it is right" in page.stdout
     assert "ESP101" in esper("--list-rules").stdout
+
+
+@pytest.mark.parametrize("option", [("--json",), ("--format", "json")])
+def test_rules_are_printed_as_json_with_the_shape_that_the_page_describes(esper, option):
+    listed = json.loads(esper("--list-rules", *option).stdout)
+    assert list(listed) == ["rules"]
+    assert {each["code"] for each in listed["rules"]} >= {"ESP101", "ESP305"}
+    assert all(
+        set(each) == {"code", "name", "severity", "category", "is_fixable", "summary"} for each in listed["rules"]
+    )
+    (rule,) = json.loads(esper("--explain", "item-in-training-loop", *option).stdout)["rules"]
+    assert (rule["code"], rule["severity"], rule["is_fixable"]) == ("ESP305", "warning", False)
+    assert rule["page"] == esper("--explain", "ESP305").stdout
+    assert set(rule) == {*listed["rules"][0], "page", "bad", "good"}
+    assert all(isinstance(source, str) for side in ("bad", "good") for source in rule[side].values())
+    page = (Path(__file__).parents[2] / "docs/review.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in page for name in rule)
+
+
+def test_rules_have_no_form_for_findings(esper):
+    for option in (("--list-rules",), ("--explain", "ESP101")):
+        done = esper(*option, "--format", "sarif")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "fix: use --format text or --format json" in done.stderr
 
 
 def test_the_place_that_is_meant_is_marked(esper, train):

@@ -79,13 +79,14 @@ def review(
       esper review src --fix
       esper review src --format sarif --output review.sarif
       esper review --explain ESP101
+      esper review --list-rules --json
     """
     from esper_agents.cli.review.work import Asked, mended, outcome_of, patch_text, write_down_baseline
 
-    if explain or list_rules:
-        _tell(explain)
-        return
     style = Format.JSON if as_json else style
+    if explain or list_rules:
+        _write(_rules(explain, style), output)
+        return
     asked = Asked(tuple(paths or ()), category, rule, diff, baseline, is_staged=staged, may_cache=not no_cache)
     if write_baseline is not None:
         echo(write_down_baseline(asked, write_baseline))
@@ -99,14 +100,19 @@ def review(
     _finish(outcome, fail_on)
 
 
-def _tell(code: str) -> None:
-    from esper_agents.cli.review.screens import rules
+def _rules(code: str, style: Format) -> str:
+    """Return the page of a rule, or the list of all rules if no code is given."""
+    from esper_agents.cli.review.screens import rule_table, rules_as_json
     from esper_agents.review.pages import explain as page_of
+    from esper_agents.review.pages import explained
 
-    if code:
-        echo(page_of(code).removesuffix("\n"))
-    else:
-        rules()
+    match style:
+        case Format.TEXT:
+            return page_of(code) if code else rule_table()
+        case Format.JSON:
+            return rules_as_json(explained(code) if code else explained(), has_pages=bool(code))
+        case Format.SARIF | Format.GITHUB:
+            raise UsageError(f"rules are not printed as {style}", remedy="use --format text or --format json")
 
 
 def _written(outcome: Outcome, style: Format) -> str:

@@ -15,22 +15,54 @@ from esper_agents.domain.finding import counted
 from esper_agents.domain.plural import number_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from esper_agents.domain.finding import Claim
     from esper_agents.review.outcome import Outcome
+    from esper_agents.review.rule import Rule
 
 _NUMBER = 8
 _NAMED = 3
 
 
-def rules() -> None:
-    """Print a table of the rules there are."""
+def rule_table() -> str:
+    """Return a table of the rules there are."""
     from esper_agents.review.catalogue import catalogue
 
     rows = [
         (each.code, each.name, str(each.severity), str(each.category), "yes" if each.is_fixable else "")
         for each in catalogue()
     ]
-    table(("code", "name", "severity", "category", "fixed"), rows)
+    stream = io.StringIO()
+    with redirect_stdout(stream):
+        table(("code", "name", "severity", "category", "fixed"), rows)
+    return stream.getvalue()
+
+
+def rules_as_json(rules: Iterable[Rule], *, has_pages: bool) -> str:
+    """Return rules as JSON with sorted members.
+
+    Args:
+        rules: The rules.
+        has_pages: Whether each has its page and its examples besides.
+    """
+    from esper_agents.review.pages import page, summary_of
+    from esper_agents.review.rule import as_files
+
+    listed = []
+    for each in rules:
+        data: dict[str, object] = {
+            "code": each.code,
+            "name": each.name,
+            "severity": each.severity,
+            "category": each.category,
+            "is_fixable": each.is_fixable,
+            "summary": summary_of(each),
+        }
+        if has_pages:
+            data |= {"page": page(each), "bad": as_files(each.bad), "good": as_files(each.good)}
+        listed.append(data)
+    return json.dumps({"rules": listed}, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
 
 def as_text(outcome: Outcome) -> str:
