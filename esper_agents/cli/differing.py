@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,10 +14,13 @@ from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.filtering import HERE, Json, Project
 from esper_agents.cli.outline import outline
 from esper_agents.cli.terminal import echo_json
+from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from esper_agents.api import OpenProject
+    from esper_agents.certificates.archive import Entry
     from esper_agents.certificates.difference import Difference
     from esper_agents.domain.finding import Finding
 
@@ -26,13 +30,19 @@ _MOST_LISTED = 40
 @certificates_app.command()
 def diff(
     first: Annotated[str, typer.Argument(metavar="ID", help="The earlier one: its identifier, or the end of it.")],
-    second: Annotated[str, typer.Argument(metavar="[ID]", help="The later one; the latest where left out.")] = "latest",
+    second: Annotated[
+        str, typer.Argument(metavar="[ID]", help="The later one; the latest of the same component if omitted.")
+    ] = "",
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
     """Show what changed between two certificates of the same component.
 
+    With one certificate, the latest of its component is compared with it; if it is the latest itself, it is compared
+    with the one before it.
+
     Examples:
+      esper certificates diff latest
       esper certificates diff 12faba12a09f latest
     """
     found = asyncio.run(_diff(project, first, second))
@@ -56,7 +66,34 @@ async def _diff(where: Path, first: str, second: str) -> Difference:
     from esper_agents.certificates.difference import difference
 
     async with open_project(where) as project:
-        return difference(await project.read(first), await project.read(second))
+        if second:
+            pair = [await project.certificate(each) for each in (first, second)]
+            if pair[0].id == pair[1].id:
+                remedy = f"name another one: esper certificates list --component {quote(pair[0].component)}"
+                raise UsageError(f"both are {pair[0].id}", remedy=remedy)
+        else:
+            pair = await _pair(project, await project.certificate(first))
+        before, after = [await project.read(each.id) for each in pair]
+    return difference(before, after)
+
+
+async def _pair(project: OpenProject, given: Entry) -> list[Entry]:
+    """Return a certificate with the latest one of its component, or with the one before if it is the latest itself.
+
+    Raises:
+        UsageError: It is the only one of its component.
+    """
+    from esper_agents.certificates.filters import Filter
+
+    wanted = Filter(component=given.component)
+    (latest,) = await project.certificates(wanted=wanted, limit=1)
+    if latest.id != given.id:
+        return [given, latest]
+    before = await project.certificates(wanted=wanted, before=given.id, limit=1)
+    if not before:
+        problem = f"{given.id} is the only certificate of {given.component!r}"
+        raise UsageError(problem, remedy=f"repeat its request, then compare: esper submit --again {given.id}")
+    return [*before, given]
 
 
 def _list_findings(label: str, findings: Sequence[Finding]) -> None:
