@@ -17,12 +17,15 @@ from esper_agents.orchestration.run import running
 from esper_agents.storage import lease, sessions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from esper_agents.api.session import Session
     from esper_agents.domain.ledger import Question
     from esper_agents.domain.session import SessionSummary
     from esper_agents.orchestration.answers import Waiting
 
 _LOOKS, _LOOK_S = 20, 0.1
+_ALL = 1_000_000
 
 
 class Answering(Lineage):
@@ -85,3 +88,22 @@ class Answering(Lineage):
         else:
             await cancel_held(self.workshop, held, person())
         return await self.session(found.id)
+
+    async def interrupted(self) -> tuple[SessionSummary, ...]:
+        """Return every interrupted session of the project, newest first."""
+        listed = await self.sessions(wanted=sessions.Wanted((SessionState.OPEN,)), limit=_ALL)
+        return tuple(each for each in listed if each.is_interrupted)
+
+    async def cancel_interrupted(self, found: Iterable[SessionSummary]) -> tuple[SessionSummary, ...]:
+        """End interrupted sessions without a verdict, and return those that were ended.
+
+        Args:
+            found: What `interrupted` returned; a session that a process resumed in the meantime is left alone.
+        """
+        ended = []
+        for each in found:
+            with suppress(BusyError):
+                held = await self._store.run(lease.claim, each.id)
+                await cancel_held(self.workshop, held, person())
+                ended.append(await self.session(each.id))
+        return tuple(ended)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 LEAST_FREE_BYTES = 100 * 10**6
 _MOST_ROWS = 1_000_000
-_MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Database:
         shape: The version of its shape; empty where it cannot be used.
         sessions: How many sessions the project has; None where it cannot be used.
         certificates: How many certificates the project has; likewise.
-        interrupted: Sessions that are not over and that nobody works on.
+        interrupted: Sessions that are not over, that no process works on and no worker may take.
         waiting: Sessions that wait for a person.
     """
 
@@ -160,11 +159,15 @@ def _look_at_settings(project: Project) -> tuple[Settings, Sequence[Problem]]:
 
 
 def _interrupted(database: Database) -> Iterator[Problem]:
-    for session in database.interrupted[:_MOST_NAMED]:
-        remedy = f"run `esper resume {session}`, or `esper sessions cancel {session}`"
-        yield Problem(f"session {session} was interrupted and nobody works on it", remedy)
-    if (more := len(database.interrupted) - _MOST_NAMED) > 0:
-        yield Problem(f"{more} more sessions were interrupted", "run `esper sessions list --limit 1000`")
+    if not (count := len(database.interrupted)):
+        return
+    ended = "esper sessions cancel --interrupted"
+    if count == 1:
+        (session,) = database.interrupted
+        yield Problem(f"session {session} is interrupted", f"run `esper resume {session}`, or `{ended}`")
+    else:
+        remedy = f"run `{ended}`, or resume those that `esper sessions list --state open` lists"
+        yield Problem(f"{count} sessions are interrupted", remedy)
 
 
 async def _look_at_database(project: Project, home: Path) -> tuple[Database, Sequence[Problem]]:
@@ -207,7 +210,7 @@ async def _counted(project: Project, seen: Database) -> Database:
         shape=HEAD,
         sessions=len(sessions),
         certificates=len(certificates),
-        interrupted=tuple(each.id for each in sessions if each.state is SessionState.OPEN and not each.is_owned),
+        interrupted=tuple(each.id for each in sessions if each.is_interrupted),
         waiting=tuple(each.id for each in sessions if each.state is SessionState.WAITING),
     )
 

@@ -13,10 +13,12 @@ from esper_agents.cli.answering import is_decision
 from esper_agents.cli.live import say
 from esper_agents.cli.outline import outline
 from esper_agents.cli.spending import Part, as_data, by
-from esper_agents.cli.terminal import echo, echo_json, short
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
 from esper_agents.cli.timeline import timeline
 from esper_agents.domain.expense import dollars
+from esper_agents.domain.plural import number_of
 from esper_agents.domain.session import SessionState
+from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +34,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Session = Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")]
 _Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
 _HERE = Path()
+_SHOWN = 10
 _NONE = 'no sessions yet; begin with: esper submit "review this training code" train.py'
 
 sessions_app = typer.Typer(no_args_is_help=True, help="What has been submitted, and how far it is.")
@@ -132,12 +135,27 @@ def show(session: _Session = "latest", project: _Project = _HERE, as_json: _Json
 
 
 @sessions_app.command()
-def cancel(session: _Session, project: _Project = _HERE, as_json: _Json = False) -> None:
+def cancel(
+    session: Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")] = "",
+    interrupted: Annotated[bool, typer.Option("--interrupted", help="Cancel all interrupted sessions.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
     """End a session without a verdict; a running one stops at its next step.
+
+    With --interrupted, all sessions of the project that are not over, that no process works on and that no worker may
+    take are ended, after a confirmation. Exits with 0 if they are, or if there is none; with 10 if you decline.
 
     Examples:
       esper sessions cancel latest
+      esper sessions cancel --interrupted
     """
+    if bool(session) is interrupted:
+        problem = "a session and --interrupted exclude each other" if session else "no session is named"
+        raise UsageError(problem, remedy="esper sessions cancel latest, or esper sessions cancel --interrupted")
+    if interrupted:
+        raise typer.Exit(asyncio.run(_cancel_interrupted(project, asks=not yes, as_json=as_json)))
     found = asyncio.run(_cancel(session, project))
     if as_json:
         echo_json(_as_data(found))
@@ -192,3 +210,30 @@ async def _cancel(session: str, where: Path) -> SessionSummary:
 
     async with open_project(where) as project:
         return await project.cancel(session)
+
+
+async def _cancel_interrupted(where: Path, *, asks: bool, as_json: bool) -> int:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        found = await project.interrupted()
+        if found and asks:
+            count = number_of(len(found), "interrupted session")
+            if as_json or not is_interactive():
+                remedy = "esper sessions cancel --interrupted --yes"
+                raise UsageError(f"cancelling {count} needs a confirmation", remedy=remedy)
+            for each in found[:_SHOWN]:
+                outline(f"{each.id} {each.changed_at[:16].replace('T', ' ')} {each.agent}: {each.request}")
+            if len(found) > _SHOWN:
+                outline(f"and {len(found) - _SHOWN} more")
+            if not typer.confirm(f"cancel {count} without a verdict?"):
+                echo("nothing was cancelled")
+                return ExitCode.CANCELLED
+        ended = await project.cancel_interrupted(found)
+    if as_json:
+        echo_json([_as_data(each) for each in ended])
+    else:
+        say("cancelled", number_of(len(ended), "session"))
+        if len(ended) < len(found):
+            say("running", f"{number_of(len(found) - len(ended), 'session')} that a process has resumed")
+    return ExitCode.DONE

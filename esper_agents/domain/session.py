@@ -84,6 +84,11 @@ class SessionSummary(NamedTuple):
     origin: Origin = SUBMITTED
     is_queued: bool = False
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it is not over, and neither a process works on it nor a worker may take it."""
+        return self.state is SessionState.OPEN and not self.is_owned and not self.is_queued
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

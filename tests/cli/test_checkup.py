@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from judged import FAULTY, judge
+from typer.testing import CliRunner
 
 from esper_agents.cli.checkup import LEAST_FREE_BYTES, examine, general_problems
+from esper_agents.cli.main import build
 from esper_agents.cli.surroundings import Folder, find_versions, look_at_folder
 from esper_agents.errors import InputFileError
 
@@ -96,18 +98,37 @@ def test_a_database_of_a_newer_version_is_named(judged, database) -> None:
     assert problem.remedy == "pip install --upgrade esper-agents"
 
 
-def test_more_interrupted_sessions_than_fit_are_counted(judged, database) -> None:
+def add_sessions(database, count, **columns) -> None:
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         first = dict(zip(*_one_row(connection), strict=True))
-        for number in range(12):
-            row = first | {"id": f"ses_{number:032x}", "state": "open"}
+        for number in range(count):
+            row = first | {"id": f"ses_{number:032x}", "state": "open"} | columns
             marks = ", ".join("?" * len(row))
             connection.execute("INSERT INTO session VALUES (%s)" % marks, tuple(row.values()))  # noqa: S608, UP031
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_interrupted_sessions_are_one_problem_with_one_remedy(judged, database, count) -> None:
+    add_sessions(database, count)
     found = look(judged.root)
-    assert len(found.database.interrupted) == 12
-    assert len(found.problems) == 11
-    assert found.problems[0].remedy.startswith(f"run `esper resume {found.database.interrupted[0]}`")
-    assert found.problems[-1].problem == "2 more sessions were interrupted"
+    assert len(found.database.interrupted) == count
+    (problem,) = found.problems
+    assert problem.problem == f"{count} sessions are interrupted"
+    assert "`esper sessions cancel --interrupted`" in problem.remedy
+
+
+def test_one_interrupted_session_is_named(judged, database) -> None:
+    add_sessions(database, 1)
+    (problem,) = look(judged.root).problems
+    assert problem.problem == f"session ses_{0:032x} is interrupted"
+    assert f"`esper resume ses_{0:032x}`" in problem.remedy
+
+
+def test_a_queued_session_is_not_interrupted(judged, monkeypatch) -> None:
+    monkeypatch.chdir(judged.root)
+    queued = CliRunner().invoke(build(), ["submit", "--queue", "review this training code", "train.py"])
+    assert queued.exit_code == 0, queued.output
+    assert look(judged.root).problems == ()
 
 
 def _one_row(connection):
