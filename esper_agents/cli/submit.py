@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shlex
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +17,8 @@ from esper_agents.cli.terminal import echo_json
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from esper_agents.api import OpenProject, Plan
     from esper_agents.domain.task import Task
 
@@ -40,6 +44,7 @@ def register(app: typer.Typer) -> None:
 
 
 def submit(
+    context: typer.Context,
     task: Annotated[str, typer.Argument(help="What you ask, in words.")] = "",
     paths: Annotated[list[Path] | None, typer.Argument(help="Files and folders it is about.")] = None,
     agent: Annotated[str, typer.Option(help="Give it to this agent instead of routing it.")] = "",
@@ -88,11 +93,43 @@ def submit(
       esper submit --deny run-tests "review this training code" train.py
       esper submit --budget seconds=60,tool-calls=20,hops=3 "review this training code" train.py
     """
+    if paths:
+        _refuse_unquoted(context, [task, *map(str, paths)])
     given = _Given(
         task, paths or [], agent, again, from_action, budget, {"ask": ask or [], "deny": deny or []}, reasoner
     )
     given = replace(given, plugins=tuple(plugin_dir or ()), is_plan=plan, is_queued=queue, publish=publish)
     raise typer.Exit(asyncio.run(_submit(given, as_json=as_json)))
+
+
+def _refuse_unquoted(context: typer.Context, words: list[str]) -> None:
+    """Raise an error if the words of a task stand where paths should, which they do without quotes.
+
+    Raises:
+        UsageError: The task is one word, and a word after it is neither a path nor looks like one.
+    """
+    is_path = [bool(each) and os.path.lexists(each) for each in words]
+    looks_like_path = [
+        found or "/" in each or bool(Path(each).suffix) for found, each in zip(is_path, words, strict=True)
+    ]
+    if any(each.isspace() for each in words[0]) or all(looks_like_path[1:]):
+        return
+    first, last = is_path.index(False), len(words) - is_path[::-1].index(False)
+    paths = dict.fromkeys(each for found, each in zip(is_path, words, strict=True) if found)
+    command = shlex.join(["esper", "submit", *_options(context), " ".join(words[first:last]), *paths])
+    stray = next(each for good, each in zip(looks_like_path[1:], words[1:], strict=True) if not good)
+    raise UsageError(f"the task is not quoted: {stray!r} is neither a file nor a folder", remedy=command)
+
+
+def _options(context: typer.Context) -> Iterator[str]:
+    """Yield the options of a command line as they were given."""
+    for each in context.command.params:
+        source = context.get_parameter_source(each.name or "")
+        if each.param_type_name != "option" or source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[each.name or ""]
+        for one in value if isinstance(value, list | tuple) else [value]:
+            yield from [each.opts[0]] if isinstance(one, bool) else [each.opts[0], str(one)]
 
 
 @dataclass(frozen=True, slots=True)

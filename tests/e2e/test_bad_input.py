@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 from contextlib import closing
 
@@ -93,6 +94,31 @@ def test_wrong_usage_is_two_lines_and_exit_code_2(unharmed, arguments, said, cur
     problem, remedy = unharmed.esper(*arguments).problem(2)
     assert said in problem
     assert cure in remedy
+
+
+@pytest.mark.parametrize(
+    ("words", "stray", "command"),
+    [
+        ("review this train.py", "this", "esper submit 'review this' train.py"),
+        ("train.py review this", "review", "esper submit 'review this' train.py"),
+        ("compare train.py with sound.py", "with", "esper submit 'compare train.py with sound.py' train.py sound.py"),
+        (
+            "--plan --deny shell why is it slow? train.py",
+            "is",
+            "esper submit --deny shell --plan 'why is it slow?' train.py",
+        ),
+    ],
+)
+def test_a_task_without_quotes_is_said_with_the_quoted_command(unharmed, words, stray, command):
+    problem, remedy = unharmed.esper("submit", *words.split()).problem(2)
+    assert (problem, remedy) == (f"the task is not quoted: {stray!r} is neither a file nor a folder", command)
+    assert "not quoted" not in unharmed.esper(*shlex.split(remedy)[1:], "--plan").stderr
+
+
+@pytest.mark.parametrize("words", [("review", "trian.py"), ("review this", "notthere"), ("review", "nosuch/")])
+def test_a_path_with_a_slip_in_it_is_said_to_be_missing(unharmed, words):
+    problem, _ = unharmed.esper("submit", *words).problem(2)
+    assert "not quoted" not in problem
 
 
 def test_python_that_does_not_parse_is_a_session_that_ends_undecided_with_the_command_to_run(unharmed):
