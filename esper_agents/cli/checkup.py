@@ -191,8 +191,10 @@ async def _look_at_database(project: Project, home: Path) -> tuple[Database, Seq
 
 
 def _from_outside(url: URL) -> Database:
+    from esper_agents.storage.engine import where
+
     if url.get_backend_name() != "sqlite":
-        return Database(url.render_as_string(), exists=True, size_bytes=None)
+        return Database(where(url), exists=True, size_bytes=None)
     file = url.database or ""
     exists = os.path.exists(file)  # noqa: PTH110 - pathlib raises where a folder above it is closed
     return Database(file, exists=exists, size_bytes=Path(file).stat().st_size if exists else 0)

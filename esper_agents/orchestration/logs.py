@@ -10,7 +10,7 @@ from sqlalchemy import URL, exists, or_, select
 
 from esper_agents.certificates.log import log
 from esper_agents.errors import EsperError, StorageError
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.engine import database_url, where
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import log_entry
 
@@ -38,7 +38,7 @@ def open_logs(home: Path) -> Iterator[tuple[Store, ...]]:
                 with store.reading() as connection:
                     has_log = bool(log.logs(connection))
             except EsperError as error:
-                raise StorageError(f"{_shown(url)}: {error.problem}", remedy=error.remedy) from error
+                raise StorageError(f"{where(url)}: {error.problem}", remedy=error.remedy) from error
             if not has_log:
                 opened.pop().close()
         yield tuple(opened)
@@ -75,7 +75,3 @@ def _databases(home: Path) -> Iterator[URL]:
         url = URL.create("sqlite", database=str(file))
         if url != given:
             yield url
-
-
-def _shown(url: URL) -> str:
-    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import StorageError, UsageError
-from esper_agents.storage.engine import in_our_words
-from esper_agents.storage.upkeep import is_file, reading, where
+from esper_agents.storage.engine import in_our_words, where
+from esper_agents.storage.upkeep import is_file, reading
 
 if TYPE_CHECKING:
     from sqlalchemy import URL

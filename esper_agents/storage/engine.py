@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _BUSY_TIMEOUT_S = 30
 WRITES = "esper_writes"
 _SPOKEN = ("sqlite", "postgresql")
+# A password may stand among the parameters of the URL, too.
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
 _SET_IT = "set it to postgresql://user@host/name, or unset it"
 
 
@@ -41,6 +44,13 @@ def database_url(default_file: Path) -> URL:
     if not known:
         raise UsageError(f"ESPER_DATABASE_URL names a {url.get_backend_name()!r} database", remedy=_SET_IT)
     return url
+
+
+def where(url: URL) -> str:
+    """Return a database as a user knows it: the file, or the URL without any password in it."""
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    return url.difference_update_query(_SECRETS).render_as_string()
 
 
 def open_engine(url: URL) -> Engine:
@@ -97,7 +107,7 @@ def in_our_words(where: str) -> Iterator[None]:
         ) from error
 
 
-# What SQLite and psycopg say, and what a person can do about it.
+# What SQLite says, and what a user can do about it.
 _REMEDIES = (
     (
         "not a database",
@@ -110,14 +120,73 @@ _REMEDIES = (
     ("full", "has no room left on its disk", "free some space and run `esper resume`; what was recorded is kept"),
     ("disk i/o", "has a failing or full disk", "free some space and run `esper resume`; what was recorded is kept"),
     ("locked", "is locked by another program", "close the other program and run the command again"),
-    ("connection", "cannot be reached", "start the database server or correct ESPER_DATABASE_URL"),
+)
+_CORRECT = "in ESPER_DATABASE_URL"
+# What PostgreSQL and psycopg say. The reason stands after "connection failed", so the general words come last.
+_SERVER_REMEDIES = (
+    (
+        r"\w+ authentication failed for user (?P<it>\".*?\")",
+        "authentication failed for user {it}",
+        f"correct the user or the password {_CORRECT}, or in PGPASSWORD or ~/.pgpass",
+    ),
+    (
+        r"no password supplied|password was provided|passfile|wrong password type",
+        "authentication failed: the server wants a password and none was given",
+        f"put one {_CORRECT}, or in PGPASSWORD or ~/.pgpass",
+    ),
+    (
+        r"pg_hba\.conf (?:entry|rejects connection) for .*?user (?P<it>\".*?\")",
+        "authentication failed: pg_hba.conf of the server does not admit user {it}",
+        f"have an entry added for this client, or correct user, database or sslmode {_CORRECT}",
+    ),
+    (
+        r"role (?P<it>\".*?\") (?:does not exist|is not permitted to log in)",
+        "authentication failed: the server has no role {it} that can log in",
+        f"create the role, or correct the user {_CORRECT}",
+    ),
+    (
+        r"database (?P<it>\".*?\") does not exist",
+        "the server has no database {it}",
+        f"create it, as with createdb, or correct its name {_CORRECT}",
+    ),
+    (
+        r"permission denied (?P<it>for .*|to .*)",
+        "permission denied {it}",
+        f"grant the user of the URL that permission, or name another user {_CORRECT}",
+    ),
+    (
+        r"failed to resolve host|could not translate host name|Name or service not known|getaddrinfo failed",
+        "the host is unknown",
+        f"correct the host {_CORRECT}",
+    ),
+    (
+        r"Connection refused|No such file or directory",
+        "no server accepts connections at this host and port",
+        f"start the server, or correct host and port {_CORRECT}",
+    ),
+    (
+        r"too many (?:clients|connections)|connection slots",
+        "the server has no connection left",
+        "run fewer workers, or raise max_connections of the server",
+    ),
+    (
+        r"connection",
+        "the server cannot be reached",
+        f"start the database server, or correct host and port {_CORRECT}",
+    ),
 )
 
 
 def _explained(error: BaseException, where: str) -> StorageError:
     said = str(error).strip() or type(error).__name__
-    lowered = said.lower()
-    for words, problem, remedy in _REMEDIES:
-        if words in lowered:
-            return StorageError(f"the database {where!r} {problem}", remedy=remedy)
+    if isinstance(error, sqlite3.Error):
+        lowered = said.lower()
+        for words, problem, remedy in _REMEDIES:
+            if words in lowered:
+                return StorageError(f"the database {where!r} {problem}", remedy=remedy)
+    else:
+        for words, problem, remedy in _SERVER_REMEDIES:
+            if found := re.search(words, said, re.IGNORECASE):
+                it = found.groupdict().get("it", "")
+                return StorageError(f"the database {where!r}: {problem.format(it=it)}", remedy=remedy)
     return StorageError(f"the database {where!r} refused: {said.splitlines()[0]}", remedy="run `esper doctor`")

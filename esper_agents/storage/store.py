@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import text
 
-from esper_agents.storage.engine import WRITES, in_our_words, open_engine
+from esper_agents.storage.engine import WRITES, in_our_words, open_engine, where
 from esper_agents.storage.migrate import ensure_schema
 from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.worker_thread import WorkerThread
@@ -78,7 +78,7 @@ class Store:
         Raises:
             StorageError: It cannot be used; NewerDatabaseError: it was written by a newer esper-agents.
         """
-        self.where = url.database if url.get_backend_name() == "sqlite" else url.render_as_string()
+        self.where = where(url)
         self._clock = clock
         self._lock_file = lock_file(url)
         # SQLite's readers see one state as it is; PostgreSQL's see a newer one with every statement if nobody asks.

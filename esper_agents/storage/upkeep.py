@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine, func, inspect, select, text
 
 from esper_agents.storage import migrate
-from esper_agents.storage.engine import in_our_words, open_engine
+from esper_agents.storage.engine import in_our_words, open_engine, where
 from esper_agents.storage.tables import FULL_TEXTS, HEAD, certificate, log_entry, metadata, note, session
 from esper_agents.storage.writers import in_turn, lock_file
 
@@ -151,11 +151,6 @@ def vacuum(url: URL) -> Vacuumed:
                     connection.execute(text(f"VACUUM (ANALYZE) {each}"))
         with engine.connect() as connection, connection.begin():
             return Vacuumed(before, _size_bytes(connection, url))
-
-
-def where(url: URL) -> str:
-    """Return the database as a person knows it."""
-    return str(url.database) if is_file(url) else url.render_as_string()
 
 
 def is_file(url: URL) -> bool:

@@ -177,7 +177,7 @@ def test_a_database_of_a_newer_esper_is_not_touched(known):
     [
         ("what?", 2, "not a database URL"),
         ("oracle://nobody@localhost/none", 2, "oracle"),
-        ("postgresql://nobody@127.0.0.1:1/none", 1, "cannot be reached"),
+        ("postgresql://nobody@127.0.0.1:1/none", 1, "no server accepts connections"),
     ],
 )
 def test_a_database_url_that_cannot_be_used_is_said_in_our_words(known, url, code, said):
