@@ -68,6 +68,7 @@ def measurement(number: int = 2, **changes: object) -> Evidence:
     made = evidence(
         number,
         tool="torch-compare",
+        arguments={"baseline": "examples/train.py:old", "candidate": "examples/train.py:new"},
         summary="speedup 1.31 (1.27 to 1.35) over 9 replicates",
         output={"outcome": "faster as claimed", "speedup": 1.31, "low": 1.27, "high": 1.35, "replicates": 9},
         artifacts=(Artifact("samples.json", "ab" * 32, 4096, "application/json"),),
@@ -81,7 +82,11 @@ def ran_tests(number: int = 8, **changes: object) -> Evidence:
         number,
         tool="run-tests",
         summary="tests: 12 passed in 3.10s",
-        output={"exit_code": 0, "output": "12 passed in 3.10s"},
+        output={
+            "outcome": "passed",
+            "counts": {"passed": 12, "failed": 0, "errors": 0, "skipped": 0},
+            "coverage": [{"path": "examples/train.py", "lines": 7, "executed": 6}],
+        },
         rerun="python -m pytest -q tests",
     )
     return replace(made, **changes)
@@ -179,6 +184,7 @@ def certificate(
         risks=facts.risks,
         request=facts.task.request,
         agent=facts.agent,
+        paths=facts.task.paths,
     )
     verdict = settle(
         top,
@@ -278,7 +284,7 @@ def of_status(status: Status) -> Certificate:  # noqa: C901, PLR0911 - one for e
         case Status.NEEDS_FURTHER_REVIEW:
             return certificate(evidence=(), examined=(), summary="", revision=Revision("", "", "", "", False, ()))
         case Status.GO:
-            return certificate(Kind.GO, request="may this ship?", conditions=("a second GPU is tried",))
+            return certificate(Kind.GO, request="may this ship?")
         case Status.NO_GO:
             return certificate(Kind.GO, request="may this ship?", findings=(critical(),))
         case Status.RECOMMEND:

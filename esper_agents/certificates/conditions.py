@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.certificates.plain_text import plain
-from esper_agents.certificates.question_kind import speed_up_asked
+from esper_agents.certificates.question_kind import change_asked, speed_up_asked
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap
 from esper_agents.domain.evidence import CallOutcome, Evidence
 from esper_agents.domain.finding import Category, Confidence, Finding, Severity
+from esper_agents.domain.task import is_about
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from esper_agents.domain.agreement import Agreement
     from esper_agents.domain.move import RiskAssessment
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 RISK_LEVELS = ("Low", "Medium", "High", "Critical")
 _HARD_TO_UNDO = ("Difficult", "Irreversible")
 _LONGEST_QUOTE = 100
+_PYTHON = (".py", ".ipynb")
+_PASSED = "passed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Facts:
         request: What was asked, in the person's words.
         agent: Who concludes.
         agreements: What people said of the risk.
+        paths: What the task is about; everything where empty.
     """
 
     findings: Sequence[Finding]
@@ -47,6 +51,7 @@ class Facts:
     request: str = ""
     agent: str = ""
     agreements: Sequence[Agreement] = ()
+    paths: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,31 @@ class NoMeasurement:
     """None of these tools completed a call."""
 
     tools: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NotExecuted:
+    """A Python file that the task is about was executed by nothing that could have failed.
+
+    Attributes:
+        tests: Tools that run tests and say which lines those that passed have executed.
+        comparisons: Tools that compare with a reference.
+        outcomes: What a comparison comes to that shows the results to be the same.
+    """
+
+    tests: frozenset[str]
+    comparisons: frozenset[str]
+    outcomes: frozenset[str]
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The tools whose calls can make it not hold."""
+        return self.tests | self.comparisons
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAsked:
+    """The request is about a merge or a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +180,8 @@ Condition: TypeAlias = (
     FindingsStand
     | NothingExamined
     | NoMeasurement
+    | NotExecuted
+    | ChangeAsked
     | SpeedUpAsked
     | OutcomeMissing
     | OutcomeReached
@@ -161,7 +193,7 @@ Condition: TypeAlias = (
 )
 
 
-def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: C901, PLR0911 - one for each condition
+def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: C901, PLR0911, PLR0912 - one for each condition
     """Return what makes a condition hold, or None where it does not. Total."""
     match condition:
         case FindingsStand():
@@ -171,6 +203,10 @@ def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: C901, PLR091
         case NoMeasurement(tools):
             measured = any(each.tool in tools and each.outcome is CallOutcome.COMPLETED for each in facts.evidence)
             return None if measured else Hit()
+        case NotExecuted():
+            return _not_executed(condition, facts)
+        case ChangeAsked():
+            return _quoted([asked] if (asked := change_asked(plain(facts.request))) else [])
         case SpeedUpAsked(agents):
             return None if facts.agent in agents else _quoted([asked] if (asked := _speed_up(facts)) else [])
         case OutcomeMissing():
@@ -233,6 +269,52 @@ def _calls(tools: frozenset[str], facts: Facts) -> list[Evidence]:
 
 def _outcome(evidence: Evidence) -> str:
     return str(evidence.output.get("outcome", ""))
+
+
+def _not_executed(condition: NotExecuted, facts: Facts) -> Hit | None:
+    """Every file counts by itself: tests of one say nothing about another."""
+    executed = set(_compared_files(condition, facts))
+    exempt: set[str] = set()
+    for each in _calls(condition.tests, facts):
+        for path, lines, hit_lines in _line_counts(each):
+            if lines == 0:
+                exempt.add(path)
+            elif hit_lines > 0 and _outcome(each) == _PASSED:
+                executed.add(path)
+    read = {
+        file.path
+        for each in facts.evidence
+        if each.outcome is CallOutcome.COMPLETED
+        for file in each.examined
+        if file.lines > 0 and file.path.endswith(_PYTHON)
+    }
+    wanted = {path for path in read if is_about(facts.paths, path)}
+    missing = tuple(sorted(map(plain, wanted - executed - exempt)))
+    if missing:
+        return Hit(len(missing), missing)
+    return None if wanted & executed else Hit(places=("a line of what is asked about",))
+
+
+def _compared_files(condition: NotExecuted, facts: Facts) -> Iterator[str]:
+    for each in _calls(condition.comparisons, facts):
+        baseline, candidate = (str(each.arguments.get(name, "")) for name in ("baseline", "candidate"))
+        base = each.arguments.get("base")
+        # What is compared with itself cannot come out otherwise.
+        if _outcome(each) in condition.outcomes and (base or baseline != candidate):
+            yield candidate.rpartition(":")[0]
+            if not base:
+                yield baseline.rpartition(":")[0]
+
+
+def _line_counts(evidence: Evidence) -> Iterator[tuple[str, int, int]]:
+    """Yield each file whose lines were watched, how many of them a run can execute, and how many it did."""
+    rows = evidence.output.get("coverage", ())
+    for row in rows if isinstance(rows, list | tuple) else ():
+        match row:
+            case {"path": str(path), "lines": int(lines), "executed": int(executed)}:
+                yield path, lines, executed
+            case _:
+                continue
 
 
 def _outcome_missing(condition: OutcomeMissing, facts: Facts) -> Hit | None:

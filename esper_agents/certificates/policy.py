@@ -65,14 +65,15 @@ def ceiling(  # noqa: PLR0913 - one for each thing on record
     request: str = "",
     agent: str = "",
     agreements: Sequence[Agreement] = (),
+    paths: Sequence[str] = (),
 ) -> Ceiling:
     """Return the best that the evidence allows: the worst of the policy's lines that apply, else `for`.
 
     Pure and total. Another finding, gap or open assumption never raises it; a person's agreement may.
     """
-    facts = Facts(findings, evidence, assumptions, gaps, examined_lines, risks, request, agent, agreements)
+    facts = Facts(findings, evidence, assumptions, gaps, examined_lines, risks, request, agent, agreements, paths)
     asked = (line for line in policy.lines if kind in line.kinds)
-    applied = [_applied(line, found) for line in asked if (found := hit(line.condition, facts))]
+    applied = [_applied(line, kind, found) for line in asked if (found := hit(line.condition, facts))]
     applied.sort(key=lambda line: row(kind).index(line.stance), reverse=True)
     stance = worst(kind, *(line.stance for line in applied))
     return Ceiling(stance, status_for(kind, stance), tuple(applied), policy.sha256)
@@ -92,6 +93,7 @@ def ceiling_of(policy: Policy, certificate: Certificate) -> Ceiling:
         request=certificate.task.request,
         agent=certificate.agent,
         agreements=certificate.agreements,
+        paths=certificate.task.paths,
     )
 
 
@@ -110,7 +112,7 @@ def settle(
     It is never better than the ceiling and never better than what the agent wanted. A stance below the ceiling stands
     even without a written reason, and the record then says that there was none. Conditions make an unconditional
     verdict conditional, and a conditional verdict has at least one condition: the agent's own, and one for each thing
-    that set the ceiling.
+    that set the ceiling. A go/no-go question has no conditional answer: there a condition leaves it undecided.
 
     Args:
         policy_ceiling: From `ceiling`.
@@ -124,7 +126,9 @@ def settle(
     own = tuple(dict.fromkeys(text for text in (each.strip() for each in conditions) if text))
     said = worst(kind, policy_ceiling.stance, wanted or Stance.FOR)
     stance = worst(kind, said, Stance.CONDITIONAL if own else Stance.FOR)
-    silent = NO_REASON if stance is said else "conditions were named"
+    if kind is Kind.GO and stance is Stance.CONDITIONAL:
+        stance = Stance.UNDECIDED
+    silent = NO_REASON if stance is said or not own else "conditions were named"
     below = "" if stance is policy_ceiling.stance else reason.strip() or silent
     if stance is Stance.CONDITIONAL:
         derived = _conditions(policy_ceiling, findings)
@@ -140,14 +144,14 @@ def settle(
     )
 
 
-def _applied(line: Line, found: Hit) -> PolicyLine:
+def _applied(line: Line, kind: Kind, found: Hit) -> PolicyLine:
     named = list(found.places[:_PLACES_NAMED])
     if len(found.places) > _PLACES_NAMED:
         named.append(f"and {len(found.places) - _PLACES_NAMED} more")
     sentence = line.because if found.count == 1 else line.because_many
     filled = {"{count}": str(found.count), "{places}": ", ".join(named)}
     because = "".join(filled.get(part, part) for part in _BLANK.split(sentence))
-    return PolicyLine(line.name, line.stance, because, found.findings)
+    return PolicyLine(line.name, line.stance_of(kind), because, found.findings)
 
 
 def _conditions(policy_ceiling: Ceiling, findings: Sequence[Finding]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from esper_agents.certificates.conditions import (
     RISK_LEVELS,
     BlockingGap,
+    ChangeAsked,
     Condition,
     CriticalAssumption,
     EvidenceMissing,
@@ -19,6 +20,7 @@ from esper_agents.certificates.conditions import (
     ImplementationRisk,
     NoMeasurement,
     NoSafeWay,
+    NotExecuted,
     NothingExamined,
     OutcomeMissing,
     OutcomeReached,
@@ -41,7 +43,7 @@ _FILE = "certificates/policy.toml"
 _VERSION = 1
 _TOML_LINE = re.compile(r"\(at line (\d+)")
 _LINE_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*line[ \t]*\]\]", re.MULTILINE)
-_COMMON = ("name", "kinds", "when", "stance", "because", "because_many")
+_COMMON = ("name", "kinds", "when", "stance", "stance_for_go", "because", "because_many")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Line:
         stance: The most it allows.
         because: The sentence for one thing that made it apply, with `{count}` and `{places}` to fill in.
         because_many: The sentence for several.
+        stance_for_go: The most it allows a go/no-go question; None where that is the same.
     """
 
     name: str
@@ -63,6 +66,11 @@ class Line:
     stance: Stance
     because: str
     because_many: str
+    stance_for_go: Stance | None = None
+
+    def stance_of(self, kind: Kind) -> Stance:
+        """Return the most that the line allows a kind of question."""
+        return self.stance_for_go if kind is Kind.GO and self.stance_for_go else self.stance
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +141,10 @@ class _Reader:
             stance=self._member("stance", Stance),
             because=because,
             because_many=self._text("because_many") if "because_many" in self.row else because,
+            stance_for_go=self._member("stance_for_go", Stance) if "stance_for_go" in self.row else None,
         )
+        if line.stance_for_go and Kind.GO not in kinds:
+            raise self._wrong("stance_for_go wants 'go' among its kinds")
         if Kind.ADVICE in kinds and line.stance in {Stance.AGAINST, Stance.REJECTED}:
             raise self._wrong("advice cannot be against anything: leave it out of kinds")
         return line
@@ -176,6 +187,10 @@ class _Reader:
 
     def no_measurement(self) -> NoMeasurement:
         return NoMeasurement(frozenset(self._texts("tools")))
+
+    def not_executed(self) -> NotExecuted:
+        tests, comparisons, outcomes = (frozenset(self._texts(name)) for name in ("tests", "comparisons", "outcomes"))
+        return NotExecuted(tests, comparisons, outcomes)
 
     def speed_up_asked(self) -> SpeedUpAsked:
         return SpeedUpAsked(frozenset(self._texts("agents")))
@@ -227,6 +242,8 @@ _CONDITIONS: dict[str, tuple[tuple[str, ...], Callable[[_Reader], Condition]]] =
     "finding": (("severity", "confidence", "at_least", "categories", "rules"), _Reader.findings_stand),
     "nothing-examined": ((), lambda _: NothingExamined()),
     "no-measurement": (("tools",), _Reader.no_measurement),
+    "not-executed": (("tests", "comparisons", "outcomes"), _Reader.not_executed),
+    "change-asked": ((), lambda _: ChangeAsked()),
     "speed-up-asked": (("agents",), _Reader.speed_up_asked),
     "no-outcome": (("agents", "tools", "outcomes"), _Reader.outcome_missing),
     "outcome": (("tools", "outcomes"), _Reader.outcome_reached),

@@ -1,4 +1,4 @@
-"""What a request asks for, from its words: which kind of judgement, and whether a speed-up is in question.
+"""What a request asks for, from its words: which kind of judgement, and whether it is about a speed-up or a change.
 
 The words stand in `certificates/question_kinds.toml`.
 """
@@ -53,6 +53,8 @@ class _Triggers:
     speed_up: tuple[re.Pattern[str], ...]
     speed_words: frozenset[str]
     speed_figures: tuple[re.Pattern[str], ...]
+    change: tuple[re.Pattern[str], ...]
+    change_words: frozenset[str]
 
 
 @cache
@@ -86,14 +88,29 @@ def speed_up_asked(request: str) -> str:
     figures = (found for each in triggers.speed_figures if (found := each.search(text)))
     if figure := next(figures, None):
         return " ".join(figure.group().split())[:_LONGEST_BECAUSE]
+    return _first_of(text, triggers, triggers.speed_up, triggers.speed_words)
+
+
+def change_asked(request: str) -> str:
+    """Return the words of a request that speak of a merge or of a change; empty where none do.
+
+    Reads the first 20,000 characters. Total.
+    """
+    triggers = _triggers()
+    text = _CODE.sub(" `code` ", unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]))
+    return _first_of(text, triggers, triggers.change, triggers.change_words)
+
+
+def _first_of(text: str, triggers: _Triggers, phrases: tuple[re.Pattern[str], ...], wanted: frozenset[str]) -> str:
+    """Return the first phrase or word of a text that asks for something; empty where there is none."""
     for words in _clauses(text, triggers):
         clause = " ".join(words)
-        for phrase in triggers.speed_up:
+        for phrase in phrases:
             match = phrase.search(clause)
             if match and not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
                 return match.group()[:_LONGEST_BECAUSE]
         for position, word in enumerate(words):
-            if word.casefold() in triggers.speed_words and _asks(words, position, triggers):
+            if word.casefold() in wanted and _asks(words, position, triggers):
                 return word
     return ""
 
@@ -147,6 +164,9 @@ def _triggers(text: str = "") -> _Triggers:
         speed_up=tuple(_pattern(phrase) for phrase in table["speed-up"]["phrases"]),
         speed_words=frozenset(table["speed-up"]["words"]),
         speed_figures=tuple(re.compile(each, re.IGNORECASE) for each in table["speed-up"]["figures"]),
+        # Tables of earlier versions, which old certificates name, have none.
+        change=tuple(_pattern(phrase) for phrase in table.get("change", {}).get("phrases", ())),
+        change_words=frozenset(table.get("change", {}).get("words", ())),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.policy_table import policy_text
 from esper_agents.certificates.question_kind import kinds_text
 from esper_agents.errors import EsperError
+from esper_agents.paths import data_folder
 from esper_agents.storage.artifacts import Artifacts
 
 if TYPE_CHECKING:
@@ -48,7 +50,9 @@ def keep(folder: Path) -> None:
 
 
 def rulebook_of(certificate: Certificate, folder: Path | None) -> Rulebook:
-    """Return the texts that a certificate names by digest; that of this version where the one it names is not kept.
+    """Return the texts that a certificate names by digest; that of this version where the one it names is unknown.
+
+    Known are those of this version and of earlier ones, which come with it, and those that a project keeps.
 
     Args:
         certificate: The certificate.
@@ -67,9 +71,18 @@ def digest(text: str) -> str:
 
 
 def _named(sha256_hex: str, text: str, folder: Path | None) -> str:
-    if folder is None or digest(text) == sha256_hex:
+    if digest(text) == sha256_hex:
         return text
-    return _kept(folder, sha256_hex) or text
+    known = _earlier().get(sha256_hex) or (_kept(folder, sha256_hex) if folder else None)
+    return known or text
+
+
+@cache
+def _earlier() -> dict[str, str]:
+    """Return the texts of earlier versions by digest: a published certificate brings none along."""
+    files = (data_folder("certificates") / "earlier").glob("*.toml")
+    texts = [file.read_bytes().decode("utf-8") for file in files]
+    return {digest(text): text for text in texts}
 
 
 def _kept(folder: Path, sha256_hex: str) -> str | None:

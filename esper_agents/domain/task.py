@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from esper_agents.domain.budget import Amount
 from esper_agents.domain.status import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +39,10 @@ class Task:
 
     def is_about(self, path: str) -> bool:
         """Return whether a file is one of those that the task is about, or lies in a folder that is."""
-        file = PurePosixPath(path)
-        return not self.paths or any(file.is_relative_to(PurePosixPath(each)) for each in self.paths)
+        return is_about(self.paths, path)
+
+
+def is_about(paths: Iterable[str], path: str) -> bool:
+    """Return whether a file is one of the paths of a task or lies in one; every file is where there are none."""
+    file, named = PurePosixPath(path), tuple(paths)
+    return not named or any(file.is_relative_to(PurePosixPath(each)) for each in named)

@@ -109,6 +109,7 @@ def _verdict(
         request=task.request,
         agent=frame.opened.agent.name,
         agreements=agreed,
+        paths=task.paths,
     )
     allowed = over(evidence=history.evidence())
     counted = unchosen(history, run.workshop.policy)

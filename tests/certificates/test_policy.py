@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 from certificate_samples import certificate, critical, evidence, finding, measurement, of_status, ran_tests, source
 
-from esper_agents.certificates.policy import NO_REASON, ceiling, ceiling_of, load_policy, policy_text, settle
+from esper_agents.certificates.policy import NO_REASON, ceiling, ceiling_of, load_policy, policy_text, row, settle
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Confidence, Severity
@@ -26,6 +26,11 @@ def top(kind=Kind.APPROVAL, **facts):
         "examined_lines": 10,
     }
     return ceiling(POLICY, kind, **(given | facts))
+
+
+def conditional(kind):
+    """Return what a condition comes to: a go/no-go question has no conditional answer."""
+    return Stance.UNDECIDED if kind is Kind.GO else Stance.CONDITIONAL
 
 
 def names(found):
@@ -89,7 +94,7 @@ def test_the_same_critical_finding_recorded_often_counts_once():
 @pytest.mark.parametrize("kind", JUDGED)
 @pytest.mark.parametrize("confidence", Confidence)
 def test_a_warning_makes_it_conditional(kind, confidence):
-    assert top(kind, findings=(finding(confidence=confidence),)).stance is Stance.CONDITIONAL
+    assert top(kind, findings=(finding(confidence=confidence),)).stance is conditional(kind)
 
 
 def test_a_suggestion_changes_nothing():
@@ -142,6 +147,7 @@ def test_a_refuted_critical_assumption_makes_it_conditional():
     ],
 )
 def test_evidence_that_is_missing_lowers_the_ceiling_until_the_same_call_completes(kind, outcome, stance):
+    stance = conditional(kind) if stance is Stance.CONDITIONAL else stance
     missing = evidence(3, tool="run-tests", outcome=outcome, examined=())
     again = evidence(4, tool="run-tests", examined=())
     other = evidence(5, tool="run-tests", arguments_sha256="0" * 64)
@@ -186,7 +192,7 @@ def test_nobody_but_the_performance_engineer_recommends_a_speed_up(agent, outcom
 @pytest.mark.parametrize("agent", OTHERS)
 def test_what_another_approves_besides_a_claimed_speed_up_stays_conditional_on_it(kind, agent):
     found = top(kind, agent=agent, request="review this, it is 1.3x faster than before")
-    assert found.stance is Stance.CONDITIONAL
+    assert found.stance is conditional(kind)
     assert names(found) == ["speed-up-besides"]
     assert top(kind, agent=agent, request="review this").stance is Stance.FOR
 
@@ -239,12 +245,101 @@ def test_advice_about_speed_needs_no_comparison():
     assert top(Kind.ADVICE, agent="torch-specialist", request="why is B 1.3x faster?").lines == ()
 
 
-@pytest.mark.parametrize(("kind", "stance"), [(Kind.APPROVAL, Stance.CONDITIONAL), (Kind.ADVICE, Stance.FOR)])
-def test_code_that_was_only_read_is_approved_at_best_on_conditions(kind, stance):
+TRAIN = "examples/train.py"
+SHAPES = [(Kind.APPROVAL, Stance.CONDITIONAL), (Kind.GO, Stance.UNDECIDED)]
+
+
+def covered(path=TRAIN, lines=7, executed=6):
+    return {"path": path, "lines": lines, "executed": executed}
+
+
+def passing(number=8, outcome="passed", coverage=None, **changes):
+    rows = [covered()] if coverage is None else list(coverage)
+    return ran_tests(number, output={"outcome": outcome, "coverage": rows}, **changes)
+
+
+@pytest.mark.parametrize(("kind", "stance"), [*SHAPES, (Kind.ADVICE, Stance.FOR)])
+def test_code_that_was_only_read_is_approved_at_best_on_conditions_and_no_go(kind, stance):
     found = top(kind, evidence=(evidence(),))
     assert found.stance is stance
-    assert ("not-run" in names(found)) is (stance is Stance.CONDITIONAL)
+    assert ("not-executed" in names(found)) is (stance is not Stance.FOR)
     assert top(kind, evidence=(evidence(), ran_tests())).stance is Stance.FOR
+
+
+@pytest.mark.parametrize(("kind", "stance"), SHAPES)
+@pytest.mark.parametrize(
+    "run",
+    [
+        *(measurement(tool=tool) for tool in ("torch-profile", "torch-memory", "torch-nan", "torch-explain")),
+        measurement(tool="reproduce-evidence", output={"outcome": "reproduced"}),
+        measurement(tool="torch-benchmark"),
+        measurement(output={"outcome": "error"}),
+        measurement(arguments={"baseline": f"{TRAIN}:new", "candidate": f"{TRAIN}:new"}),
+        measurement(arguments={"baseline": "other.py:old", "candidate": "other.py:new"}),
+        passing(outcome="failed"),
+        passing(outcome="not decided"),
+        passing(coverage=()),
+        passing(coverage=(covered(executed=0),)),
+        passing(coverage=(covered("other.py"),)),
+        passing(coverage=(covered(lines=0, executed=0),)),
+        replace(passing(), outcome=CallOutcome.FAILED),
+        # As version 0.1.0 recorded a run of the tests.
+        ran_tests(output={"exit_code": 0, "output": "12 passed in 3.10s"}),
+        *(ran_tests(output={"outcome": "passed", "coverage": each}) for each in (3, None, [3], [{"path": TRAIN}])),
+    ],
+)
+def test_a_run_that_could_not_have_failed_for_the_reason_asked_about_lifts_nothing(kind, stance, run):
+    found = top(kind, evidence=(evidence(), run))
+    assert "not-executed" in names(found)
+    assert row(kind).index(found.stance) >= row(kind).index(stance)
+
+
+@pytest.mark.parametrize("kind", [Kind.APPROVAL, Kind.GO])
+@pytest.mark.parametrize(
+    "run",
+    [
+        passing(),
+        passing(coverage=(covered("other.py"), covered(executed=1))),
+        measurement(),
+        measurement(output={"outcome": "not shown"}),
+        measurement(arguments={"baseline": f"{TRAIN}:new", "candidate": f"{TRAIN}:new", "base": "HEAD~1"}),
+    ],
+)
+def test_tests_that_executed_its_lines_or_a_comparison_with_a_reference_decide(kind, run):
+    assert top(kind, evidence=(evidence(), run)).lines == ()
+
+
+@pytest.mark.parametrize(("kind", "stance"), SHAPES)
+def test_every_file_in_question_must_have_been_executed(kind, stance):
+    read = evidence(examined=(source(), source("examples/model.py"), source("notes.md")))
+    found = top(kind, evidence=(read, passing()))
+    assert found.stance is stance
+    assert found.lines[0].because.endswith("executed examples/model.py")
+    both = passing(coverage=(covered(), covered("examples/model.py", executed=1)))
+    assert top(kind, evidence=(read, both)).lines == ()
+    # In two runs, or where nothing in it can be executed.
+    assert top(kind, evidence=(read, passing(), passing(9, coverage=(covered("examples/model.py"),)))).lines == ()
+    assert top(kind, evidence=(read, passing(coverage=(covered(), covered("examples/model.py", 0, 0))))).lines == ()
+    # A caller that was read beside it is not in question.
+    assert top(kind, evidence=(read, passing()), paths=(TRAIN,)).lines == ()
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_tests_that_fail_are_against_and_passing_ones_do_not_take_that_back(kind):
+    for runs in ((passing(outcome="failed"),), (passing(outcome="failed"), passing(9))):
+        found = top(kind, evidence=(evidence(), measurement(), *runs))
+        assert found.stance is Stance.AGAINST
+        assert found.lines[0].name == "tests-fail"
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_a_question_about_a_change_is_undecided_whatever_passes(kind):
+    asked = {"request": "may I merge this branch?", "evidence": (evidence(), measurement(), passing())}
+    found = top(kind, **asked)
+    assert (found.stance, names(found)) == (Stance.UNDECIDED, ["change-not-judged"])
+    assert "'this branch'" in found.lines[0].because or "'merge'" in found.lines[0].because
+    assert top(kind, **asked, findings=(critical(),)).stance is Stance.AGAINST
+    assert top(Kind.ADVICE, **asked).lines == ()
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -252,6 +347,7 @@ def test_code_that_was_only_read_is_approved_at_best_on_conditions(kind, stance)
     ("risk", "stance"), [("Low", Stance.FOR), ("Medium", Stance.CONDITIONAL), ("High", Stance.CONDITIONAL)]
 )
 def test_a_risky_implementation_is_at_best_conditional_on_a_person(kind, risk, stance):
+    stance = conditional(kind) if stance is Stance.CONDITIONAL else stance
     assert top(kind, risks=RiskAssessment(risk, "Easy")).stance is stance
 
 
@@ -321,6 +417,11 @@ def test_an_approval_with_conditions_is_a_conditional_one():
     assert verdict.status is Status.CONDITIONALLY_APPROVED
     assert verdict.conditions == ("run it once on two GPUs",)
     assert verdict.below_ceiling == "conditions were named"
+
+
+def test_a_go_with_conditions_is_undecided():
+    verdict = decide(kind=Kind.GO, conditions=("run it once on two GPUs",))
+    assert (verdict.status, verdict.below_ceiling) == (Status.NEEDS_FURTHER_REVIEW, "conditions were named")
 
 
 def test_a_conditional_verdict_says_what_to_mend_and_where():

@@ -30,14 +30,19 @@ findings = st.builds(
 )
 evidences = st.builds(
     lambda number, tool, outcome, files, digest, came_to: evidence(
-        number, tool=tool, outcome=outcome, examined=files, arguments_sha256=digest, output={"outcome": came_to}
+        number,
+        tool=tool,
+        outcome=outcome,
+        examined=files,
+        arguments_sha256=digest,
+        output={"outcome": came_to, "coverage": [{"path": "examples/train.py", "lines": 7, "executed": 1}]},
     ),
     st.integers(1, 5),
     st.sampled_from(["static-review", "torch-compare", "run-tests", "read-file"]) | TEXTS,
     st.sampled_from(CallOutcome),
     st.sampled_from([(), (source(),), (source(text=""),)]),
     st.sampled_from(["a", "b"]),
-    st.sampled_from(["faster as claimed", "not shown", "wrong", None]) | TEXTS,
+    st.sampled_from(["faster as claimed", "not shown", "wrong", "passed", "failed", None]) | TEXTS,
 )
 assumptions = st.builds(
     Assumption,
@@ -63,7 +68,7 @@ facts = st.fixed_dictionaries(
         "gaps": st.lists(gaps, max_size=3),
         "examined_lines": st.integers(-1, 20),
         "risks": risks,
-        "request": st.sampled_from(["review this", "is it faster?", "1.3x"]) | TEXTS,
+        "request": st.sampled_from(["review this", "is it faster?", "1.3x", "may I merge?"]) | TEXTS,
         "agent": st.sampled_from(["pytorch-ultimate-performance-engineer", "torch-specialist"]) | TEXTS,
     }
 )
@@ -104,6 +109,18 @@ def test_a_recommendation_is_never_for_anything_without_a_measurement(known):
     found = ceiling(POLICY, Kind.RECOMMENDATION, **known)
     measured = any(each.tool == "torch-compare" and each.outcome is CallOutcome.COMPLETED for each in known["evidence"])
     assert measured or found.status is not Status.RECOMMEND
+
+
+@given(st.sampled_from([Kind.APPROVAL, Kind.GO]), facts)
+def test_nothing_is_approved_or_go_without_tests_that_passed_or_a_comparison(kind, known):
+    found = ceiling(POLICY, kind, **known)
+    shown = [
+        each
+        for each in known["evidence"]
+        if (each.tool, str(each.output["outcome"])) == ("run-tests", "passed") or each.tool == "torch-compare"
+    ]
+    assert found.stance is not Stance.FOR or any(each.outcome is CallOutcome.COMPLETED for each in shown)
+    assert kind is not Kind.GO or found.stance is not Stance.CONDITIONAL
 
 
 @given(kinds, facts)

@@ -77,6 +77,8 @@ def test_one_sentence_serves_for_many_where_there_is_no_other():
         (LINE.replace('"nothing-examined"', '"implementation-risk"\nat_least = "Huge"'), 3, "'Huge'"),
         (LINE.replace('"nothing-examined"', '"no-measurement"'), 3, "tools wants a list"),
         (LINE.replace('"nothing-examined"', '"speed-up-asked"'), 3, "agents wants a list"),
+        (LINE.replace('"nothing-examined"', '"not-executed"\ntests = ["x"]'), 3, "comparisons wants a list"),
+        (FINDING + 'stance_for_go = "undecided"\n', 2, "stance_for_go wants 'go' among its kinds"),
         (LINE.replace('"nothing-examined"', '"outcome"\ntools = ["x"]'), 3, "outcomes wants a list"),
         (LINE.replace('"nothing-examined"', '"no-outcome"\ntools = ["x"]\noutcomes = ["y"]'), 3, "agents wants a list"),
     ],

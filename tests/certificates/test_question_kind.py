@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.certificates.question_kind import kind_of, speed_up_asked
+from esper_agents.certificates.question_kind import change_asked, kind_of, speed_up_asked
 from esper_agents.domain.status import Kind
 
 APPROVAL = [
@@ -168,3 +168,39 @@ def test_a_request_that_asks_for_or_claims_a_speed_up_is_known_by_its_words(requ
 @given(st.text(max_size=300))
 def test_whether_a_speed_up_is_asked_is_known_of_every_text(text):
     assert len(speed_up_asked(text)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("request_text", "words"),
+    [
+        ("is it safe to merge?", "merge"),
+        ("review this PR", "this PR"),
+        ("lgtm? ship this branch", "this branch"),
+        ("is my diff ok?", "my diff"),
+        ("review the pull request", "pull request"),
+        ("approve the change", "approve the change"),
+        ("darf der Branch gemergt werden?", "der Branch"),
+        ("Ist meine Änderung in Ordnung?", "meine Änderung"),
+        ("prüfe diesen Diff", "diesen Diff"),
+    ],
+)
+def test_a_question_about_a_merge_or_a_change_is_known_by_its_words(request_text, words):
+    assert change_asked(request_text) == words
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "lgtm? ship it",
+        "review train.py",
+        "is the else branch right?",
+        "review merge_dicts in utils.py",
+        "is the patch embedding right?",
+        "does this change the gradient?",
+        "is `merge` right?",
+        "do not merge, just review train.py",
+        "",
+    ],
+)
+def test_a_branch_of_the_code_and_a_function_that_merges_are_no_change(request_text):
+    assert change_asked(request_text) == ""
