@@ -17,6 +17,7 @@ from esper_agents.domain.task import Task
 from esper_agents.errors import InputFileError, UsageError
 from esper_agents.orchestration.genuine import genuine
 from esper_agents.orchestration.permissions import restrict
+from esper_agents.orchestration.rules import ALLOW
 from esper_agents.review.discover import discover
 from esper_agents.review.source import Source, read
 from esper_agents.tools.projects import refuse_unusable
@@ -74,13 +75,23 @@ class Asking(Holdings):
             request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget)
         )
 
-    def restricted(self, task: Task, *, ask: Sequence[str] = (), deny: Sequence[str] = ()) -> Task:
+    def restricted(
+        self, task: Task, *, ask: Sequence[str] = (), deny: Sequence[str] = (), allow: Sequence[str] = ()
+    ) -> Task:
         """Return a task whose agents, consulted ones too, ask before they call some tools and never call others.
+
+        Args:
+            task: The task.
+            ask: Tools that are asked about; `*` stands for others.
+            deny: Tools that are never called.
+            allow: Tools that its session may call unasked, and exceptions such as `run-tests:network`; a rule that
+                asks or denies still holds. Only the user may say so: never take it from a file of the project.
 
         Raises:
             NotFoundError: There is no such tool.
+            UsageError: There is no such exception.
         """
-        return restrict(self.workshop, task, ask=ask, deny=deny)
+        return restrict(self.workshop, task, ask=ask, deny=deny, allow=allow)
 
     def _inside(self, path: Path) -> str:
         target = Path.cwd() / path.expanduser()
@@ -103,7 +114,9 @@ class Asking(Holdings):
         before = await self.read(certificate_id)
         _refuse_unreadable(self.root, before.task.paths)
         agent = self.workshop.agents.get(before.route.agent).name
-        return replace(before.task, again=before.id, agent=agent, budget=())
+        # What was allowed was allowed for that session.
+        options = {name: said for name, said in before.task.options.items() if name != ALLOW}
+        return replace(before.task, again=before.id, agent=agent, budget=(), options=options)
 
     async def reproduction(self, certificate_id: str) -> Task:
         """Return the task of running the evidence of a certificate again, for who checks the work of others.

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.cli.answering import choice, commands
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.ledger import Question
 
 _SHOWN = 3
+_TESTS, _CHANGE, _REVIEWER = "run-tests", "change-not-judged", "pytorch-code-reviewer"
+_AS_IT_IS = "review the code as it is now"
 
 
 async def drive(project: OpenProject, session: Session, *, as_json: bool) -> int:
@@ -149,7 +152,10 @@ async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certif
         _changes_screen(await project.read(issued.task.again), issued)
     if outcome.view:
         say("view", str(outcome.view))
-    command = _next_command(issued)
+    if verdict.status is Status.NEEDS_FURTHER_REVIEW and issued.gaps:
+        first = min(issued.gaps, key=lambda gap: not gap.blocks_approval)
+        say("missing", f"{first.what}; {first.why}")
+    command = next_command(issued, project.root)
     if remedy := remedy_of(issued.evidence, command):
         say("fix", remedy)
     say("next", command)
@@ -187,8 +193,17 @@ def _changes_screen(before: Certificate, after: Certificate) -> None:
         say(label, ", ".join(places) or "nothing")
 
 
-def _next_command(issued: Certificate) -> str:
+def next_command(issued: Certificate, root: Path) -> str:
+    """Return what to do after a verdict: where the tests would decide, the command line that lets them.
+
+    Args:
+        issued: The certificate.
+        root: The project's folder; paths are named as the working folder sees them.
+    """
+    deciding = _deciding_command(issued, root)
     match issued.verdict.status:
+        case Status.NEEDS_FURTHER_REVIEW | Status.CONDITIONALLY_APPROVED if deciding:
+            return deciding
         case Status.NEEDS_FURTHER_REVIEW:
             blocking = sorted(issued.gaps, key=lambda gap: not gap.blocks_approval)
             return blocking[0].command if blocking else f"esper why {issued.id}"
@@ -202,6 +217,33 @@ def _next_command(issued: Certificate) -> str:
             return f"mend the findings, then esper submit --again {issued.id}"
         case Status.APPROVED | Status.CONDITIONALLY_APPROVED | Status.GO | Status.RECOMMEND | Status.ADVISORY_ONLY:
             return f"esper why {issued.id}"
+
+
+def _deciding_command(issued: Certificate, root: Path) -> str:
+    """Return the command line that runs the tests of what is in question; empty where they ran or cannot decide."""
+    lines = {line.name: line for line in issued.verdict.ceiling.lines}
+    blocking = any(gap.blocks_approval for gap in issued.gaps)
+    if "not-executed" not in lines or blocking or any(each.tool == _TESTS for each in issued.evidence):
+        return ""
+    others = [line for name, line in lines.items() if name not in {"not-executed", _CHANGE}]
+    if any(line.stance is issued.verdict.stance for line in others) and issued.verdict.kind is Kind.GO:
+        return ""
+    # A change is not judged as one yet; the files as they are can be.
+    request = _AS_IT_IS if _CHANGE in lines else ""
+    agent = issued.task.agent if issued.agent == _REVIEWER else _REVIEWER
+    command = issued.task.command(
+        *(_shown(root, path) for path in issued.task.paths), allow=_TESTS, agent=agent, request=request
+    )
+    # Allowed, and not called: there is nothing to call it on.
+    is_allowed = _TESTS in issued.task.options.get("allow", "").split()
+    return f"add a test that executes the code in question, then {command}" if is_allowed else command
+
+
+def _shown(root: Path, path: str) -> str:
+    """Return a path of the project as the working folder names it; whole where it does not lie in that."""
+    target = root / path
+    here = Path.cwd().resolve()
+    return target.relative_to(here).as_posix() if target.is_relative_to(here) else str(target)
 
 
 def as_data(outcome: Outcome) -> dict[str, Any]:

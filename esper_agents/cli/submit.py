@@ -65,6 +65,10 @@ def submit(
     deny: Annotated[
         list[str] | None, typer.Option("--deny", metavar="TOOL", help="No agent calls this tool; repeatable.")
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow", metavar="TOOL", help="Agents call this tool unasked, this once; repeatable."),
+    ] = None,
     plugin_dir: Annotated[
         list[Path] | None, typer.Option("--plugin-dir", help="Use a plugin from where it lies, this once; repeatable.")
     ] = None,
@@ -82,6 +86,10 @@ def submit(
 
     Without paths the task is about the whole project, if it is under git.
 
+    An approval or a go needs an execution that could have failed: --allow run-tests lets the session run the tests of
+    the files in question, in the sandbox on a copy of the project. Exceptions are allowed by name: run-tests:network,
+    run-tests:read=PATH for a file or folder that git ignores, run-tests:unsandboxed for the project itself.
+
     Examples:
       esper submit "review this training code" train.py
       esper submit "why does torch.compile break here?" model.py
@@ -90,13 +98,22 @@ def submit(
       esper submit --from-action 1
       esper submit --queue "review this training code" train.py
       esper submit --reasoner claude "is this loop right?" train.py
+      esper submit --allow run-tests "may this ship?" train.py
+      esper submit --allow run-tests:read=data --allow run-tests:network "review this training code" train.py
       esper submit --deny run-tests "review this training code" train.py
       esper submit --budget seconds=60,tool-calls=20,hops=3 "review this training code" train.py
     """
     if paths:
         _refuse_unquoted(context, [task, *map(str, paths)])
     given = _Given(
-        task, paths or [], agent, again, from_action, budget, {"ask": ask or [], "deny": deny or []}, reasoner
+        task,
+        paths or [],
+        agent,
+        again,
+        from_action,
+        budget,
+        {"ask": ask or [], "deny": deny or [], "allow": allow or []},
+        reasoner,
     )
     given = replace(given, plugins=tuple(plugin_dir or ()), is_plan=plan, is_queued=queue, publish=publish)
     raise typer.Exit(asyncio.run(_submit(given, as_json=as_json)))

@@ -60,6 +60,8 @@ class Brief:
         documents: What the project says of itself to agents.
         skills: What the agent can load, by name, with what each is for.
         packs: What plugins offer beside, and which the agent's definition names that are not there; a line each.
+        allowed: Tools that would be asked about, and exceptions such as `run-tests:network`, that the user's rules let
+            run unasked.
     """
 
     agent: Agent
@@ -81,6 +83,7 @@ class Brief:
     skills: tuple[tuple[str, str], ...] = ()
     packs: tuple[str, ...] = ()
     neighbours: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ class RuleSource(StrEnum):
     PERSON = "your settings"
     PROJECT = "the project's settings"
     TASK = "the task"
+    COMMAND = "your command line"
 
 
 @dataclass(frozen=True, slots=True)

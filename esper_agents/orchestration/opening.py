@@ -13,6 +13,7 @@ from esper_agents.domain.ledger import Opened, RowKey, RowKind
 from esper_agents.memory.recall import recall
 from esper_agents.orchestration.budgets import left
 from esper_agents.orchestration.keeping import definition_of, keep_definition
+from esper_agents.orchestration.permissions import allowed_in
 
 if TYPE_CHECKING:
     from esper_agents.domain.handoff import Handoff
@@ -77,6 +78,7 @@ def brief_of(run: Run, frame: Frame) -> Brief:
     """Return what an agent begins a frame with; the same at every resume."""
     begun, opened = run.history.begun, frame.opened
     first = run.history.first_of_panel(frame)
+    tools = run.workshop.tools.named(opened.agent.tools)
     brief = Brief(
         agent=opened.agent,
         task=begun.task,
@@ -88,10 +90,11 @@ def brief_of(run: Run, frame: Frame) -> Brief:
         findings=run.history.findings(before=first, floor=frame),
         evidence=run.history.evidence(before=first, floor=frame),
         notes=opened.notes,
-        tools=tuple(tool.use for tool in run.workshop.tools.named(opened.agent.tools)),
+        tools=tuple(tool.use for tool in tools),
         agents=tuple(sorted(run.workshop.agents.agents)),
         budget_left=opened.budget_left,
         before=begun.before,
+        allowed=allowed_in(run, tools),
     )
     return _with_surroundings(run, brief) if opened.definition.is_model else brief
 

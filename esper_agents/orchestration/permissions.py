@@ -11,11 +11,20 @@ from esper_agents.domain.codec import canonical
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import Question
-from esper_agents.errors import NotFoundError
-from esper_agents.orchestration.rules import Permission, ToolCalled, permission, restricted, task_rules, tightening
+from esper_agents.domain.rule import Action
+from esper_agents.errors import NotFoundError, UsageError
+from esper_agents.orchestration.rules import (
+    Permission,
+    ToolCalled,
+    allowed_names,
+    permission,
+    restricted,
+    task_rules,
+    tightening,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.move import ToolCall
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
 
 APPROVE, DENY = "approve", "deny"
 _WHAT = {
-    Risk.MEDIUM: "writes in the project, or runs its code without a sandbox",
+    Risk.MEDIUM: "writes in the project, or runs its tests in the sandbox",
     Risk.HIGH: "uses the shell, the network or something outside the project",
 }
 
@@ -48,23 +57,60 @@ def rules_of(run: Run) -> tuple[Rule, ...]:
     return (*begun.rules, *(rule for rule in now if rule not in begun.rules))
 
 
-def restrict(workshop: Workshop, task: Task, *, ask: Sequence[str] = (), deny: Sequence[str] = ()) -> Task:
-    """Return a task for which some tools are asked about first and others never run.
+def restrict(
+    workshop: Workshop,
+    task: Task,
+    *,
+    ask: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    allow: Sequence[str] = (),
+) -> Task:
+    """Return a task for which some tools are asked about first, some never run and some run unasked.
 
     Raises:
         NotFoundError: There is no such tool: a rule that fits nothing would keep nobody from anything.
+        UsageError: What is allowed is not one tool or one exception of it.
     """
     known = workshop.tools.tools
+    for name in allow:
+        _refuse_unknown(known, name)
+    # Whoever allows an exception allows the call that it is an exception of.
+    allow = tuple(dict.fromkeys(each for name in allow for each in (name.partition(":")[0], name)))
     for name in (*ask, *deny):
         if not any(fnmatchcase(each, name) for each in known):
             raise NotFoundError("tool", name, known, listing='esper submit --plan "review this"')
-    return replace(task, options=restricted(task.options, ask=ask, deny=deny))
+    return replace(task, options=restricted(task.options, ask=ask, deny=deny, allow=allow))
+
+
+def _refuse_unknown(known: Mapping[str, Tool], name: str) -> None:
+    """Refuse what cannot be allowed: a tool is named in full, and so is each exception."""
+    tool, colon, exception = name.partition(":")
+    if tool not in known:
+        raise NotFoundError("tool", tool, known, listing='esper submit --plan "review this"')
+    ways = known[tool].exceptions.values()
+    shown = ", ".join(f"{tool}:{each.replace('*', 'PATH')}" for each in ways)
+    is_known = any(fnmatchcase(exception, each) for each in ways) and not set(exception) & set("*?[")
+    if colon and (not is_known or exception.endswith("=")):
+        remedy = f"allow {tool}, or one of {shown}" if shown else f"allow {tool}: it has no exceptions"
+        raise UsageError(f"{tool} knows no exception {exception!r}", remedy=remedy)
+    if name.split() != [name]:
+        raise UsageError(f"{name!r} has a space in it", remedy="allow it in your settings: see docs/approvals.md")
+
+
+def allowed_in(run: Run, tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Return which of some tools, with their exceptions, run unasked by the rules that a session began under."""
+    rules = run.history.begun.rules
+    return tuple(name for tool in tools for name in allowed_names(rules, tool.name, tool.risk))
 
 
 def permission_of(run: Run, tool: Tool, call: ToolCall) -> Permission:
-    """Return what becomes of a call."""
+    """Return what becomes of a call: of the tool, and of each exception that the call wants, the strictest."""
     arguments = {**defaults_of(tool), **call.arguments}
-    return permission(rules_of(run), ToolCalled(tool.name, tool.risk, arguments, run.workshop.project.root))
+    names = {tool.name: tool.risk, **dict.fromkeys(tool.exceptions_of(arguments), Risk.HIGH)}
+    root, rules = run.workshop.project.root, rules_of(run)
+    said = [permission(rules, ToolCalled(name, risk, arguments, root)) for name, risk in names.items()]
+    action = max((each.action for each in said), key=tuple(Action).index)
+    return Permission(action, tuple(rule for each in said if each.action is action for rule in each.rules))
 
 
 def defaults_of(tool: Tool) -> JsonObject:
@@ -83,6 +129,8 @@ def approval_question(tool: Tool, call: ToolCall, because: str = "") -> Question
     """
     arguments = canonical(call.arguments).decode()
     text = f"may {tool.name} run with {arguments}? risk {tool.risk}: it {_WHAT.get(tool.risk, 'only reads')}"
+    beyond = tool.exceptions_of(call.arguments)
+    text += f"; beyond that it wants {', '.join(beyond)}" if beyond else ""
     text += f". Asked because of {because}" if because else ""
     return Question(
         new_id(Prefix.QUESTION), text, (APPROVE, DENY), tool.name, call.arguments, digest_of_value(call.arguments)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
 
 # Options of a task under which it names tools, with a space between them.
-DENY, ASK = "deny", "ask"
+DENY, ASK, ALLOW = "deny", "ask", "allow"
+# Who may allow anything: whoever started the program, by their settings or on its command line.
+_MAY_ALLOW = frozenset((RuleSource.PERSON, RuleSource.COMMAND))
 _FROM_LEAST = tuple(Action)
 
 
@@ -65,7 +67,7 @@ class Permission:
 def permission(rules: Sequence[Rule], call: ToolCalled) -> Permission:
     """Return what becomes of a call: the strictest of all the rules that fit, whatever their order.
 
-    Nobody but the person can allow anything.
+    Nobody but the user can allow anything.
     """
     fitting = [rule for rule in rules if not is_void(rule) and fits(rule, call)]
     strictest = max((rule.action for rule in fitting), key=_FROM_LEAST.index, default=by_risk(call.risk))
@@ -83,7 +85,7 @@ def by_risk(risk: Risk) -> Action:
 
 def is_void(rule: Rule) -> bool:
     """Return whether a rule gives leave that whoever made it cannot give."""
-    return rule.action is Action.ALLOW and rule.source is not RuleSource.PERSON
+    return rule.action is Action.ALLOW and rule.source not in _MAY_ALLOW
 
 
 def tightening(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -92,15 +94,24 @@ def tightening(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def task_rules(options: Mapping[str, str]) -> tuple[Rule, ...]:
-    """Return the rules that a task brings along; all its agents are bound by them, consulted ones too."""
-    of_option = {ASK: Action.ASK, DENY: Action.DENY}
-    named = ((action, tool) for name, action in of_option.items() for tool in options.get(name, "").split())
-    return tuple(Rule(tool, action, source=RuleSource.TASK) for action, tool in named)
+    """Return the rules that a task brings along; all its agents are bound by them, consulted ones too.
+
+    What it allows was said on the command line: nothing of a project makes the options of a task.
+    """
+    of_option = {
+        ASK: (Action.ASK, RuleSource.TASK),
+        DENY: (Action.DENY, RuleSource.TASK),
+        ALLOW: (Action.ALLOW, RuleSource.COMMAND),
+    }
+    named = ((said, tool) for name, said in of_option.items() for tool in options.get(name, "").split())
+    return tuple(Rule(tool, action, source=source) for (action, source), tool in named)
 
 
-def restricted(options: Mapping[str, str], *, ask: Sequence[str], deny: Sequence[str]) -> dict[str, str]:
-    """Return a task's options with further tools that are asked about or never run."""
-    named = {ASK: ask, DENY: deny}
+def restricted(
+    options: Mapping[str, str], *, ask: Sequence[str], deny: Sequence[str], allow: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return a task's options with further tools that are asked about, never run, or run unasked in its session."""
+    named = {ASK: ask, DENY: deny, ALLOW: allow}
     said = {name: " ".join(dict.fromkeys((*options.get(name, "").split(), *more))) for name, more in named.items()}
     return {**options, **{name: tools for name, tools in said.items() if tools}}
 
@@ -151,6 +162,20 @@ def _texts(value: object, root: str) -> Iterator[str]:
                 yield from _texts(each, root)
         case _:
             yield canonical([value]).decode()[1:-1]
+
+
+def allowed_names(rules: Sequence[Rule], tool: str, risk: Risk) -> tuple[str, ...]:
+    """Return a tool and its exceptions, such as `run-tests:network`, as far as rules let them run unasked.
+
+    Of exceptions only those that a rule names in full: a sign that stands for others says nothing about which.
+    """
+    exceptions = dict.fromkeys(rule.tool for rule in rules if rule.tool.startswith(f"{tool}:"))
+    names = (tool, *(each for each in exceptions if not set(each) & set("*?[")))
+    return tuple(
+        name
+        for name in names
+        if permission(rules, ToolCalled(name, risk, {})).action is Action.ALLOW and by_risk(risk) is not Action.ALLOW
+    )
 
 
 def in_general(rules: Sequence[Rule], tool: str, risk: Risk) -> str:

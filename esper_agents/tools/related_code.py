@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _MOST = 40
 _CONFIGURATION = ("pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", "environment.yml", "tox.ini")
 _CONFIGURED = re.compile(r"(?:conf|configs?|hparams|cfg)(?:/|$)|config", re.IGNORECASE)
+# What pytest collects where nothing else is configured.
+_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")
 _SETTINGS = (".yaml", ".yml", ".toml", ".json")
 
 
@@ -40,7 +42,13 @@ def _rerun(arguments: JsonObject) -> str:
 
 
 # Files of configuration are named and not read: which of them git ignores, and a commit lacks, is not on record.
-@tool("related-code", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("configuration", "withheld"))
+@tool(
+    "related-code",
+    risk=Risk.LOW,
+    repeatable=True,
+    rerun=_rerun,
+    comparing=without("configuration", "withheld", "own_tests", "other_tests"),
+)
 async def related_code(context: ToolContext, paths: list[str]) -> ToolResult:
     """Find the files of the project that import what is named, their tests, and its configuration, by reading.
 
@@ -53,7 +61,7 @@ async def related_code(context: ToolContext, paths: list[str]) -> ToolResult:
 
 def _look(context: ToolContext, paths: list[str]) -> ToolResult:
     own = {each.path for each in discover(context.root, [context.inside(path) for path in paths])}
-    modules = {name for path in own for name in _names(path)}
+    modules = {name for path in own for name in module_names(path)}
     # Parsing is what takes long: only where some line of an import names one of them.
     stems = "|".join(sorted({re.escape(name.rpartition(".")[2]) for name in modules}))
     imports = re.compile(rf"^[ \t]*(?:from|import)\b.*\b(?:{stems})\b|^[ \t]*from\b.*\($", re.MULTILINE)
@@ -68,7 +76,7 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
         source = read(candidate.file, candidate.path)
         if not isinstance(source, Source) or not imports.search(source.text):
             continue
-        if modules.isdisjoint(_imported(source.text, candidate.path)):
+        if not imports_any(source.text, candidate.path, modules):
             continue
         examined.append(source.record)
         (tests if purpose_of(candidate.path) is Purpose.TEST else callers).append(candidate.path)
@@ -76,12 +84,15 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
     hidden = withheld_among(context, settings)
     withheld |= hidden
     settings = [each for each in settings if each not in hidden]
+    others = {each.path for each in _others(context, own) if _TEST_FILE.fullmatch(each.file.name)}
     output = {
         "callers": callers[:_MOST],
         "tests": tests[:_MOST],
         "configuration": settings[:_MOST],
         "own": len(own),
         "withheld": shown_withheld(withheld),
+        "own_tests": sorted(path for path in own if _TEST_FILE.fullmatch(PurePosixPath(path).name))[:_MOST],
+        "other_tests": len(others),
     }
     importing = "1 file imports" if len(callers) == 1 else f"{len(callers)} files import"
     configuration = number_of(len(settings), "file of configuration", "files of configuration")
@@ -97,12 +108,17 @@ def _others(context: ToolContext, own: set[str]) -> Iterator[Candidate]:
     yield from (each for each in found if each.path not in own and each.path.endswith(".py"))
 
 
-def _names(path: str) -> Iterator[str]:
+def module_names(path: str) -> Iterator[str]:
     """Yield the dotted names that a file may be imported by: from the root, and from each folder above it."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if parts[-1] == "__init__" and len(parts) > 1:
         parts.pop()
     yield from (".".join(parts[start:]) for start in range(len(parts)))
+
+
+def imports_any(text: str, path: str, modules: set[str]) -> bool:
+    """Return whether a file imports one of some modules."""
+    return not modules.isdisjoint(_imported(text, path))
 
 
 def _imported(text: str, path: str) -> set[str]:

@@ -25,7 +25,7 @@ from esper_agents.torchlab.lab import Settings
 from esper_agents.torchlab.worker import launch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.tools.tool import ToolContext
@@ -61,6 +61,7 @@ class Workplace:
         python: The interpreter.
         view: What can be seen.
         choice: What holds the programs.
+        sources: Folders of the copy that stand for what the interpreter knows of the project.
     """
 
     folder: Path
@@ -69,6 +70,7 @@ class Workplace:
     python: Interpreter
     view: View
     choice: Choice
+    sources: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,17 @@ class Ran:
 
 
 @asynccontextmanager
-async def workplace(context: ToolContext, also: Sequence[str] = ()) -> AsyncIterator[Workplace]:
+async def workplace(
+    context: ToolContext, also: Sequence[str] = (), *, python: str = "", has_network: bool = False
+) -> AsyncIterator[Workplace]:
     """Yield a copy of the project to run programs in; it is gone when the block ends.
 
     Args:
         context: The project.
         also: Files and folders of it that are wanted as well, such as data that git ignores: those that the user named
             among the task's paths. Stores of secrets are not copied.
+        python: The interpreter; the one of this process where empty.
+        has_network: What runs may use the machine's network.
 
     Raises:
         EvidenceError: No sandbox holds here, or the project is too large to be copied.
@@ -110,14 +116,17 @@ async def workplace(context: ToolContext, also: Sequence[str] = ()) -> AsyncIter
     making = asyncio.ensure_future(asyncio.to_thread(made.__enter__))
     try:
         folder = await asyncio.shield(making)
-        yield await asyncio.to_thread(_prepared, context, folder.resolve(), also)
+        known = await asyncio.to_thread(sandbox.interpreter, python or sys.executable)
+        yield await asyncio.to_thread(_prepared, context, folder.resolve(), also, known, has_network=has_network)
     finally:
         with suppress(EvidenceError):
             await making
             await asyncio.shield(asyncio.to_thread(made.__exit__, None, None, None))
 
 
-def _prepared(context: ToolContext, folder: Path, also: Sequence[str]) -> Workplace:
+def _prepared(
+    context: ToolContext, folder: Path, also: Sequence[str], known: Interpreter, *, has_network: bool
+) -> Workplace:
     root = context.root.resolve()
     tree = folder / "project"
     tree.mkdir()
@@ -128,12 +137,13 @@ def _prepared(context: ToolContext, folder: Path, also: Sequence[str]) -> Workpl
     except OSError as error:
         problem = f"the project cannot be copied: {error.strerror}"
         raise EvidenceError(problem, remedy="make room, or name another place in TMPDIR") from error
-    python = _without(sandbox.interpreter(sys.executable), root)
+    python = _without(known, root)
     hidden = (root, *secret_places(home()), *_secrets_beside(python))
-    view = sandbox.View(python, (), _WORKER, folder, hidden)
+    view = sandbox.View(python, (), _WORKER, folder, hidden, has_network=has_network)
     # What runs has the whole of the empty machine to itself: nothing is to be walled off in it.
     choice = replace(sandbox.choose(view, is_waived=False), can_wall=False)
-    return Workplace(folder, tree, len(files), python, view, choice)
+    inside = (tree / each.relative_to(root) for each in known.places if each.is_relative_to(root))
+    return Workplace(folder, tree, len(files), python, view, choice, tuple(each for each in inside if each.is_dir()))
 
 
 def _stores_secrets(file: Path) -> bool:
@@ -181,7 +191,14 @@ def _secrets_beside(python: Interpreter) -> Iterator[Path]:
             yield from (each for each in place.iterdir() if is_private(each.name))
 
 
-async def run(context: ToolContext, place: Workplace, argv: Sequence[str], *, timeout_s: int) -> Ran:
+async def run(
+    context: ToolContext,
+    place: Workplace,
+    argv: Sequence[str],
+    *,
+    timeout_s: int,
+    env: Mapping[str, str] | None = None,
+) -> Ran:
     """Run a program in a workplace, with all that it starts.
 
     Args:
@@ -189,6 +206,7 @@ async def run(context: ToolContext, place: Workplace, argv: Sequence[str], *, ti
         place: Where.
         argv: The program and its arguments.
         timeout_s: After how many seconds it is stopped.
+        env: Further variables of its environment; a PYTHONPATH goes before the copy.
 
     Raises:
         EvidenceError: It could not be confined, or there is no such program.
@@ -203,7 +221,7 @@ async def run(context: ToolContext, place: Workplace, argv: Sequence[str], *, ti
         process = await asyncio.create_subprocess_exec(
             *sandbox.command(place.choice, place.view, launching),
             cwd=place.folder,
-            env=_environment(context, place),
+            env=_environment(place, env or {}),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=start,
             stderr=asyncio.subprocess.STDOUT,
@@ -250,19 +268,19 @@ def _message(place: Workplace, argv: Sequence[str]) -> JsonObject:
         "folder": str(place.tree),
         "grants": {**sandbox.grants(place.view), "writable": [str(place.folder)]},
         "confined": True,
-        "own_network": place.choice.has_own_network,
+        # Nothing of the network is walled off where it may be used.
+        "own_network": place.choice.has_own_network or place.view.has_network,
         "memory_bytes": _MEMORY_BYTES,
         "file_bytes": _LARGEST_FILE,
     }
 
 
-def _environment(context: ToolContext, place: Workplace) -> dict[str, str]:
+def _environment(place: Workplace, more: Mapping[str, str]) -> dict[str, str]:
     """Return the environment: the copy goes before what the interpreter knows of the project."""
-    root = context.root.resolve()
-    known = sandbox.interpreter(sys.executable).places
-    inside = [place.tree / each.relative_to(root) for each in known if each.is_relative_to(root)]
-    paths = dict.fromkeys(map(str, (place.tree, *(each for each in inside if each.is_dir()))))
-    return sandbox.environment(place.folder) | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+    own = [each for each in more.get("PYTHONPATH", "").split(os.pathsep) if each]
+    paths = dict.fromkeys((*own, *map(str, (place.tree, *place.sources))))
+    ours = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+    return sandbox.environment(place.folder) | {**more, **ours}
 
 
 async def _read(end: int) -> tuple[bytes, int]:

@@ -18,7 +18,7 @@ from esper_agents.tools.comparing import Comparer, exactly
 from esper_agents.tools.showing import with_whole_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
 
     from pydantic import BaseModel
@@ -122,6 +122,8 @@ class Tool:
         rerun: Makes a command line that runs a call again outside esper-agents.
         provider: Distribution and version it comes from.
         comparing: Compares what a call gave with what it gives when it is made again.
+        exceptions: What a call may want beyond the sandbox, each allowed by a name of its own, by the argument that
+            wants it: a `bool`, or a list of which each stands for the `*` of the name.
     """
 
     name: str
@@ -131,6 +133,31 @@ class Tool:
     rerun: Callable[[JsonObject], str]
     provider: str = field(default="")
     comparing: Comparer = field(default=exactly)
+    exceptions: Mapping[str, str] = field(default_factory=dict)
+
+    def exceptions_of(self, arguments: JsonObject) -> tuple[str, ...]:
+        """Return the names of the exceptions that a call wants, such as `run-tests:network`."""
+        wanted: list[str] = []
+        for argument, name in self.exceptions.items():
+            match arguments.get(argument):
+                case True:
+                    wanted.append(f"{self.name}:{name}")
+                case list() | tuple() as each:
+                    wanted += [f"{self.name}:{name.replace('*', str(one))}" for one in each]
+                case _:
+                    continue
+        return tuple(wanted)
+
+    def arguments_of(self, allowed: Iterable[str]) -> JsonObject:
+        """Return the arguments of a call that wants the exceptions that are allowed."""
+        found: dict[str, Any] = {}
+        for argument, name in self.exceptions.items():
+            start = f"{self.name}:{name.removesuffix('*')}"
+            if not name.endswith("*"):
+                found |= {argument: True} if start in allowed else {}
+            elif values := [each.removeprefix(start) for each in allowed if each.startswith(start)]:
+                found[argument] = values
+        return found
 
     @cached_property
     def _arguments(self) -> type[BaseModel]:
@@ -203,6 +230,7 @@ def tool(
     repeatable: bool,
     rerun: Callable[[JsonObject], str],
     comparing: Comparer = exactly,
+    exceptions: Mapping[str, str] | None = None,
 ) -> Callable[[ToolFunction], Tool]:
     """Make a tool of an async function whose first parameter is a `ToolContext`.
 
@@ -212,9 +240,10 @@ def tool(
         repeatable: Whether running it again changes nothing.
         rerun: Makes a command line that runs a call again, from its arguments.
         comparing: Compares what a call gave with what it gives when it is made again.
+        exceptions: As in `Tool`.
     """
 
     def make(function: ToolFunction) -> Tool:
-        return Tool(name, risk, repeatable, function, rerun, comparing=comparing)
+        return Tool(name, risk, repeatable, function, rerun, comparing=comparing, exceptions=exceptions or {})
 
     return make

@@ -29,6 +29,7 @@ class Arrangement:
         hidden: Files and folders that are empty inside.
         devices: Device files that can be used.
         can_wall: The interpreter may make namespaces for what it starts.
+        has_network: The machine's network is let in.
     """
 
     python: str
@@ -37,6 +38,7 @@ class Arrangement:
     hidden: tuple[Path, ...]
     devices: tuple[Path, ...]
     can_wall: bool = True
+    has_network: bool = False
 
 
 def find() -> str | None:
@@ -54,6 +56,7 @@ def command(program: str, arrangement: Arrangement, argv: Sequence[str]) -> list
     """
     return [
         *(program, "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
+        *(("--share-net",) if arrangement.has_network else ()),
         *("--cap-drop", "ALL"),
         # The parent makes namespaces with it; a worker gives it up before it runs anything of the user's.
         *(("--cap-add", "CAP_SYS_ADMIN") if arrangement.can_wall else ()),

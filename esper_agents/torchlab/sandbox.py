@@ -30,6 +30,7 @@ libc = ctypes.CDLL(None)
 home = os.open("/proc/self/ns/pid", os.O_RDONLY)
 print("held" if libc.unshare(0x20020000) == 0 and libc.setns(home, 0x20000000) == 0 else "")
 """
+_NETWORK_SETTINGS = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 _DEVICES = ("nvidia*", "dri", "kfd", "dxg")
 _PASSED_ON = re.compile(
     r"PATH|LANG|LANGUAGE|LC_\w+|TZ|CC|CXX|CUDA_HOME|CUDA_PATH|CONDA_PREFIX|LD_LIBRARY_PATH|LD_PRELOAD|GLIBC_TUNABLES|"
@@ -62,6 +63,7 @@ class View:
         worker_folder: Our own code that runs there, read only.
         scratch: The folder that can be written.
         hidden: Files and folders that stay out of sight even inside the others, such as signing keys.
+        has_network: The machine's network can be used, because a person said so.
     """
 
     interpreter: Interpreter
@@ -69,6 +71,7 @@ class View:
     worker_folder: Path
     scratch: Path
     hidden: tuple[Path, ...] = ()
+    has_network: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,7 @@ def grants(view: View) -> JsonObject:
     covered = [*_hidden(view), view.scratch]
     readable: list[str] = []
     listable: list[str] = []
-    for place in (*view.roots, *view.interpreter.places, view.worker_folder):
+    for place in (*view.roots, *view.interpreter.places, view.worker_folder, *_resolving(view)):
         _grant(place, covered, readable, listable)
     if gadgets := devices():
         # Their drivers look for them there.
@@ -237,9 +240,16 @@ def _hidden(view: View) -> list[Path]:
 def _arrangement(view: View, *, can_wall: bool) -> bubblewrap.Arrangement:
     return bubblewrap.Arrangement(
         python=view.interpreter.executable,
-        readable=(*view.interpreter.places, *view.roots, view.worker_folder),
+        readable=(*view.interpreter.places, *view.roots, view.worker_folder, *_resolving(view)),
         scratch=view.scratch,
         hidden=tuple(_hidden(view)),
         devices=tuple(map(Path, devices())),
         can_wall=can_wall,
+        has_network=view.has_network,
     )
+
+
+def _resolving(view: View) -> tuple[Path, ...]:
+    """Return what names of the network are resolved by and its certificates checked with, where it can be used."""
+    named = map(Path, _NETWORK_SETTINGS) if view.has_network else ()
+    return tuple(each for each in named if each.exists())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
@@ -17,6 +15,7 @@ from esper_agents.reasoning.confirming import attempts, confirmed
 from esper_agents.reasoning.investigation import completed, run
 from esper_agents.reasoning.parts import failures, named, parts_of, since_last
 from esper_agents.reasoning.targets import looking
+from esper_agents.reasoning.testing import testing_gaps, tests_to_run
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -55,8 +54,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     asked = read_request(brief.task.request)
     around = yield from run(brief, *_around(brief, asked, paths))
     wanted = [ToolCall("static-review", {"paths": paths, "related": _related(around)})]
-    if _ASKS_FOR_TESTS.search(brief.task.request):
-        wanted.append(ToolCall("run-tests", {"paths": _with_tests(paths)}))
+    wanted += tests_to_run(brief, around, is_asked=bool(_ASKS_FOR_TESTS.search(brief.task.request)))
     reviewed = yield from run(brief, *wanted)
     tries = attempts(brief, asked, reviewed[0], completed(around, _TARGETS))
     runs = yield from run(brief, *tries)
@@ -66,8 +64,8 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
 
 def _conclusion(brief: Brief, reports: tuple[ToolReport, ...], found: Confirmed) -> Generator[Move, Any, Conclude]:
     """Hand on what others own; conclude where that is nothing."""
-    review, paths, findings = reports[0], list(brief.task.paths), found.findings
-    assumptions, gaps = (*_assumptions(review), *found.assumptions), (*_gaps(reports, paths), *found.gaps)
+    review, findings = reports[0], found.findings
+    assumptions, gaps = (*_assumptions(review), *found.assumptions), (*_gaps(brief, reports), *found.gaps)
     if parts := parts_of(findings, brief):
         first, whole = parts[0], OpenPart(brief.agent.name, "code review", "what is the verdict on the whole?", ())
         yield HandOff(
@@ -105,12 +103,6 @@ def _related(around: Sequence[ToolReport]) -> list[str]:
 
 def _sentences(*each: str) -> str:
     return " ".join(filter(None, each))
-
-
-def _with_tests(paths: Sequence[str]) -> list[str]:
-    """Return the paths that can hold tests: folders and test files; the whole project where there are none."""
-    names = {path: PurePosixPath(path).name for path in paths}
-    return [path for path, name in names.items() if not name.endswith(".py") or "test" in name] or ["."]
 
 
 def _verdict_on_the_whole(brief: Brief) -> Conclude:
@@ -160,7 +152,7 @@ def _assumptions(review: ToolReport) -> tuple[Assumption, ...]:
     )
 
 
-def _gaps(reports: Sequence[ToolReport], paths: list[str]) -> tuple[InformationGap, ...]:
+def _gaps(brief: Brief, reports: Sequence[ToolReport]) -> tuple[InformationGap, ...]:
     unread = [
         InformationGap(
             f"what stands in {each['path']}: {each['problem']}",
@@ -177,13 +169,7 @@ def _gaps(reports: Sequence[ToolReport], paths: list[str]) -> tuple[InformationG
         )
         for each in failures(reports)
     ]
-    behaviour = InformationGap(
-        "whether the code does at run time what it says",
-        "shapes, devices and values are known only when it runs",
-        f"python -m pytest -q {' '.join(quote(path) for path in _with_tests(paths))}",
-    )
-    ran_tests = any(each.evidence.tool == "run-tests" for each in reports) and not failures(reports)
-    return (*unread, *not_run, *(() if ran_tests else (behaviour,)))
+    return (*unread, *not_run, *testing_gaps(brief, reports, reports))
 
 
 def _nothing_attached() -> Conclude:

@@ -1,0 +1,91 @@
+"""Which tests a specialist runs of what is in question, and what is missing where none decide."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.move import ToolCall
+from esper_agents.domain.status import Kind
+from esper_agents.reasoning.investigation import completed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.domain.frame import Brief
+    from esper_agents.domain.move import ToolReport
+
+TESTING = "run-tests"
+_DECIDED = (Kind.APPROVAL, Kind.GO)
+_NETWORK, _READ, _UNSANDBOXED = (f"{TESTING}:{each}" for each in ("network", "read=", "unsandboxed"))
+
+
+def tests_to_run(brief: Brief, around: Sequence[ToolReport], *, is_asked: bool) -> tuple[ToolCall, ...]:
+    """Return the call that runs the tests of what is in question; none where nobody wants it or there are none.
+
+    The tests that import the files, and those that lie in them, are preferred; where there are none of either the
+    whole project's are run, which may reach the files by other ways.
+
+    Args:
+        brief: The task.
+        around: What was looked at before, `related-code` among it.
+        is_asked: The request asks for tests, so that a person is asked where they are not allowed yet.
+    """
+    is_offered = any(each.name == TESTING for each in brief.tools)
+    is_wanted = is_asked or (TESTING in brief.allowed and brief.task.kind in _DECIDED)
+    if not is_offered or not is_wanted:
+        return ()
+    paths = _tests(brief, around)
+    wanted: dict[str, Any] = {"paths": paths, "subject": list(brief.task.paths)}
+    if _NETWORK in brief.allowed:
+        wanted["network"] = True
+    if data := [each.removeprefix(_READ) for each in brief.allowed if each.startswith(_READ)]:
+        wanted["data"] = data
+    if _UNSANDBOXED in brief.allowed:
+        wanted["unsandboxed"] = True
+    return (ToolCall(TESTING, wanted),) if paths else ()
+
+
+def _tests(brief: Brief, around: Sequence[ToolReport]) -> list[str]:
+    known = completed(around, "related-code")
+    if known is None:
+        return ["."]
+    output = known.evidence.output
+    inside = [path for path in brief.task.paths if any(_lies_in(each, path) for each in output.get("own_tests", ()))]
+    found = list(dict.fromkeys([*output["tests"], *inside]))
+    # Helpers of tests import the files as well, and hold no tests.
+    found = [each for each in found if not each.endswith(".py") or _is_test(each)]
+    return found or (["."] if output.get("other_tests", 1) else [])
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return PurePosixPath(path).is_relative_to(PurePosixPath(folder))
+
+
+def _is_test(path: str) -> bool:
+    stem = PurePosixPath(path).stem
+    return stem.startswith("test_") or stem.endswith("_test")
+
+
+def testing_gaps(brief: Brief, around: Sequence[ToolReport], reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
+    """Yield what is missing so that an execution could decide, with the command that would supply it."""
+    runs = [each for each in reports if each.evidence.tool == TESTING]
+    about = ", ".join(brief.task.paths)
+    if not runs:
+        has_tests = bool(_tests(brief, around))
+        why = "shapes, devices and values are known only when it runs"
+        if not has_tests:
+            why = "the project has no tests; one that executes the code in question and passes would decide"
+        what = "whether the code does at run time what it says"
+        yield InformationGap(what, why, brief.task.command(allow=TESTING))
+    for each in runs:
+        if each.evidence.outcome is CallOutcome.COMPLETED:
+            unread = [row["path"] for row in each.evidence.output["coverage"] if row["lines"] and not row["executed"]]
+            if unread:
+                yield InformationGap(
+                    f"what {', '.join(unread)} does when it runs: no test that passed executed a line of it",
+                    f"the tests that were run say nothing about it, and {about} is in question",
+                    brief.task.command(allow=TESTING),
+                )
