@@ -206,7 +206,7 @@ def pytest_make_collect_report(collector: Any) -> Iterator[None]:
     if report.failed and len(_watch.broken) < _MOST_NAMED:
         call = getattr(report, "call", None)
         error = call.excinfo.value if call is not None and call.excinfo is not None else None
-        _watch.broken.append(_told(report.nodeid, path, 1, error, str(report.longrepr)))
+        _watch.broken.append(_told(report.nodeid, path, 1, error, ""))
 
 
 @_hook(hookwrapper=True, tryfirst=True)
@@ -267,26 +267,20 @@ def _path_of(node: Any) -> str:
 
 
 def _told(test: str, path: str, line: int, error: BaseException | None, why: str) -> dict[str, Any]:
-    first = next((each for each in why.strip().splitlines() if each.strip()), "it failed")
-    if error is not None and not why.strip():
-        first = f"{type(error).__name__}: {error}"
     chain = list(_chain(error))
+    # Pytest wraps what keeps it from importing a file.
+    cause = next((each for each in chain if type(each).__name__ != "CollectError"), error)
+    lines = (why or f"{type(cause).__name__}: {cause}").strip().splitlines()
     return {
         "test": test,
         "path": path,
         "line": line,
-        "why": _last_word(chain, first)[:_LONGEST_WHY],
+        "why": next((each for each in lines if each.strip()), "it failed")[:_LONGEST_WHY],
         "missing_file": next((str(each.filename) for each in chain if _is_missing(each)), ""),
         "missing_module": next((str(each.name) for each in chain if isinstance(each, ModuleNotFoundError)), ""),
         "network": any(_is_network(each) for each in chain),
         "forbidden": next((str(each.filename) for each in chain if _is_forbidden(each)), ""),
     }
-
-
-def _last_word(chain: list[Any], first: str) -> str:
-    """Return the reason of a failed import where a test file cannot be collected, else what pytest says."""
-    is_import = len(chain) > 1 and isinstance(chain[1], ImportError | SyntaxError)
-    return f"{type(chain[1]).__name__}: {chain[1]}" if is_import else first
 
 
 def _chain(error: BaseException | None) -> Iterator[Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.policy import ceiling_of, load_policy, worst
 from esper_agents.cli.verifying import Currency, outcome_of
 from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.certificates.check import Check
+    from esper_agents.certificates.policy import Policy
     from esper_agents.certificates.standing import Override
     from esper_agents.cli.verifying import Verified
 
@@ -129,6 +132,7 @@ def coverage_of(
     there is, and so does a verdict against these very bytes that the same agent has not changed since.
 
     What a person put in the place of a status counts where it is worse; where it is better, only if that is accepted.
+    A status that today's policy would not allow for what is on record does not count.
 
     Args:
         path: Relative to the project.
@@ -147,9 +151,10 @@ def coverage_of(
     for each in newest.values():
         if each.status in AGAINST:
             return _told(path, agent, Standing.AGAINST, each, f"{each.status} stands against it")
-    own = [each for each in vouched if not agent or _agent(each) == agent]
+    named = [each for each in vouched if not agent or _agent(each) == agent]
+    own = [each for each in named if not _excess(each)]
     if not own:
-        return _uncovered(path, agent, about, same)
+        return _uncovered(path, agent, about, same, named)
     wanted = " or ".join(sorted(required))
     if own[0].status not in required:
         return _told(path, agent, Standing.OTHER_STATUS, own[0], f"{own[0].status}, and {wanted} is required")
@@ -160,7 +165,32 @@ def coverage_of(
     return _told(path, agent, Standing.COVERED, own[0], "")
 
 
-def _uncovered(path: str, agent: str, about: Sequence[Judged], same: Sequence[Judged]) -> FileCoverage:
+@cache
+def _policy_today() -> Policy:
+    return load_policy()
+
+
+def _excess(judged: Judged) -> str:
+    """Return why a certificate says more than today's policy allows for what is on record in it; empty where not.
+
+    What a person put in the place of the status, and is accepted here, does not come from the policy.
+    """
+    issued = judged.verified.certificate
+    if issued is None or judged.status is not issued.verdict.status:
+        return ""
+    kind, stance, today = issued.verdict.kind, issued.verdict.stance, ceiling_of(_policy_today(), issued)
+    if worst(kind, stance, today.stance) is stance:
+        return ""
+    reason = "; ".join(line.because for line in today.lines if line.stance is today.stance)
+    return f"it does not count: {judged.status}, and today's policy allows {today.status} at most, because {reason}"
+
+
+def _uncovered(
+    path: str, agent: str, about: Sequence[Judged], same: Sequence[Judged], uncounted: Sequence[Judged]
+) -> FileCoverage:
+    if uncounted:
+        return _told(path, agent, Standing.NOT_CURRENT, uncounted[0], _excess(uncounted[0]))
+
     def newest(found: Sequence[Judged]) -> Judged | None:
         return next((each for each in found if not agent or _agent(each) == agent), None)
 

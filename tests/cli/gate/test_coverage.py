@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from certificate_samples import of_status
+from certificate_samples import evidence, measurement, of_status, ran_tests
 
 from esper_agents.certificates.check import Check, Outcome
 from esper_agents.certificates.standing import Override
@@ -47,6 +47,27 @@ def standing(*found, agent="", required=ENOUGH):
 
 def test_a_valid_approval_of_the_bytes_that_are_there_covers_them():
     assert standing(judged()).standing is Standing.COVERED
+
+
+@pytest.mark.parametrize("status", [Status.APPROVED, Status.GO])
+@pytest.mark.parametrize("run", [(), (measurement(tool="torch-profile"),), (ran_tests(output={"exit_code": 0}),)])
+def test_a_status_that_todays_policy_would_not_allow_for_its_evidence_does_not_count(status, run):
+    old = judged(status)
+    issued = replace(old.verified.certificate, evidence=(evidence(), *run))
+    old = replace(old, verified=replace(old.verified, certificate=issued))
+    found = standing(old)
+    assert (found.standing, found.certificate) == (Standing.NOT_CURRENT, issued.id)
+    assert found.why.startswith(f"it does not count: {status}, and today's policy allows ")
+    assert "executed examples/train.py" in found.why
+    # Another one that counts does.
+    assert standing(old, judged()).standing is Standing.COVERED
+
+
+def test_a_verdict_against_a_file_counts_whatever_todays_policy_says():
+    against = judged(Status.REQUIRES_REMEDIATION)
+    issued = replace(against.verified.certificate, findings=())
+    against = replace(against, verified=replace(against.verified, certificate=issued))
+    assert standing(against).standing is Standing.AGAINST
 
 
 def test_what_nobody_judged_is_uncovered():
