@@ -29,13 +29,14 @@ import tempfile
 import time
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
 
 import archive as bulk
 import databases
+from sqlalchemy import update
 
 from esper_agents.api import open_project
 from esper_agents.certificates.log import log, merkle, pins
@@ -51,6 +52,7 @@ from esper_agents.orchestration.graph import build_graph
 from esper_agents.paths import project_home
 from esper_agents.storage.engine import database_url
 from esper_agents.storage.store import Store
+from esper_agents.storage.tables import project
 from esper_agents.tools.git import PUBLISHED, find_project
 
 if TYPE_CHECKING:
@@ -169,9 +171,11 @@ NOTE_COLUMNS = {
     "note_file": "path note_id sha256",
     "note_text": "id words",
 }
+# The number of a log of its own, which no project of version 0.1.0 has.
+LOG = log.SHARED + 1
 LOG_COLUMNS = {
-    "log_entry": "idx record_id kind project_key about at key_id signature leaf_hash statement",
-    "log_node": "level idx hash",
+    "log_entry": "log_id idx record_id kind project_key about at key_id signature leaf_hash statement",
+    "log_node": "log_id level idx hash",
 }
 
 
@@ -183,7 +187,7 @@ def fill(place: Place, total: int) -> None:
     store.close()
     bulk.PROJECT = place.key
     (bulk.fill_postgresql if place.server else bulk.fill_sqlite)(*_target(url), total, b"{}")
-    key, origin = signing_key(_home()), f"{log.ORIGIN_PREFIX}{sha256(place.key.encode()).hexdigest()[:32]}"
+    key, origin = signing_key(_home()), f"urn:uuid:{uuid5(NAMESPACE_URL, place.key)}"
     tree = Tree()
     with _writer(url) as write:
         newest = {component_at(number): number for number in range(1, total + 1)}
@@ -197,18 +201,22 @@ def fill(place: Place, total: int) -> None:
             leaves = [merkle.leaf_hash(b"%d" % each) for each in numbers]
             named = [bulk.identifier(each + 1) for each in numbers]
             entries = [
-                (number, name, "certificate", place.key, name, at, key.key_id, bytes(64), leaf, b"")
+                (LOG, number, name, "certificate", place.key, name, at, key.key_id, bytes(64), leaf, b"")
                 for number, name, leaf in zip(numbers, named, leaves, strict=True)
             ]
-            nodes = [(0, number, leaf) for number, leaf in zip(numbers, leaves, strict=True)]
+            nodes = [(LOG, 0, number, leaf) for number, leaf in zip(numbers, leaves, strict=True)]
             for run in tree.add(leaves):
-                nodes += [(run.level, each, found) for each, found in enumerate(run.hashes, run.first)]
+                nodes += [(LOG, run.level, each, found) for each, found in enumerate(run.hashes, run.first)]
             write("log_entry", LOG_COLUMNS["log_entry"], entries)
             write("log_node", LOG_COLUMNS["log_node"], nodes)
         note = signed_checkpoint(Checkpoint(origin, total, merkle.root(total, tree.read)), key)
-        write("log", "id origin created_at", [(1, origin, at)])
-        write("log_checkpoint", "size note at", [(total, note, at)])
-    pins.accept(_home(), where, note)
+        write("log", "id origin created_at", [(LOG, origin, at)])
+        write("log_checkpoint", "log_id size note at", [(LOG, total, note, at)])
+    store = Store(url)
+    with store.writing() as transaction:
+        transaction.connection.execute(update(project).where(project.c.key == place.key).values(log_id=LOG))
+    store.close()
+    pins.accept(_home(), where, place.key, note)
     folder = place.root / PUBLISHED / AGENT / "certificates"
     folder.mkdir(parents=True)
     for number in range(1, total + 1):

@@ -84,7 +84,7 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
     hidden = withheld_among(context, settings)
     withheld |= hidden
     settings = [each for each in settings if each not in hidden]
-    others = {each.path for each in _others(context, own) if _TEST_FILE.fullmatch(each.file.name)}
+    other_tests = {each.path for each in others if _TEST_FILE.fullmatch(each.file.name)}
     output = {
         "callers": callers[:_MOST],
         "tests": tests[:_MOST],
@@ -92,7 +92,7 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
         "own": len(own),
         "withheld": shown_withheld(withheld),
         "own_tests": sorted(path for path in own if _TEST_FILE.fullmatch(PurePosixPath(path).name))[:_MOST],
-        "other_tests": len(others),
+        "other_tests": len(other_tests),
     }
     importing = "1 file imports" if len(callers) == 1 else f"{len(callers)} files import"
     configuration = number_of(len(settings), "file of configuration", "files of configuration")
