@@ -48,7 +48,7 @@ def verify(
     Examples:
       esper certificates verify latest
       esper certificates verify 12faba12a09f --project ~/my-model
-      esper certificates verify code_review_train_20260131_093000.md
+      esper certificates verify code_review_train_20260131_093000_12faba12a09f.md
       esper certificates verify --all
     """
     if everything:

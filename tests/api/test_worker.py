@@ -11,9 +11,10 @@ from toys import Toybox, agent_file, calling, calls
 
 from esper_agents.api.happenings import Happened
 from esper_agents.api.worker import open_worker
+from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.session import SessionState
-from esper_agents.errors import StorageError
+from esper_agents.errors import ExitCode, StorageError
 from esper_agents.orchestration.workshop import Additions
 from esper_agents.storage import lease
 
@@ -343,3 +344,19 @@ async def test_a_cancelled_session_ends_in_the_worker_that_runs_it(looking, hire
         await working
     assert [each.state for each in await found(looking, [name])] == [SessionState.CANCELLED]
     assert looking.effects() == ["hold"]
+
+
+async def test_certificates_that_two_workers_issue_in_one_second_are_all_genuine(looking, hire, monkeypatch):
+    names = await enqueued(looking, 12)
+    async with hire(looking, concurrency=4) as one, hire(looking, concurrency=4) as other:
+        for worker in (one, other):
+            monkeypatch.setattr(worker._store.store, "_clock", lambda _: 4_000_000_000_000)
+        await asyncio.gather(*(each.run(once=True, poll_s=0.05) for each in (one, other)))
+    assert sorted(said(one, Happened.ENDED) + said(other, Happened.ENDED)) == sorted(names)
+    async with looking.open() as opened:
+        seconds = {each.issued_at[:19] for each in await opened.certificates()}
+    whole = await verify_all(looking.project)
+    assert len(seconds) == 1
+    assert whole.faults == ()
+    assert [each.verified.soundness for each in whole.certificates] == [ExitCode.DONE] * 12
+    assert len(list(looking.project.rglob("certificates/*.md"))) == 12
