@@ -43,7 +43,7 @@ docs: $(SETUP)
 	$(BIN)/esper review --explain all > docs/rules.md
 
 bench: $(SETUP)
-	for each in log archive routing review_speed review_cases review_corpus review_fixes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates loops worker wild reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
+	for each in log archive routing review_speed review_cases review_corpus review_fixes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates issuing loops worker wild reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
