@@ -15,6 +15,7 @@ from esper_agents.cli.spending import Part, as_row, by, total
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import counted
+from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Kind, Status
 from esper_agents.errors import UsageError
@@ -223,7 +224,8 @@ def _deciding_command(issued: Certificate, root: Path) -> str:
     """Return the command line that runs the tests of what is in question; empty where they ran or cannot decide."""
     lines = {line.name: line for line in issued.verdict.ceiling.lines}
     blocking = any(gap.blocks_approval for gap in issued.gaps)
-    if "not-executed" not in lines or blocking or any(each.tool == _TESTS for each in issued.evidence):
+    has_run = any(each.tool == _TESTS for each in issued.evidence) or REPRODUCE in issued.task.options
+    if "not-executed" not in lines or blocking or has_run:
         return ""
     others = [line for name, line in lines.items() if name not in {"not-executed", _CHANGE}]
     if any(line.stance is issued.verdict.stance for line in others) and issued.verdict.kind is Kind.GO:

@@ -34,7 +34,9 @@ def test_a_reviewed_project_is_reproduced_live_and_the_certificate_verifies(judg
     done = esper("reproduce", judged.id)
     assert done.exit_code == ExitCode.DONE, done.output
     assert "static-review (ev_" in done.stdout
-    assert f"verdict    APPROVED for evidence_of_{judged.id[-12:]}, by validation-specialist" in done.stdout
+    assert (
+        f"verdict    CONDITIONALLY_APPROVED for evidence_of_{judged.id[-12:]}, by validation-specialist" in done.stdout
+    )
     verified = esper("verify", "latest")
     assert verified.exit_code == ExitCode.DONE, verified.output
     assert "current: valid" in verified.stdout
@@ -47,7 +49,7 @@ def test_it_is_reproduced_from_the_commit_after_the_files_have_changed(judged, g
     done = esper("reproduce", judged.id, "--json")
     assert done.exit_code == ExitCode.DONE, done.output
     said = json.loads(done.stdout)
-    assert (said["certificate"]["status"], said["findings"]) == ("APPROVED", [])
+    assert (said["certificate"]["status"], said["findings"]) == ("CONDITIONALLY_APPROVED", [])
     assert esper("verify", said["certificate"]["id"]).exit_code == ExitCode.NOT_CURRENT
 
 

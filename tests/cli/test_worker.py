@@ -39,7 +39,9 @@ def place(tmp_path):
 @pytest.fixture
 def slow(place, tmp_path):
     """Return a session that is about to run the slow test, and that nobody works on."""
-    place.esper("submit", "review this training code and run the tests", "train.py", "tests", code=9)
+    # Outside the sandbox: the slow test leaves its traces where another process sees them.
+    leave = ("--ask", "run-tests", "--allow", "run-tests:unsandboxed")
+    place.esper("submit", "review this training code and run the tests", "train.py", "tests", *leave, code=9)
     child = place.child() | {"args": [sys.executable, "-c", ANSWER]}
     subprocess.run(**child, check=True)
     made = Slow(place, tmp_path)

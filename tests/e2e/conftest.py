@@ -56,7 +56,9 @@ def unprivileged():
 def waiting(place):
     """Return a project with a session that waits for leave to run the project's tests, and how it came to wait."""
     made = place({"train.py": SOUND, "tests/test_slow.py": SLOW_TEST, ".gitignore": "__pycache__/\n"})
-    return made, made.esper("submit", "review this training code and run the tests", "train.py", "tests")
+    # Outside the sandbox: the slow test leaves its traces where another process sees them.
+    leave = ("--ask", "run-tests", "--allow", "run-tests:unsandboxed")
+    return made, made.esper("submit", "review this training code and run the tests", "train.py", "tests", *leave)
 
 
 @pytest.fixture

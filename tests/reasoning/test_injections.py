@@ -12,6 +12,7 @@ import pytest
 from modelling import EVIDENCE, ask, conclude, finding, opening, served
 from toys import calling
 
+from esper_agents.certificates.policy import policy_text
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.move import Conclude
@@ -114,8 +115,12 @@ async def test_without_what_a_playbook_would_have_said_nothing_is_decided(worker
     ("risk", "status"), [(Risk.LOW, Status.CONDITIONALLY_APPROVED), (Risk.MEDIUM, Status.APPROVED)]
 )
 async def test_a_measurement_of_a_models_choice_counts_where_a_person_agreed_to_it(worker, monkeypatch, risk, status):
-    worker.tool("torch-benchmark", risk=risk)
-    with served([Use("torch-benchmark"), conclude(stance="for")], monkeypatch) as server:
+    # Under a policy by which a tool of the toybox runs tests: ours would run real ones.
+    text = policy_text().replace('tests = ["run-tests"]', 'tests = ["run-toys"]')
+    monkeypatch.setattr("esper_agents.certificates.policy_table.policy_text", lambda: text)
+    coverage = [{"path": "train.py", "lines": 3, "executed": 3}]
+    worker.tool("run-toys", risk=risk, output={"outcome": "passed", "coverage": coverage})
+    with served([Use("run-toys"), conclude(stance="for")], monkeypatch) as server:
         ran = await ask(worker, server)
         certificate = ran.certificate
         if ran.outcome.questions:

@@ -57,10 +57,10 @@ def outcomes(certificate):
     return [each.output["outcome"] for each in certificate.evidence]
 
 
-async def test_all_that_comes_out_again_is_approved_and_depends_on_what_it_checked(toybox):
+async def test_all_that_comes_out_again_is_approved_on_condition_and_depends_on_what_it_checked(toybox):
     first, second, code = await reproduced(toybox, counting("one"), counting("two"))
     assert outcomes(second) == [Again.REPRODUCED] * 2
-    assert (second.verdict.status, code, second.agent) == (Status.APPROVED, ExitCode.DONE, AGENT)
+    assert (second.verdict.status, code, second.agent) == (Status.CONDITIONALLY_APPROVED, ExitCode.DONE, AGENT)
     assert second.verdict.rationale == "every piece of evidence came out again as it is on record"
     assert second.component == f"evidence_of_{first.id[-12:]}"
     async with toybox.open() as opened:

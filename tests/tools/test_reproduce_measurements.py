@@ -45,7 +45,7 @@ async def test_what_was_measured_comes_out_again_from_the_commit(make_project, t
         issued = await project.read(outcome.certificate.id)
     found = {each.output["tool"]: each.output["outcome"] for each in issued.evidence}
     assert found == {each.tool: Again.REPRODUCED for each in CALLS}, [each.summary for each in issued.evidence]
-    assert issued.verdict.status is Status.APPROVED
+    assert issued.verdict.status is Status.CONDITIONALLY_APPROVED
     assert issued.findings == ()
     assert not list(scratch.glob("esper-reproduce-*"))
     kept = {artifact.name for each in issued.evidence for artifact in each.artifacts}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.check import Outcome
 from esper_agents.certificates.policy import ceiling_of, load_policy, worst
 from esper_agents.cli.verifying import Currency, outcome_of
-from esper_agents.domain.status import Status
+from esper_agents.domain.status import Kind, Status
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 AGAINST = frozenset(
     (Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.DO_NOT_RECOMMEND, Status.EMERGENCY_STOP)
 )
+
+# The kinds of question that an execution decides.
+_EXECUTED = frozenset((Kind.APPROVAL, Kind.GO))
 
 
 class Standing(StrEnum):
@@ -176,7 +179,7 @@ def _excess(judged: Judged) -> str:
     What a person put in the place of the status, and is accepted here, does not come from the policy.
     """
     issued = judged.verified.certificate
-    if issued is None or judged.status is not issued.verdict.status:
+    if issued is None or judged.status is not issued.verdict.status or issued.verdict.kind not in _EXECUTED:
         return ""
     kind, stance, today = issued.verdict.kind, issued.verdict.stance, ceiling_of(_policy_today(), issued)
     if worst(kind, stance, today.stance) is stance:
