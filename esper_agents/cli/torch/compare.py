@@ -53,7 +53,7 @@ def compare_two(
     asked: Asked,
     base: Annotated[str, typer.Option(metavar="REV", help="Take A from this revision, and B from the work tree.")] = "",
     claim: Annotated[
-        float | None, typer.Option(min=1.0, help="How many times faster B is said to be; 1.25 where left out.")
+        float | None, typer.Option(min=1.0, help="Claimed speedup of B [default: 1.25; of a training step 1.3].")
     ] = None,
     throughput: Annotated[bool, typer.Option("--throughput", help="Compare calls per second; 1.3 is asked.")] = False,
     allow: Annotated[
