@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _HERE = Path()
 _ENOUGH = ("APPROVED", "GO")
+_REVIEWER = "pytorch-code-reviewer"
+_NEVER_COUNTED = frozenset((Status.RECOMMEND, Status.DO_NOT_RECOMMEND, Status.ADVISORY_ONLY))
 _MOST_SHOWN = 50
 
 
@@ -42,7 +44,8 @@ def gate(
         typer.Option(help="A status that will do; again for more. If none, APPROVED and GO, both outright."),
     ] = None,
     agent: Annotated[
-        list[str] | None, typer.Option(help="An agent whose certificate must cover each file; again for more.")
+        list[str] | None,
+        typer.Option(help=f"Agent whose certificate must cover each file, repeatable [default: {_REVIEWER}]."),
     ] = None,
     trust: Annotated[
         list[str] | None,
@@ -61,6 +64,9 @@ def gate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Answer by exit code whether certificates that are genuine and current cover what is there. Writes no certificate.
+
+    Certificates of approvals and go/no-go questions count; advice and recommendations count neither for nor against a
+    file. A certificate covers a file if its agent reviewed the whole file with the rules of all categories.
 
     Looks at the archive and at the published files of the project. A key that the project brings along counts only
     where you accepted it (`esper keys trust --project`) or name it here. A person's override that makes a status worse
@@ -83,7 +89,7 @@ def gate(
         project,
         paths or (),
         required=required,
-        agents=agent or (),
+        agents=agent or (_REVIEWER,),
         signers=signers,
         accepts_overrides=accept_overrides,
     )
@@ -128,11 +134,15 @@ def _report(found: Gate) -> None:
 
 def _status(text: str) -> Status:
     try:
-        return Status(text.upper())
+        status = Status(text.upper())
     except ValueError:
         close = get_close_matches(text.upper(), list(Status), n=1)
         hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(Status)}"
         raise UsageError(f"there is no status {text!r}", remedy=hint) from None
+    if status in _NEVER_COUNTED:
+        counted = ", ".join(each for each in Status if each not in _NEVER_COUNTED)
+        raise UsageError(f"--require {status}: the gate counts approvals and go/no-go only", remedy=f"one of {counted}")
+    return status
 
 
 def _signers(text: str) -> tuple[Signer, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.check import Outcome
 from esper_agents.certificates.policy import ceiling_of, load_policy, worst
 from esper_agents.cli.verifying import Currency, outcome_of
+from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.status import Kind, Status
 from esper_agents.errors import ExitCode
 
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
     from esper_agents.certificates.policy import Policy
     from esper_agents.certificates.standing import Override
     from esper_agents.cli.verifying import Verified
+    from esper_agents.domain.certificate import Certificate
 
-# What says that something must not go on, of whatever kind of question.
-AGAINST = frozenset(
-    (Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.DO_NOT_RECOMMEND, Status.EMERGENCY_STOP)
-)
+# The question types that the gate counts; advice and recommendations count neither for nor against a file.
+COUNTED = frozenset((Kind.APPROVAL, Kind.GO))
+# What says that something must not go on, of the question types that count.
+AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.EMERGENCY_STOP))
+_REVIEW = "static-review"
 
 # The kinds of question that an execution decides.
 _EXECUTED = frozenset((Kind.APPROVAL, Kind.GO))
@@ -71,11 +75,19 @@ class Judged:
         verified: The certificate, checked.
         digests: The files that it examined, by path, each with the sha256 of every state it was read in.
         accepts_overrides: Whether a person's override may make its status better.
+        narrower: The files that it examined without a whole review, by path, each with what it did cover.
     """
 
     verified: Verified
     digests: dict[str, frozenset[str]]
     accepts_overrides: bool = False
+    narrower: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the gate counts its question type."""
+        issued = self.verified.certificate
+        return issued is not None and issued.verdict.kind in COUNTED
 
     @property
     def override(self) -> Override | None:
@@ -125,6 +137,34 @@ def _code(standing: Standing) -> ExitCode:
             return ExitCode.DONE
 
 
+def narrower_than_review(certificate: Certificate) -> dict[str, str]:
+    """Return the files that a certificate examined without a whole review, by path, each with what it did cover.
+
+    A file was reviewed if a completed static review that names it, or a folder that holds it, ran the rules of all
+    categories over the bytes on record, and reported more than what a change brought.
+    """
+    partial: dict[tuple[str, str], str] = {}
+    whole: set[tuple[str, str]] = set()
+    for each in certificate.evidence:
+        if each.tool != _REVIEW or each.outcome is not CallOutcome.COMPLETED:
+            continue
+        named = [PurePosixPath(str(path)) for path in each.arguments.get("paths") or ()]
+        categories = ", ".join(str(one) for one in each.arguments.get("categories") or ())
+        since = str(each.arguments.get("since") or "")
+        for file in each.examined:
+            key = (file.path, file.sha256)
+            if not any(PurePosixPath(file.path).is_relative_to(path) for path in named):
+                partial.setdefault(key, "read as context of another file")
+            elif categories:
+                partial[key] = f"reviewed for {categories} only"
+            elif since:
+                partial[key] = f"reviewed for what changed since {since} only"
+            else:
+                whole.add(key)
+    read = [(each.path, each.sha256) for each in certificate.examined]
+    return {key[0]: partial.get(key, "read, not reviewed") for key in read if key not in whole}
+
+
 def coverage_of(
     path: str, sha256: str, agent: str, judged: Sequence[Judged], required: frozenset[Status]
 ) -> FileCoverage:
@@ -133,6 +173,9 @@ def coverage_of(
     The newest certificate on the bytes that are there decides, and only one that is valid as a whole: a verdict on
     several files says nothing any more once one of them has changed. What is not genuine stops the gate whatever else
     there is, and so does a verdict against these very bytes that the same agent has not changed since.
+
+    Certificates of other question types than approval and go/no-go count neither for nor against it, and one that is
+    narrower than a review does not cover it.
 
     What a person put in the place of a status counts where it is worse; where it is better, only if that is accepted.
     A status that today's policy would not allow for what is on record does not count.
@@ -148,16 +191,23 @@ def coverage_of(
     for each in about:
         if outcome_of(*_groups(each.verified)) is Outcome.FAILS:
             return _told(path, agent, Standing.TAMPERED, each, "it is not what was issued")
+    aside = [each for each in about if not each.counts or path in each.narrower]
+    about = [each for each in about if each.counts]
     same = [each for each in about if sha256 in each.digests[path]]
     vouched = [each for each in same if each.verified.exit_code is ExitCode.DONE]
-    newest = {_agent(each): each for each in reversed(vouched)}
-    for each in newest.values():
-        if each.status in AGAINST:
-            return _told(path, agent, Standing.AGAINST, each, f"{each.status} stands against it")
-    named = [each for each in vouched if not agent or _agent(each) == agent]
+    reviews = [each for each in vouched if path not in each.narrower]
+    # What an agent said last of a part takes nothing back that it said of the whole.
+    for newest in ({_agent(each): each for each in reversed(found)} for found in (vouched, reviews)):
+        for each in newest.values():
+            if each.status in AGAINST:
+                return _told(path, agent, Standing.AGAINST, each, f"{each.status} stands against it")
+    named = [each for each in reviews if not agent or _agent(each) == agent]
     own = [each for each in named if not _excess(each)]
     if not own:
-        return _uncovered(path, agent, about, same, named)
+        whole = [[each for each in found if path not in each.narrower] for found in (about, same)]
+        found = _uncovered(path, agent, *whole, named)
+        said = _not_counted(path, agent, aside)
+        return replace(found, why=f"{found.why}; {said}") if said else found
     wanted = " or ".join(sorted(required))
     if own[0].status not in required:
         return _told(path, agent, Standing.OTHER_STATUS, own[0], f"{own[0].status}, and {wanted} is required")
@@ -209,7 +259,19 @@ def _uncovered(
     if older := newest(about):
         return _told(path, agent, Standing.NOT_CURRENT, older, "the file has changed since")
     by = f" by {agent}" if agent else ""
-    return FileCoverage(path, agent, Standing.UNCOVERED, "", "", f"no certificate{by} speaks of it")
+    return FileCoverage(path, agent, Standing.UNCOVERED, "", "", f"no certificate{by} covers it")
+
+
+def _not_counted(path: str, agent: str, aside: Sequence[Judged]) -> str:
+    """Return why the newest certificate that speaks of a file does not count; empty if there is none."""
+    found = next((each for each in aside if not agent or _agent(each) == agent), next(iter(aside), None))
+    issued = found.verified.certificate if found is not None else None
+    if found is None or issued is None:
+        return ""
+    if not found.counts:
+        kind = "advice" if issued.verdict.kind is Kind.ADVICE else f"a {issued.verdict.kind}"
+        return f"{issued.id} by {issued.agent} is {kind}, which does not count"
+    return f"{issued.id} by {issued.agent} does not cover it: the file was {found.narrower[path]}"
 
 
 def _groups(verified: Verified) -> tuple[Check, ...]:

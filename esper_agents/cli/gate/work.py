@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.cli.exhibits import exhibit_of, find_exhibit, has_archive
-from esper_agents.cli.gate.coverage import FileCoverage, Judged, Standing, coverage_of
+from esper_agents.cli.gate.coverage import FileCoverage, Judged, Standing, coverage_of, narrower_than_review
 from esper_agents.cli.published import RECORD_SUFFIX
 from esper_agents.cli.verifying import check
 from esper_agents.domain.reproduction import REPRODUCE
@@ -67,7 +67,7 @@ async def gate(
     wanted = discover(root, [Path.cwd() / path for path in paths] or [root], notebooks=True)
     everything = await _verified(project, signers)
     judged = [
-        Judged(each.verified, _digests(each.verified), accepts_overrides=accepts_overrides)
+        Judged(each.verified, _digests(each.verified), accepts_overrides, _narrower(each.verified))
         for each in everything
         if _is_of_code(each.verified)
     ]
@@ -130,6 +130,10 @@ def _digests(verified: Verified) -> dict[str, frozenset[str]]:
     for file in verified.certificate.examined if verified.certificate else ():
         read.setdefault(file.path, set()).add(file.sha256)
     return {path: frozenset(digests) for path, digests in read.items()}
+
+
+def _narrower(verified: Verified) -> dict[str, str]:
+    return narrower_than_review(verified.certificate) if verified.certificate else {}
 
 
 def _digest(file: Path, shown: str) -> str:

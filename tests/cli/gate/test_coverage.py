@@ -4,12 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from certificate_samples import evidence, measurement, of_status, ran_tests
+from certificate_samples import evidence, measurement, of_status, ran_tests, source
 
 from esper_agents.certificates.check import Check, Outcome
 from esper_agents.certificates.standing import Override
-from esper_agents.cli.gate.coverage import AGAINST, Judged, Standing, coverage_of, exit_code
+from esper_agents.cli.gate.coverage import AGAINST, Judged, Standing, coverage_of, exit_code, narrower_than_review
 from esper_agents.cli.verifying import Currency, Verified
+from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode
 
@@ -111,7 +112,61 @@ def test_a_verdict_against_that_the_same_agent_took_back_later_does_not(status):
     assert standing(judged(), judged(status)).standing is Standing.COVERED
 
 
-@pytest.mark.parametrize("status", sorted(set(Status) - ENOUGH - AGAINST))
+ASIDE = frozenset({Status.RECOMMEND, Status.DO_NOT_RECOMMEND, Status.ADVISORY_ONLY})
+
+
+@pytest.mark.parametrize("status", sorted(ASIDE))
+def test_advice_and_recommendations_count_neither_for_nor_against(status):
+    assert standing(judged(status), judged()).standing is Standing.COVERED
+    alone = standing(judged(status), required=frozenset(Status))
+    assert alone.standing is Standing.UNCOVERED
+    assert alone.why.endswith(("is advice, which does not count", "is a recommendation, which does not count"))
+    refused = standing(judged(status), judged(Status.REJECTED))
+    assert (refused.standing, refused.status) == (Standing.AGAINST, Status.REJECTED)
+
+
+def test_a_certificate_that_is_narrower_than_a_review_does_not_cover_a_file():
+    narrow = replace(judged(), narrower={PATH: "reviewed for memory only"})
+    alone = standing(narrow, agent="pytorch-code-reviewer")
+    assert alone.standing is Standing.UNCOVERED
+    assert "does not cover it: the file was reviewed for memory only" in alone.why
+    assert standing(narrow, judged()).standing is Standing.COVERED
+
+
+def test_a_narrower_certificate_stands_against_a_file_and_takes_nothing_back():
+    against = replace(judged(Status.REJECTED), narrower={PATH: "reviewed for memory only"})
+    assert standing(against, judged()).standing is Standing.AGAINST
+    narrow = replace(judged(), narrower={PATH: "reviewed for memory only"})
+    assert standing(narrow, judged(Status.REJECTED)).standing is Standing.AGAINST
+
+
+def call_of(**arguments):
+    arguments = {"paths": ["examples"]} | arguments
+    return evidence(arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([call_of()], None),
+        ([call_of(paths=["."])], None),
+        ([call_of(paths=["examples/train.py"])], None),
+        ([call_of(categories=[])], None),
+        ([call_of(categories=["memory"])], "reviewed for memory only"),
+        ([call_of(categories=["memory"]), call_of()], None),
+        ([call_of(since="HEAD~1")], "reviewed for what changed since HEAD~1 only"),
+        ([call_of(paths=["tests"], related=["examples/train.py"])], "read as context of another file"),
+        ([replace(call_of(), tool="read-file")], "read, not reviewed"),
+        ([replace(call_of(), outcome=CallOutcome.FAILED)], "read, not reviewed"),
+        ([replace(call_of(), examined=(source(text="x = 1\n"),))], "read, not reviewed"),
+    ],
+)
+def test_what_was_reviewed_follows_from_the_evidence(calls, said):
+    issued = replace(of_status(Status.APPROVED), evidence=tuple(calls), examined=(source(),))
+    assert narrower_than_review(issued).get("examples/train.py") == said
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - ENOUGH - AGAINST - ASIDE))
 def test_another_status_than_is_required_is_named(status):
     found = standing(judged(status), judged())
     assert found.standing is Standing.OTHER_STATUS
@@ -119,7 +174,7 @@ def test_another_status_than_is_required_is_named(status):
     assert standing(judged(status), required=frozenset({status})).standing is Standing.COVERED
 
 
-@pytest.mark.parametrize("status", [Status.GO, Status.RECOMMEND])
+@pytest.mark.parametrize("status", [Status.GO])
 def test_a_go_on_a_condition_covers_only_where_conditions_are_taken(status):
     found = judged(status)
     issued = found.verified.certificate
