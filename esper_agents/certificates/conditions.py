@@ -163,6 +163,13 @@ class BlockingGap:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesUnread:
+    """A completed call of these tools lists a file that it could not read, and no later call read it."""
+
+    tools: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ImplementationRisk:
     """Acting on the verdict has at least this risk, and nobody has agreed to it."""
 
@@ -188,6 +195,7 @@ Condition: TypeAlias = (
     | EvidenceMissing
     | CriticalAssumption
     | BlockingGap
+    | FilesUnread
     | ImplementationRisk
     | NoSafeWay
 )
@@ -220,6 +228,8 @@ def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: C901, PLR091
             return _quoted(texts)
         case BlockingGap():
             return _quoted([gap.what for gap in facts.gaps if gap.blocks_approval])
+        case FilesUnread(tools):
+            return _files_unread(tools, facts)
         case ImplementationRisk(at_least):
             is_open = _is_risky(facts, at_least) and not _is_agreed(facts)
             return Hit(places=(facts.risks.implementation_risk,)) if is_open else None
@@ -341,6 +351,20 @@ def _evidence_missing(condition: EvidenceMissing, facts: Facts) -> Hit | None:
             missing[call] = each
     places = tuple(f"{each.tool} ({each.id})" for each in missing.values())
     return Hit(len(missing), places) if missing else None
+
+
+def _files_unread(tools: frozenset[str], facts: Facts) -> Hit | None:
+    unread: dict[str, None] = {}
+    for each in facts.evidence:
+        if each.outcome is not CallOutcome.COMPLETED:
+            continue
+        for file in each.examined:
+            unread.pop(file.path, None)
+        listed = each.output.get("unreadable", []) if each.tool in tools else []
+        for entry in listed if isinstance(listed, list | tuple) else []:
+            if isinstance(entry, dict):
+                unread[str(entry.get("path", ""))] = None
+    return _quoted(tuple(unread))
 
 
 def _is_meant(condition: EvidenceMissing, tool: str) -> bool:

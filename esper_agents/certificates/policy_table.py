@@ -16,6 +16,7 @@ from esper_agents.certificates.conditions import (
     Condition,
     CriticalAssumption,
     EvidenceMissing,
+    FilesUnread,
     FindingsStand,
     ImplementationRisk,
     NoMeasurement,
@@ -185,6 +186,9 @@ class _Reader:
             raise self._wrong("state = 'confirmed' is what an assumption should be")
         return CriticalAssumption(state)
 
+    def files_unread(self) -> FilesUnread:
+        return FilesUnread(frozenset(self._texts("tools")))
+
     def no_measurement(self) -> NoMeasurement:
         return NoMeasurement(frozenset(self._texts("tools")))
 
@@ -250,6 +254,7 @@ _CONDITIONS: dict[str, tuple[tuple[str, ...], Callable[[_Reader], Condition]]] =
     "evidence": (("outcome", "except_tools", "only_tools"), _Reader.evidence_missing),
     "assumption": (("state",), _Reader.critical_assumption),
     "blocking-gap": ((), lambda _: BlockingGap()),
+    "files-unread": (("tools",), _Reader.files_unread),
     "implementation-risk": (("at_least",), lambda reader: ImplementationRisk(reader.risk_level())),
     "no-safe-way": (("at_least",), lambda reader: NoSafeWay(reader.risk_level())),
 }

@@ -53,6 +53,7 @@ class Cache:
         *,
         categories: Collection[Category] | None,
         rules: Collection[str] | None,
+        unread: Sequence[Unreadable] = (),
     ) -> Entry | None:
         """Return where the report of a review is kept, or would be; None where it cannot be.
 
@@ -61,6 +62,7 @@ class Cache:
             candidates: The files to review.
             categories: The rules of these; None means all.
             rules: The rules that are named; None means all.
+            unread: What stands beside the files and cannot be read.
         """
         from esper_agents.review.catalogue import has_foreign_rules
 
@@ -72,6 +74,7 @@ class Cache:
             "categories": None if categories is None else sorted(set(categories)),
             "rules": None if rules is None else sorted(set(rules)),
             "files": [(each.path, each.is_explicit, digests[each.path]) for each in candidates],
+            "unread": sorted((each.path, each.problem) for each in unread),
             "settings": _settings(root, candidates),
         }
         key = sha256(json.dumps(choice, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.codec import carried
 from esper_agents.errors import InputFileError
-from esper_agents.review.source import NOTEBOOK
+from esper_agents.review.source import NOTEBOOK, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +34,9 @@ class Candidate:
     is_explicit: bool
 
 
-def discover(root: Path, paths: Sequence[Path], *, notebooks: bool = False) -> tuple[Candidate, ...]:
+def discover(
+    root: Path, paths: Sequence[Path], *, notebooks: bool = False, unread: dict[str, Unreadable] | None = None
+) -> tuple[Candidate, ...]:
     """Return the Python files that the paths stand for, sorted by path, each once.
 
     A directory is walked: hidden folders, virtual environments, `build`, `node_modules`, `site-packages` and
@@ -44,6 +47,8 @@ def discover(root: Path, paths: Sequence[Path], *, notebooks: bool = False) -> t
         root: The project's folder; every path must lie in it.
         paths: Files and directories; a relative one starts at the root.
         notebooks: Whether `.ipynb` files are wanted as well.
+        unread: Receives what stands in the directories and cannot be read, by path: folders that cannot be listed,
+            special files, and links that are broken or lead out of the root.
 
     Raises:
         InputFileError: A path does not exist, lies outside the root, is no Python source, or holds none.
@@ -52,14 +57,14 @@ def discover(root: Path, paths: Sequence[Path], *, notebooks: bool = False) -> t
     suffixes = (".py", NOTEBOOK) if notebooks else (".py",)
     found: dict[str, Candidate] = {}
     for given in paths:
-        for each in _candidates(root, given, suffixes):
+        for each in _candidates(root, given, suffixes, {} if unread is None else unread):
             known = found.get(each.path)
             if known is None or each.is_explicit:
                 found[each.path] = each
     return tuple(found[path] for path in sorted(found))
 
 
-def _candidates(root: Path, given: Path, suffixes: tuple[str, ...]) -> list[Candidate]:
+def _candidates(root: Path, given: Path, suffixes: tuple[str, ...], unread: dict[str, Unreadable]) -> list[Candidate]:
     file = Path(os.path.abspath(root / given))  # noqa: PTH100 - as above
     try:
         mode = file.stat().st_mode
@@ -67,9 +72,13 @@ def _candidates(root: Path, given: Path, suffixes: tuple[str, ...]) -> list[Cand
         raise InputFileError(str(given), "no such path", remedy="check the spelling, or run `ls` there") from error
     path = _relative(root, file, given)
     if stat.S_ISDIR(mode):
-        walked = _walk(file, root.resolve(), suffixes)
+        problems: dict[Path, str] = {}
+        walked = _walk(file, root.resolve(), suffixes, problems)
         inside = [Candidate(each, _relative(root, each, given), is_explicit=False) for each in walked]
-        if not inside:
+        for at, problem in problems.items():
+            shown = carried(_lexical(root, at))
+            unread[shown] = Unreadable(shown, problem, "make it readable, or leave it out of the paths", None)
+        if not inside and not problems:
             raise InputFileError(
                 str(given), "no Python file in this directory", remedy="name the directory that holds the .py files"
             )
@@ -87,6 +96,11 @@ def _instead_of(suffix: str) -> str:
     return "name a file that ends in .py, or a directory"
 
 
+def _lexical(root: Path, at: Path) -> str:
+    """Return a path relative to the root without following a link."""
+    return Path(os.path.relpath(at, root)).as_posix()
+
+
 def _relative(root: Path, file: Path, given: Path) -> str:
     if file.is_relative_to(root):
         return file.relative_to(root).as_posix()
@@ -97,31 +111,42 @@ def _relative(root: Path, file: Path, given: Path) -> str:
     )
 
 
-def _walk(folder: Path, root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the files in a folder and its folders, in no particular order."""
+def _walk(folder: Path, root: Path, suffixes: tuple[str, ...], problems: dict[Path, str]) -> Iterator[Path]:
+    """Yield the files in a folder and its folders, in no particular order, and note those that cannot be read."""
     folders = [os.fspath(folder)]
     while folders:
+        at = folders.pop()
         try:
-            with os.scandir(folders.pop()) as entries:
+            with os.scandir(at) as entries:
                 found = list(entries)
-        except OSError:
+        except OSError as error:
+            problems[Path(at)] = f"folder that cannot be listed: {(error.strerror or 'unknown error').lower()}"
             continue
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
                 if not _is_left_out(entry):
                     folders.append(entry.path)
-            elif entry.name.endswith(suffixes) and _is_readable_file(entry, root):
-                yield Path(entry.path)
+            elif entry.name.endswith(suffixes):
+                problem = _why_not_read(entry, root)
+                if problem:
+                    problems[Path(entry.path)] = problem
+                elif problem is not None:
+                    yield Path(entry.path)
 
 
 def _is_left_out(entry: os.DirEntry[str]) -> bool:
     return entry.name.startswith(".") or entry.name in LEFT_OUT or Path(entry.path, "pyvenv.cfg").exists()
 
 
-def _is_readable_file(entry: os.DirEntry[str], root: Path) -> bool:
+def _why_not_read(entry: os.DirEntry[str], root: Path) -> str | None:
+    """Return why an entry cannot be read; empty if it can, None if it is a folder behind a link."""
     try:
-        if not entry.is_file():
-            return False
-        return not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(root)
+        if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root):
+            return "link that leads out of the project"
+        if entry.is_dir():
+            return None
+        if entry.is_symlink() and not Path(entry.path).exists():
+            return "link that leads nowhere"
+        return "" if entry.is_file() else "no regular file"
     except (OSError, RuntimeError):
-        return False
+        return "link that cannot be followed"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.finding import Claim
 from esper_agents.errors import InputFileError
 from esper_agents.review.catalogue import catalogue, select
 from esper_agents.review.discover import discover
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from esper_agents.domain.evidence import SourceFile
-    from esper_agents.domain.finding import Category, Claim
+    from esper_agents.domain.finding import Category
     from esper_agents.review.cache import Cache
     from esper_agents.review.discover import Candidate
     from esper_agents.review.report import Silenced
@@ -64,14 +65,19 @@ def review(
         InputFileError: A path that does not exist, or that holds nothing to review.
         NotFoundError: A rule that does not exist.
     """
-    candidates = discover(root, paths, notebooks=True)
-    entry = None if cache is None or extra else cache.entry(root, candidates, categories=categories, rules=rules)
+    unread: dict[str, Unreadable] = {}
+    candidates = discover(root, paths, notebooks=True, unread=unread)
+    cacheable = None if extra else cache
+    entry = None
+    if cacheable is not None:
+        entry = cacheable.entry(root, candidates, categories=categories, rules=rules, unread=tuple(unread.values()))
     if entry is not None and (kept := entry.read()) is not None:
         return kept
     with _collector_paused():
         known = catalogue(extra)
     run = _Run(select(known, categories=categories, names=rules), known, TorchSettings(root), len(candidates))
     run.on_file, run.on_progress = on_file, on_progress
+    run.unreadable += unread.values()
     for part in (parts := divide(candidates)):
         run.add(_read(each, run) for each in part.candidates)
         if len(parts) > 1:
@@ -182,7 +188,11 @@ class _Run:
                 self.unreadable.append(source)
                 continue
             self.unreadable += source.unread
-            tables = tables_of(source)
+            python = self.settings.python_near(source.record.path) if self.settings is not None else None
+            tables = tables_of(source, python)
+            if isinstance(tables, Claim):
+                self._add_syntax_error(tables, source)
+                continue
             if isinstance(tables, Unreadable):
                 self.unreadable.append(tables)
                 continue
@@ -190,6 +200,15 @@ class _Run:
             self.lines += source.lines
             self.generated += [tables.path] if is_generated(tables.purpose) else []
             yield Reviewed(tables, source.notebook)
+
+    def _add_syntax_error(self, claim: Claim, source: Source) -> None:
+        """Add a syntax error as a claim, or as an unread file if its rule does not run."""
+        if any(rule.code == claim.rule for rule in self.rules):
+            self.claims.append(claim)
+            self.examined.append(source.record)
+            self.lines += source.lines
+        else:
+            self.unreadable.append(Unreadable(source.record.path, claim.message, claim.remedy, claim.location.line))
 
     def _judging(self, path: str) -> None:
         self.tell("judging", path)

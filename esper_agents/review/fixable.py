@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.parsing import tables_of
 from esper_agents.review.rewriting import Order, Span
-from esper_agents.review.source import Unreadable
+from esper_agents.review.tables import FileTables
 
 if TYPE_CHECKING:
     import ast
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Claim
     from esper_agents.review.rule import Rewrite, Rule
     from esper_agents.review.source import Source
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def wanted_in(source: Source, claims: Iterable[Claim], rules: Mapping[str, Rule]
         rules: The rules by code.
     """
     file = tables_of(source)
-    if isinstance(file, Unreadable):
+    if not isinstance(file, FileTables):
         return {}
     found: dict[Span, Wanted] = {}
     for claim in claims:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 NOTEBOOK = ".ipynb"
 
-LARGEST_BYTES = 5 * 1024 * 1024
+# As much as is reviewed at a time: trees and tables take about 50 bytes for each byte of source.
+LARGEST_BYTES = 24 * 1024 * 1024
 # Most of a notebook is what its cells printed.
 LARGEST_NOTEBOOK_BYTES = 64 * 1024 * 1024
 # Encodings that Python offers and nobody writes code in; some take time that grows with the square of the size.

@@ -36,10 +36,12 @@ class Diagnosis:
     Attributes:
         problem: What is wrong; lower case, no full stop.
         remedy: What to do; empty where the source must be mended.
+        needs: The newer Python that can parse it; empty if no version is known to.
     """
 
     problem: str
     remedy: str = ""
+    needs: tuple[int, ...] = ()
 
 
 def why_not_parsed(error: Exception, source: str) -> Diagnosis:
@@ -71,6 +73,7 @@ def diagnose(error: SyntaxError, source: str, running: tuple[int, ...] = sys.ver
             return Diagnosis(
                 f"needs Python {needed} ({what}), and this is Python {'.'.join(map(str, running))}",
                 f"run esper under Python {needed} or newer",
+                version,
             )
     if _is_python_2(lines[0], error.msg):
         return Diagnosis("is Python 2", "convert it, or leave it out of the paths")

@@ -1,8 +1,9 @@
-"""Which versions of torch the reviewed project asks for, as its settings say; they are read as data and never run."""
+"""Versions of torch and of Python that the reviewed project asks for; its settings are read as data and never run."""
 
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # Known releases below which and above which a range may reach; patch releases change no names.
 RELEASES = tuple(f"1.{minor}" for minor in range(14)) + tuple(f"2.{minor}" for minor in range(14))
 _LARGEST_BYTES = 1 << 20
+# The lowest minor version of Python 3 whose grammar `ast.parse` can be asked for.
+_OLDEST_GRAMMAR = 7
+_PYTHON_VERSION = pattern(r"\s*(?:cpython-|python-?)?(\d+)\.(\d+)")
 _NAMES = frozenset({"torch", "pytorch", "pytorch-cpu", "pytorch-gpu"})
 _REQUIREMENT = pattern(r"^(?:[\w.-]+::)?(?P<name>[A-Za-z][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?(?P<range>[^;#@)]*)")
 _SHORT = pattern(r"(?P<sign>\^|~(?!=))\s*(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>[\w.]*)")
@@ -49,6 +53,34 @@ class TorchRange:
         return any(each in wanted for wanted in self.alternatives for each in patches)
 
 
+@dataclass(frozen=True, slots=True)
+class PythonVersion:
+    """The project's own Python: the lowest version that it supports.
+
+    Attributes:
+        version: Major and minor version.
+        source: The file and the setting that say so.
+    """
+
+    version: tuple[int, int]
+    source: str
+
+    def __str__(self) -> str:
+        """Return the version with its source: `3.9, by requires-python in pyproject.toml`."""
+        return f"{self.version[0]}.{self.version[1]}, by {self.source}"
+
+    @property
+    def minor(self) -> int | None:
+        """The minor version to parse for; None for the newest that the running parser knows."""
+        is_older = (3, _OLDEST_GRAMMAR) <= self.version < sys.version_info[:2]
+        return self.version[1] if is_older else None
+
+    @property
+    def is_newer_than_running(self) -> bool:
+        """Whether the running parser may not know all of its syntax."""
+        return self.version > sys.version_info[:2]
+
+
 class TorchSettings:
     """The settings files of a project, read when a rule first asks.
 
@@ -59,6 +91,18 @@ class TorchSettings:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._known: dict[Path, TorchRange | None] = {}
+        self._pythons: dict[Path, PythonVersion | None] = {}
+
+    def python_near(self, path: str) -> PythonVersion | None:
+        """Return the project's own Python for a file: that of the nearest folder that says one, up to the root."""
+        folder = (self.root / path).parent
+        while True:
+            if folder not in self._pythons:
+                self._pythons[folder] = _python_in(folder)
+            found = self._pythons[folder]
+            if found is not None or folder in {self.root, folder.parent}:
+                return found
+            folder = folder.parent
 
     def asked_near(self, path: str) -> TorchRange | None:
         """Return the range that holds for a file: that of the nearest folder that has one, from its own up to the root.
@@ -87,9 +131,48 @@ def _asked_in(folder: Path) -> TorchRange | None:
     return None
 
 
+def _python_in(folder: Path) -> PythonVersion | None:
+    """Return the Python that a folder's own settings ask for: `requires-python`, else `.python-version`."""
+    text = _text_of(folder / "pyproject.toml")
+    try:
+        table = tomllib.loads(text)
+        asked = table.get("project", {}).get("requires-python", "")
+        lowest = _lowest_python(asked) if isinstance(asked, str) and asked else None
+    except (ValueError, AttributeError, RecursionError):
+        lowest = None
+    if lowest is not None:
+        return PythonVersion(lowest, "requires-python in pyproject.toml")
+    match = _PYTHON_VERSION.match(_text_of(folder / ".python-version"))
+    return PythonVersion((int(match[1]), int(match[2])), ".python-version") if match else None
+
+
+def _text_of(file: Path) -> str:
+    try:
+        if not file.is_file() or file.stat().st_size > _LARGEST_BYTES:
+            return ""
+        return file.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def _lowest_python(asked: str) -> tuple[int, int] | None:
+    """Return the lowest Python 3 that a range of versions allows; None if it allows none."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        wanted = SpecifierSet(asked)
+    except InvalidSpecifier:
+        return None
+    allowed = (minor for minor in range(100) if any(f"3.{minor}.{patch}" in wanted for patch in (0, 1, 99)))
+    lowest = next(allowed, None)
+    # A range without a lower bound says nothing of the syntax.
+    return (3, lowest) if lowest else None
+
+
 def settings_files(folder: Path) -> list[Path]:
     """Return the files of a folder that are asked."""
     patterns = [pattern for readers in (_PACKAGE, _ENVIRONMENT) for pattern, _ in readers]
+    patterns.append(".python-version")
     return [file for pattern in patterns for file in _matching(folder, pattern)]
 
 

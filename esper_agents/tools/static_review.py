@@ -20,10 +20,11 @@ from esper_agents.tools.changes import change_since
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.finding import Claim
+    from esper_agents.review.source import Unreadable
 
 
 def _rerun(arguments: JsonObject) -> str:
@@ -56,9 +57,13 @@ async def static_review(
         report = await asyncio.to_thread(_change, context, places, wanted, since)
     else:
         report = await asyncio.to_thread(review, context.root, places, categories=wanted, extra=context.rules)
-    report = replace(report, claims=tuple(each for each in report.claims if _is_asked(each, paths)))
+    report = replace(report, claims=tuple(each for each in report.claims if _is_in(each.location.path, paths)))
     shown = {each.code for each in catalogue(context.rules) if each.shown is not Shown.NOT}
-    return ToolResult(_summary(report), _output(report, shown), claims=report.claims, examined=report.examined)
+    unread = tuple(each for each in report.unreadable if _is_in(each.path, paths))
+    beside = tuple(each for each in report.unreadable if each not in unread)
+    report = replace(report, unreadable=unread)
+    output = {**_output(report, shown), "related_unreadable": _listed(beside)}
+    return ToolResult(_summary(report), output, claims=report.claims, examined=report.examined)
 
 
 def _change(context: ToolContext, places: list[Path], categories: list[Category] | None, since: str) -> Report:
@@ -91,10 +96,13 @@ def _summary(report: Report) -> str:
     return f"found {found} in {number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}{unread}"
 
 
-def _is_asked(claim: Claim, paths: list[str]) -> bool:
-    """Return whether a claim is about one of the paths, or about a file in one of them."""
-    place = PurePosixPath(claim.location.path)
-    return any(place.is_relative_to(PurePosixPath(each)) for each in paths)
+def _is_in(path: str, paths: list[str]) -> bool:
+    """Return whether a path is one of those that were named, or a file in one of them."""
+    return any(PurePosixPath(path).is_relative_to(PurePosixPath(each)) for each in paths)
+
+
+def _listed(unread: Sequence[Unreadable]) -> list[dict[str, str]]:
+    return [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in unread]
 
 
 def _output(report: Report, shown: set[str]) -> JsonObject:
@@ -106,9 +114,7 @@ def _output(report: Report, shown: set[str]) -> JsonObject:
         "torch_files": report.torch_files,
         "lines": report.lines,
         "suppressed": report.suppressed,
-        "unreadable": [
-            {"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in report.unreadable
-        ],
+        "unreadable": _listed(report.unreadable),
         "claims": [claim.fingerprint for claim in report.claims],
         # What a run can bear out or refute.
         "shown_by_running": [str(claim.location) for claim in report.claims if claim.rule in shown],

@@ -8,7 +8,7 @@ from certificate_samples import certificate, critical, evidence, finding, measur
 
 from esper_agents.certificates.policy import NO_REASON, ceiling, ceiling_of, load_policy, policy_text, row, settle
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, SourceFile
 from esper_agents.domain.finding import Confidence, Severity
 from esper_agents.domain.move import RiskAssessment
 from esper_agents.domain.status import Kind, Stance, Status
@@ -62,6 +62,17 @@ def test_where_no_line_was_read_nothing_is_decided(kind, read):
 
 def test_a_call_that_did_not_complete_has_examined_nothing():
     assert "nothing-examined" in names(top(evidence=(evidence(outcome=CallOutcome.FAILED),)))
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_a_file_of_the_task_that_was_not_read_leaves_it_undecided(kind):
+    unread = replace(evidence(), tool="static-review", output={"unreadable": [{"path": "padded.py"}]})
+    found = top(kind, evidence=(unread,))
+    assert found.stance is Stance.UNDECIDED
+    (line,) = (each for each in found.lines if each.name == "files-unread")
+    assert line.because == "one file of the task was not read, and it can hold anything: 'padded.py'"
+    read = replace(evidence(), examined=(SourceFile("padded.py", "0" * 64, "0" * 40, 3, 9),))
+    assert "files-unread" not in names(top(kind, evidence=(unread, read)))
 
 
 @pytest.mark.parametrize("kind", JUDGED)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from places import command
 
+from esper_agents.review.source import LARGEST_BYTES
+
 LOOP = """\
 for x, y in loader:
     loss = criterion(model(x), y)
@@ -68,11 +70,35 @@ def test_the_source_cannot_steer_the_terminal(esper, tmp_path):
     assert not {"\x1b", "\u202e", "\x07"} & set(shown)
 
 
-def test_a_file_that_cannot_be_read_is_shown_and_decides_nothing(esper, tmp_path):
+def test_a_file_that_does_not_parse_is_a_critical_finding(esper, tmp_path):
     (tmp_path / "broken.py").write_text("def f(:\n")
     done = esper("broken.py")
-    assert done.returncode == 4
-    assert "broken.py:1: does not parse" in " ".join(done.stdout.split())
+    assert done.returncode == 3
+    assert "broken.py:1:7: critical ESP109 syntax-error" in done.stdout
+
+
+def test_a_file_that_is_not_read_makes_the_review_undecided_unless_that_is_allowed(esper, tmp_path):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "padded.py").write_bytes(LOOP.encode() + b"#" * LARGEST_BYTES)
+    (tmp_path / "odd.py").write_bytes(b"x = 1\ny = 2\nz = '\xff'\n")
+    first, warm = esper("."), esper(".")
+    assert (first.returncode, warm.returncode) == (4, 4)
+    assert "padded.py: larger than" in " ".join(warm.stdout.split())
+    assert "odd.py:3: cannot be decoded" in " ".join(warm.stdout.split())
+    assert esper(".", "--allow-unread").returncode == 0
+    assert esper("--fail-on", "never", ".").returncode == 4
+    (tmp_path / "train.py").write_text(LOOP)
+    assert esper(".", "--allow-unread").returncode == 3
+    listed = json.loads(esper(".", "--json").stdout)["unreadable"]
+    assert [each["path"] for each in listed] == ["odd.py", "padded.py"]
+    notes = json.loads(esper(".", "--format", "sarif").stdout)["runs"][0]["invocations"][0]
+    assert len(notes["toolExecutionNotifications"]) == 2
+    assert esper("--format", "github", ".").stdout.count("title=not reviewed") == 2
+
+
+def test_files_of_which_none_is_read_are_undecided_whatever_is_allowed(esper, tmp_path):
+    (tmp_path / "odd.py").write_bytes(b"x = 1\ny = 2\nz = '\xff'\n")
+    assert esper(".", "--allow-unread").returncode == 4
 
 
 def test_a_rule_is_explained_and_all_are_listed(esper):

@@ -30,7 +30,8 @@ def project(tmp_path):
     folder = tmp_path / "project"
     (folder / "pkg").mkdir(parents=True)
     (folder / "train.py").write_text(LOOP)
-    (folder / "pkg" / "broken.py").write_text("def f(:\n")
+    (folder / "pkg" / "broken.py").write_bytes(b"\x00\x01")
+    os.mkfifo(folder / "pkg" / "pipe.py")
     (folder / "pkg" / "größe.py").write_text("name = 'größe'\n")
     (folder / "pkg" / "made.py").write_text("# @generated\nx = 1\n")
     return folder
@@ -65,7 +66,7 @@ def test_a_kept_report_is_the_report(project, cache, judged):
     assert repr(again) == repr(first) == repr(review(project, [project]))
     assert again == first
     assert first.claims
-    assert first.unreadable
+    assert [each.path for each in first.unreadable] == ["pkg/broken.py", "pkg/pipe.py"]
     assert first.generated
     assert first.silenced
     assert len(judged) == 2

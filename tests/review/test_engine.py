@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 from dataclasses import asdict
 
 import pytest
 
 from esper_agents.domain.codec import canonical
-from esper_agents.domain.finding import Category
+from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import InputFileError
 from esper_agents.review.engine import Report, review, review_sources
 from esper_agents.review.source import LARGEST_BYTES
@@ -208,11 +209,10 @@ def test_what_cannot_be_read_in_a_directory_is_reported_and_the_rest_reviewed(tm
     (tmp_path / "mojibake.py").write_bytes(b"x = 1\ny = '\xff'\n")
     (tmp_path / "unknown.py").write_bytes(b"# coding: klingon\n")
     report = review(tmp_path, [tmp_path])
-    assert [each.path for each in report.examined] == ["a.py"]
-    assert rules_found(report) == ["ESP101", "ESP301"]
+    assert [each.path for each in report.examined] == ["a.py", "broken.py"]
+    assert rules_found(report) == ["ESP101", "ESP301", "ESP109"]
     assert [(each.path, each.line) for each in report.unreadable] == [
         ("binary.py", None),
-        ("broken.py", 2),
         ("huge.py", None),
         ("mojibake.py", 2),
         ("unknown.py", None),
@@ -234,11 +234,70 @@ def test_a_source_that_nests_too_deeply_for_a_rule_costs_the_others_nothing():
     assert [(each.path, each.problem) for each in report.unreadable] == [("a.py", "nests too deeply for ESP211")]
 
 
-def test_a_file_named_by_a_person_that_does_not_parse_is_reported(tmp_path):
-    (tmp_path / "broken.py").write_text("def f(:\n")
+def test_a_file_that_does_not_parse_is_a_critical_finding_where_the_parser_stops(tmp_path):
+    (tmp_path / "broken.py").write_text("x = 1\ndef f(:\n")
     report = review(tmp_path, [tmp_path / "broken.py"])
-    assert report.examined == ()
-    assert [each.line for each in report.unreadable] == [1]
+    (claim,) = report.claims
+    assert (str(claim.location), claim.rule, claim.severity) == ("broken.py:2", "ESP109", Severity.CRITICAL)
+    assert claim.excerpt == "def f(:"
+    assert [each.path for each in report.examined] == ["broken.py"]
+    assert report.unreadable == ()
+
+
+def test_a_file_that_does_not_parse_is_unread_for_rules_that_cannot_say_so(tmp_path):
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    report = review(tmp_path, [tmp_path], rules=["ESP101"])
+    assert (report.claims, report.examined) == ((), ())
+    assert [(each.path, each.line) for each in report.unreadable] == [("broken.py", 1)]
+
+
+MATCH = "match x:\n    case 1:\n        y = 2\n"
+LAZY = "lazy import json\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "source", "outcome"),
+    [
+        ({}, MATCH, "read"),
+        ({"pyproject.toml": '[project]\nrequires-python = ">=3.9"\n'}, MATCH, "ESP109"),
+        ({"pyproject.toml": '[project]\nrequires-python = ">=3.9"\n', ".python-version": "3.12\n"}, MATCH, "ESP109"),
+        ({"pyproject.toml": '[project]\nrequires-python = "~=3.11"\n'}, MATCH, "read"),
+        ({"pyproject.toml": '[project]\nname = "x"\n', ".python-version": "3.8.10\n"}, MATCH, "ESP109"),
+        ({".python-version": "3.13\n"}, MATCH, "read"),
+        ({"pyproject.toml": "[project\n"}, MATCH, "read"),
+        ({}, LAZY, "unread"),
+        ({"pyproject.toml": '[project]\nrequires-python = ">=3.15"\n'}, LAZY, "unread"),
+        ({"pyproject.toml": '[project]\nrequires-python = ">=3.10"\n'}, LAZY, "ESP109"),
+        ({"pyproject.toml": '[project]\nrequires-python = ">=3.14"\n'}, LAZY, "ESP109"),
+        ({"pyproject.toml": '[project]\nrequires-python = ">=3.15"\n'}, "def f(:\n", "unread"),
+        ({"pyproject.toml": '[project]\nrequires-python = ">=3.8"\n'}, "def f(:\n", "ESP109"),
+    ],
+)
+def test_the_projects_own_python_decides_what_is_an_error(tmp_path, settings, source, outcome):
+    (tmp_path / "a.py").write_text(source)
+    for name, text in settings.items():
+        (tmp_path / name).write_text(text)
+    report = review(tmp_path, [tmp_path])
+    found = [*rules_found(report), *("unread" for _ in report.unreadable)] or ["read"]
+    assert found == [outcome]
+
+
+def test_what_a_folder_holds_and_cannot_be_read_is_named(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+    (tmp_path / "outside.py").write_text("x = 1\n")
+    (root / "a.py").write_text("x = 1\n")
+    os.mkfifo(root / "pipe.py")
+    (root / "out.py").symlink_to(tmp_path / "outside.py")
+    (root / "nowhere.py").symlink_to(root / "missing.py")
+    (root / "inside.py").symlink_to(root / "a.py")
+    report = review(root, [root])
+    assert [each.path for each in report.examined] == ["a.py", "inside.py"]
+    assert [(each.path, each.problem) for each in report.unreadable] == [
+        ("nowhere.py", "link that leads nowhere"),
+        ("out.py", "link that leads out of the project"),
+        ("pipe.py", "no regular file"),
+    ]
 
 
 @pytest.mark.parametrize(("content", "problem"), [(b"", "empty"), (b" \n\n", "empty"), (b"\x7fELF\x00", "binary")])

@@ -37,10 +37,10 @@ async def test_an_unknown_category_is_refused_with_those_there_are(call):
 
 
 async def test_a_file_that_cannot_be_read_is_said_and_the_others_are_reviewed(call, project):
-    (project / "broken.py").write_text("def (:\n")
+    (project / "odd.py").write_bytes(b"x = '\xff'\n")
     (project / "binary.py").write_bytes(b"\0\1\2")
     found = await call("static-review", paths=["."])
-    assert {each["path"] for each in found.output["unreadable"]} == {"broken.py", "binary.py"}
+    assert {each["path"] for each in found.output["unreadable"]} == {"odd.py", "binary.py"}
     assert all(each["problem"] and each["remedy"] for each in found.output["unreadable"])
     assert "2 files could not be read" in found.summary
     assert "train.py" in {each.path for each in found.examined}
@@ -73,3 +73,10 @@ async def test_only_what_a_change_brought_is_claimed(project, git):
     assert static_review.rerun({"paths": ["."], "since": "HEAD"}) == "esper review --diff=HEAD -- ."
     with pytest.raises(UsageError):
         await static_review.run(context, {"paths": ["."], "since": "--nothing"})
+
+
+async def test_a_related_file_that_cannot_be_read_is_listed_apart(call, project):
+    (project / "odd.py").write_bytes(b"x = '\xff'\n")
+    found = await call("static-review", paths=["train.py"], related=["."])
+    assert found.output["unreadable"] == []
+    assert [each["path"] for each in found.output["related_unreadable"]] == ["odd.py"]

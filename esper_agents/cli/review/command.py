@@ -59,6 +59,9 @@ def review(
     ] = False,
     style: Annotated[Format, typer.Option("--format", help="How to write the findings down.")] = Format.TEXT,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write there and not on the screen.")] = None,
+    allow_unread: Annotated[
+        bool, typer.Option("--allow-unread", help="Do not exit with 4 because of files that were not read.")
+    ] = False,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Review anew, and keep nothing for the next run.")
     ] = False,
@@ -70,7 +73,7 @@ def review(
 
     It forms no judgement and issues no certificate: for those, submit a task. Name all files that belong together:
     callers and callees are looked at across them. Exits with 3 when something at the level of --fail-on is found, and
-    with 4 when not one of the files could be read.
+    with 4 when a file could not be read, unless --allow-unread is given and another one was.
 
     Examples:
       esper review train.py model.py
@@ -97,7 +100,7 @@ def review(
     else:
         outcome = mended(asked) if fix else outcome_of(asked)
         _write(_written(outcome, style), output)
-    _finish(outcome, fail_on)
+    _finish(outcome, fail_on, allows_unread=allow_unread)
 
 
 def _rules(code: str, style: Format) -> str:
@@ -156,12 +159,13 @@ def _write(text: str, output: Path | None, *, is_raw: bool = False) -> None:
         echo(clean(text).removesuffix("\n"))
 
 
-def _finish(outcome: Outcome, fail_on: FailOn) -> None:
+def _finish(outcome: Outcome, fail_on: FailOn, *, allows_unread: bool) -> None:
     report = outcome.report
     if fail_on is not FailOn.NEVER:
         ranks = list(Severity)
         limit = ranks.index(Severity(fail_on))
         if any(ranks.index(claim.severity) <= limit for claim in report.claims):
             raise typer.Exit(ExitCode.AGAINST)
-    if not report.examined and (outcome.earlier is None or report.unreadable):
+    is_empty = not report.examined and (outcome.earlier is None or report.unreadable)
+    if is_empty or (report.unreadable and not allows_unread):
         raise typer.Exit(ExitCode.UNDECIDED)
