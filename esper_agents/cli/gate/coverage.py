@@ -30,9 +30,6 @@ COUNTED = frozenset((Kind.APPROVAL, Kind.GO))
 AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.EMERGENCY_STOP))
 _REVIEW = "static-review"
 
-# The kinds of question that an execution decides.
-_EXECUTED = frozenset((Kind.APPROVAL, Kind.GO))
-
 
 class Standing(StrEnum):
     """How a file stands, from worst to best."""
@@ -229,7 +226,7 @@ def _excess(judged: Judged) -> str:
     What a person put in the place of the status, and is accepted here, does not come from the policy.
     """
     issued = judged.verified.certificate
-    if issued is None or judged.status is not issued.verdict.status or issued.verdict.kind not in _EXECUTED:
+    if issued is None or judged.status is not issued.verdict.status or issued.verdict.kind not in COUNTED:
         return ""
     kind, stance, today = issued.verdict.kind, issued.verdict.stance, ceiling_of(_policy_today(), issued)
     if worst(kind, stance, today.stance) is stance:
