@@ -8,7 +8,7 @@ import textwrap
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.cli.terminal import NARROW, clean, echo, is_interactive, one_line, width
+from esper_agents.cli.terminal import NARROW, clean, echo, is_interactive, one_line, redact, width
 from esper_agents.domain.certificate import FLOOR_QUESTION as QUESTION
 from esper_agents.domain.expense import expense_of
 from esper_agents.domain.plural import number_of
@@ -138,7 +138,9 @@ _SEEN = 70
 
 
 def say(label: str, text: str) -> None:
-    """Print one labelled line, wrapped to the terminal, but never inside a path or a command."""
+    """Print one labelled line without secrets, wrapped to the terminal, but never inside a path or a command."""
+    # Before it is wrapped: what stands on two lines is not recognised.
+    text = redact(text)
     columns = width()
     is_narrow = columns < NARROW
     start = f"{label}: " if is_narrow and label else "" if is_narrow else f"{label:<{_LABEL}}"
@@ -178,7 +180,7 @@ class Narrator:
         *lines, self._heard = f"{self._heard}{words}".split("\n")
         for line in filter(str.strip, lines):
             say("says", line)
-        self._update(one_line(self._heard)[-_SEEN:])
+        self._update(one_line(redact(self._heard))[-_SEEN:])
 
     def _finish(self) -> None:
         """Tell the line that a model is at."""
@@ -193,7 +195,7 @@ class Narrator:
             say(label, text)
         # Into a pipe as well: a log that is written along with the run shows how far it is.
         sys.stdout.flush()
-        self._update(doing(event))
+        self._update(redact(doing(event)))
 
 
 @contextmanager

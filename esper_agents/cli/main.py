@@ -14,7 +14,7 @@ import typer
 import esper_agents.cli
 from esper_agents.certificates.sealing.keys import take_key_file
 from esper_agents.cli.quick import QuickGroup
-from esper_agents.cli.terminal import echo, one_line, report
+from esper_agents.cli.terminal import echo, one_line, redact, report
 from esper_agents.errors import EsperError, ExitCode, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _last_words(kind: type[BaseException], error: BaseException, trace: Tracebac
     if os.environ.get("ESPER_TRACEBACK"):
         sys.__excepthook__(kind, error, trace)
         return
-    sys.stderr.write(f"esper: internal error: {kind.__name__}: {one_line(str(error))}\n")
+    sys.stderr.write(f"esper: internal error: {kind.__name__}: {one_line(redact(str(error)))}\n")
     sys.stderr.write("  fix: run it again with ESPER_TRACEBACK=1 and report what it prints; nothing recorded is lost\n")
 
 

@@ -1,18 +1,21 @@
-"""What commands print with: plain text made safe, JSON, and tables that fit the terminal."""
+"""Output of commands: text made safe and without secrets, JSON, and tables that fit the terminal."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import unicodedata
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from esper_agents.errors import EsperError
+
+T = TypeVar("T")
 
 _SHORT = 12
 # Fewer columns than this are too few for columns of our own.
@@ -32,6 +35,17 @@ def clean(text: str) -> str:
     return "".join(
         each if each in _KEPT or unicodedata.category(each) not in _HIDDEN else _shown(each) for each in text
     )
+
+
+def redact(value: T) -> T:
+    """Return a text, a JSON value or a domain value without its secrets, as certificates hold it.
+
+    Every command's output passes through here. What is serialised is redacted before: in quoted text some secrets do
+    not look like one.
+    """
+    from esper_agents.certificates.redaction import redacted, secrets_of
+
+    return redacted(value, known=secrets_of(os.environ)).value
 
 
 def _shown(character: str) -> str:
@@ -61,20 +75,24 @@ def is_interactive() -> bool:
 
 
 def echo(text: str = "") -> None:
-    """Print text to standard output, made safe."""
+    """Print text to standard output, made safe and without secrets."""
     sys.stdout.write(
-        clean(text).encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8")
+        clean(redact(text)).encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8")
     )
     sys.stdout.write("\n")
 
 
 def echo_json(value: Any) -> None:
-    """Print a JSON value to standard output, with sorted members."""
-    sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=True, default=str) + "\n")
+    """Print a JSON value to standard output, with sorted members and without secrets."""
+    sys.stdout.write(json.dumps(redact(value), indent=2, sort_keys=True, ensure_ascii=True, default=str) + "\n")
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table that wraps its cells to the width of the terminal, on a narrow one a line for each cell."""
+    """Print a table that wraps its cells to the width of the terminal, on a narrow one a line for each cell.
+
+    What is secret in a cell is struck out.
+    """
+    rows = [[redact(cell) for cell in row] for row in rows]
     if width() < NARROW:
         for row in rows:
             for header, cell in zip(headers, row, strict=True):
@@ -94,5 +112,5 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def report(error: EsperError) -> None:
-    """Print the two lines of an error to standard error."""
-    sys.stderr.write(f"esper: {one_line(error.problem)}\n  fix: {one_line(error.remedy)}\n")
+    """Print the two lines of an error to standard error, without secrets."""
+    sys.stderr.write(f"esper: {one_line(redact(error.problem))}\n  fix: {one_line(redact(error.remedy))}\n")

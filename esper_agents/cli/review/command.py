@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.quick import QuickCommand
-from esper_agents.cli.terminal import clean, echo
+from esper_agents.cli.terminal import clean, echo, redact
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import ExitCode, UsageError
 
@@ -121,6 +121,7 @@ def _rules(code: str, style: Format) -> str:
 def _written(outcome: Outcome, style: Format) -> str:
     from esper_agents.cli.review.screens import as_json, as_text
 
+    outcome = redact(outcome)
     match style:
         case Format.TEXT:
             return as_text(outcome)

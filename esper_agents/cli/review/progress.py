@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.terminal import one_line
+from esper_agents.cli.terminal import one_line, redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class _Line:
         self.next = now + _BETWEEN_S
         self.is_shown = True
         said = f"{progress.doing} {progress.done} of {progress.total} files: {progress.path}"
-        sys.stderr.write(_ERASE + one_line(said)[: _columns()])
+        sys.stderr.write(_ERASE + one_line(redact(said))[: _columns()])
         sys.stderr.flush()
 
     def erase(self) -> None:

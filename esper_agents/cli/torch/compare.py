@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from esper_agents.cli.terminal import one_line
+from esper_agents.cli.terminal import one_line, redact
 from esper_agents.cli.torch.options import Asked, Quick, Thorough, measuring, refuse_two_efforts
 from esper_agents.cli.torch.place import Place, place_of
 from esper_agents.cli.torch.run import kept_in, opened, present
@@ -142,7 +142,7 @@ def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question
                 captured = {"captured": taken.described()}
             report = compare(bench.lab, arms[0], arms[1], question, governance=governance, tell=bench.tell)
             command = shlex.join(["esper", *sys.argv[1:]])
-            report = replace(report, body={**report.body, **captured, "command": command})
+            report = replace(report, body=redact({**report.body, **captured, "command": command}))
             (folder / "report.json").write_text(report.text(), encoding="utf-8")
         present(report, folder, show, as_json=asked.as_json)
     return report

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.certificates.sealing.keys import secret_places
 from esper_agents.cli.live import say
-from esper_agents.cli.terminal import clean, echo, echo_json, one_line, report, width
+from esper_agents.cli.terminal import clean, echo, echo_json, one_line, redact, report, width
 from esper_agents.cli.torch.place import Place, place_of
 from esper_agents.cli.torch.progress import progress
 from esper_agents.errors import ExitCode, UsageError
@@ -66,7 +66,7 @@ def measure(kind: str, target: str, asked: Asked, work: Work, show: Show) -> Rep
     )
     with kept_in(asked.out, place, kind) as folder, opened(place, asked, keep=folder) as bench:
         made = bench.measure(spec, asked, work)
-        made = replace(made, body={**made.body, "command": shlex.join(["esper", *sys.argv[1:]])})
+        made = replace(made, body=redact({**made.body, "command": shlex.join(["esper", *sys.argv[1:]])}))
         (folder / "report.json").write_text(made.text(), encoding="utf-8")
     present(made, folder, show, as_json=asked.as_json)
     return made
