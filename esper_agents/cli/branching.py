@@ -90,20 +90,22 @@ def replay(
 
 async def _continue(session: str, message: str, paths: list[Path], agent: str, where: Path, *, as_json: bool) -> int:
     from esper_agents.api import open_project
+    from esper_agents.cli.begun import begin
     from esper_agents.cli.driving import drive
 
     async with open_project(where) as project:
         task, before = await project.continuation(session, message, paths, agent=agent)
-        return await drive(project, await project.submit(task, continues=before), as_json=as_json)
+        return await drive(project, await begin(project.submit(task, continues=before)), as_json=as_json)
 
 
 async def _fork(session: str, at: str, agent: str, where: Path, *, accept: bool, pinned: bool, as_json: bool) -> int:
     from esper_agents.api import open_project
+    from esper_agents.cli.begun import begin
     from esper_agents.cli.driving import drive
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
-            held = await project.fork(session, at, agent=agent, accept=accept, pinned=pinned)
+            held = await begin(project.fork(session, at, agent=agent, accept=accept, pinned=pinned))
         return await drive(project, held, as_json=as_json)
 
 

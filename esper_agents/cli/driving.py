@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.cli.answering import choice, commands
+from esper_agents.cli.begun import sessions as begun
 from esper_agents.cli.live import Narrator, narrator, say
 from esper_agents.cli.spending import Part, as_row, by, total
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report
@@ -39,6 +40,8 @@ async def drive(project: OpenProject, session: Session, *, as_json: bool) -> int
     told = set[str]()
     while True:
         outcome = await _run(session, told, is_told=not as_json)
+        if outcome.state not in {SessionState.OPEN, SessionState.WAITING}:
+            begun.clear()
         if as_json:
             echo_json(as_data(outcome) | {"cost": [as_row(each) for each in await project.expenses([session.id])]})
         else:

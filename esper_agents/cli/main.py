@@ -1,24 +1,24 @@
-"""The entry point: finds the command files beside it, runs the command, maps errors to two lines and an exit code."""
+"""The entry point: finds the command files beside it, runs the command, maps errors to two lines and an exit code.
+
+Nothing is imported here at the top but what Python has loaded at its start: Ctrl-C during an import of `main` itself
+could not be caught.
+"""
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import typer
-
-import esper_agents.cli
-from esper_agents.certificates.sealing.keys import take_key_file
-from esper_agents.cli.quick import QuickGroup
-from esper_agents.cli.terminal import echo, one_line, redact, report
-from esper_agents.errors import EsperError, ExitCode, StorageError, UsageError
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
+    import signal
+    from types import FrameType, TracebackType
+    from typing import Any
+
+    import typer
+else:
+    # The module `signal` loads `enum` and more, and Ctrl-C while it does could not be caught.
+    import _signal as signal
 
 _HELP = """Specialist agents for PyTorch whose every judgement is a certificate that rests on evidence.
 
@@ -36,6 +36,14 @@ def build(only: str = "") -> typer.Typer:
     Args:
         only: The command that was asked for; one that must be quick is then registered alone.
     """
+    import importlib
+    import pkgutil
+
+    import typer
+
+    import esper_agents.cli
+    from esper_agents.cli.quick import QuickGroup
+
     app = typer.Typer(
         name="esper",
         cls=QuickGroup,
@@ -48,8 +56,8 @@ def build(only: str = "") -> typer.Typer:
     names = [found.name for found in pkgutil.iter_modules(esper_agents.cli.__path__)]
     if only in _QUICK:
         names = [only]
-        # A command that is the only one would take its own name for an argument.
-        app.callback()(_nothing)
+    # Without it a command that is the only one would take its own name for an argument.
+    app.callback()(_options())
     for name in names:
         module = importlib.import_module(f"esper_agents.cli.{name}")
         if register := getattr(module, "register", None):
@@ -57,57 +65,131 @@ def build(only: str = "") -> typer.Typer:
     return app
 
 
-def _nothing() -> None:
-    """Do nothing before a command."""
+def _options() -> Any:
+    import typer
+
+    def show_version(asked: bool) -> None:
+        if asked:
+            _say_version()
+            raise typer.Exit
+
+    def options(
+        version: bool = typer.Option(
+            False, "-V", "--version", is_eager=True, callback=show_version, help="Show the version and exit."
+        ),
+    ) -> None:
+        del version
+
+    return options
+
+
+def _say_version() -> None:
+    from importlib.metadata import version
+
+    sys.stdout.write(f"esper-agents {version('esper-agents')}\n")
 
 
 def main() -> None:
     """Run the command line and exit with the code of `errors.ExitCode` that fits."""
+    # What is started in the background ignores Ctrl-C, and that stays so.
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        sys.exit(_main())
+    signal.signal(signal.SIGINT, _quit)
+    code = 1
+    try:
+        code = _main()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, _quit)
+        code = _interrupted()
+    finally:
+        # The code is settled; what Python does at its end would answer Ctrl-C with a traceback.
+        signal.signal(signal.SIGINT, lambda *_: os._exit(code))
+    sys.exit(code)
+
+
+def _quit(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal handlers are called
+    """End the process before a command has begun, when there is nothing to clean up."""
+    os.write(2, b"esper: interrupted\n")
+    os._exit(130)
+
+
+def _interrupted() -> int:
+    """Say that the command was interrupted, and how to resume the session if it has one."""
+    from esper_agents.cli.begun import sessions
+    from esper_agents.cli.terminal import report
+    from esper_agents.errors import ExitCode, UsageError
+
+    if sessions:
+        problem = "interrupted; every finished step is recorded"
+        report(UsageError(problem, remedy=f"go on with `esper resume {sessions[-1]}`"))
+    else:
+        sys.stderr.write("esper: interrupted\n")
+    return ExitCode.INTERRUPTED
+
+
+def _main() -> int:  # noqa: PLR0911 - one for each way to end
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        _say_version()
+        return 0
     sys.excepthook = _last_words
     # A retired variable that makes LangChain's core refuse to run; we trace nothing there anyway.
     os.environ.pop("LANGCHAIN_TRACING", None)
+    import typer
+
+    from esper_agents.certificates.sealing.keys import take_key_file
+    from esper_agents.cli.terminal import report
+    from esper_agents.errors import EsperError, ExitCode, StorageError
+
     take_key_file()
     _open_closed_streams()
     try:
-        sys.exit(_run())
+        return _run()
     except EsperError as error:
         report(error)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except typer.TyperException as error:
         _explain(error)
-        sys.exit(ExitCode.USAGE)
-    except (KeyboardInterrupt, typer.Abort):
-        report(UsageError("interrupted; every finished step is recorded", remedy="go on with `esper resume`"))
-        sys.exit(ExitCode.INTERRUPTED)
+        return ExitCode.USAGE
+    except typer.Abort:
+        return _interrupted()
     except BrokenPipeError:
         # The reader went away, as `head` does: not our failure.
         _give_up_output()
-        sys.exit(ExitCode.DONE)
+        return ExitCode.DONE
     except OSError as error:
         if error.filename is not None:
             raise
         _give_up_output()
         report(StorageError(f"the output cannot be written: {error.strerror}", remedy="write it where there is room"))
-        sys.exit(ExitCode.FAILED)
+        return ExitCode.FAILED
 
 
 def _open_closed_streams() -> None:
     """Give streams that the caller has closed somewhere to go: the next file to be opened would take their place."""
+    from pathlib import Path
+
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
 
 
-def _run() -> Any:
+def _run() -> int:
+    import typer
+
+    from esper_agents.errors import ExitCode
+
     # Not the Typer object itself: calling that puts its own excepthook in place of ours.
     command = typer.main.get_command(build(next(iter(sys.argv[1:]), "")))
     keep_examples(command)
+    # From here on there may be something to clean up.
+    if signal.getsignal(signal.SIGINT) is _quit:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     code = command(standalone_mode=False)
     sys.stdout.flush()
     if code == ExitCode.INTERRUPTED:
         # What Typer makes of Ctrl-C, without a word.
         raise KeyboardInterrupt
-    return code
+    return int(code or 0)
 
 
 def _give_up_output() -> None:
@@ -125,6 +207,9 @@ def keep_examples(command: object) -> None:
 
 def _explain(error: typer.TyperException) -> None:
     """Say what was wrong with the command line; a command that was given nothing gets its help."""
+    from esper_agents.cli.terminal import echo, report
+    from esper_agents.errors import UsageError
+
     if type(error).__name__ == "NoArgsIsHelpError":
         echo(str(error))
     else:
@@ -147,6 +232,8 @@ def _last_words(kind: type[BaseException], error: BaseException, trace: Tracebac
     if os.environ.get("ESPER_TRACEBACK"):
         sys.__excepthook__(kind, error, trace)
         return
+    from esper_agents.cli.terminal import one_line, redact
+
     sys.stderr.write(f"esper: internal error: {kind.__name__}: {one_line(redact(str(error)))}\n")
     sys.stderr.write("  fix: run it again with ESPER_TRACEBACK=1 and report what it prints; nothing recorded is lost\n")
 

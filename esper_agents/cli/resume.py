@@ -94,12 +94,13 @@ def answer(
 
 async def _resume(session: str, where: Path, *, accept: bool, pinned: bool, as_json: bool) -> int:
     from esper_agents.api import open_project
+    from esper_agents.cli.begun import begin
     from esper_agents.cli.driving import drive
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
             wanted = session or await _unfinished(project)
-            held = await project.resume(wanted, accept=accept, pinned=pinned)
+            held = await begin(project.resume(wanted, accept=accept, pinned=pinned))
         return await drive(project, held, as_json=as_json)
 
 
@@ -137,9 +138,10 @@ def telling_changes(*, is_told: bool) -> Iterator[None]:
 
 async def _answer(question: str, text: str, where: Path, *, is_decision: bool = False, as_json: bool) -> int:
     from esper_agents.api import open_project
+    from esper_agents.cli.begun import begin
     from esper_agents.cli.driving import drive
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
-            held = await project.answer(question, text, is_decision=is_decision)
+            held = await begin(project.answer(question, text, is_decision=is_decision))
         return await drive(project, held, as_json=as_json)

@@ -66,6 +66,7 @@ async def _run(
 ) -> int:
     from esper_agents.api import open_project
     from esper_agents.api.commands import commands_of, paths_among, task_of
+    from esper_agents.cli.begun import begin
     from esper_agents.cli.driving import drive
     from esper_agents.cli.sending import reasoned
 
@@ -81,7 +82,7 @@ async def _run(
             return await show_plan(project, task, as_json=as_json)
         if task.paths == (".",) and not as_json:
             say("about", f"the whole project {project.root}")
-        return await drive(project, await project.submit(task), as_json=as_json)
+        return await drive(project, await begin(project.submit(task)), as_json=as_json)
 
 
 def _list(known: Commands, *, as_json: bool) -> int:

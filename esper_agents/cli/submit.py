@@ -178,6 +178,7 @@ class _Given:
 
 async def _submit(given: _Given, *, as_json: bool) -> int:
     from esper_agents.api import open_project
+    from esper_agents.cli.begun import begin
     from esper_agents.cli.driving import drive
     from esper_agents.cli.sending import reasoned
     from esper_agents.domain.budget import read_budget
@@ -194,7 +195,7 @@ async def _submit(given: _Given, *, as_json: bool) -> int:
             return await show_plan(project, task, as_json=as_json)
         if given.is_queued:
             return _queued(await project.enqueue(task), as_json=as_json)
-        return await drive(project, await project.submit(task), as_json=as_json)
+        return await drive(project, await begin(project.submit(task)), as_json=as_json)
 
 
 async def _task(project: OpenProject, given: _Given) -> Task:

@@ -67,7 +67,8 @@ def test_a_second_ctrl_c_does_not_wait_and_resume_reports_the_call_as_interrupte
     assert process.returncode == 130
     problem, remedy = said.splitlines()
     assert problem.startswith("esper: interrupted")
-    assert "esper resume" in remedy
+    ((session,),) = slow.place.rows("SELECT id FROM session")
+    assert remedy == f"  fix: go on with `esper resume {session}`"
     slow.place.esper("resume", code=4)
     assert outcomes(slow.place)["run-tests"] == "interrupted"
     assert slow.ran == 1
