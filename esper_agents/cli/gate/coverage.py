@@ -201,8 +201,8 @@ def coverage_of(
     named = [each for each in reviews if not agent or _agent(each) == agent]
     own = [each for each in named if not _excess(each)]
     if not own:
-        whole = [[each for each in found if path not in each.narrower] for found in (about, same)]
-        found = _uncovered(path, agent, *whole, named)
+        about, same = ([each for each in found if path not in each.narrower] for found in (about, same))
+        found = _uncovered(path, agent, about, same, named)
         said = _not_counted(path, agent, aside)
         return replace(found, why=f"{found.why}; {said}") if said else found
     wanted = " or ".join(sorted(required))
