@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LONGEST_PATH = 512
 LONGEST_RULE = 64
 _AT_ONCE = 500
-_BY_POSITION = (certificate_file, certificate_rule, certificate_relation, certificate_metric)
+BY_POSITION = (certificate_file, certificate_rule, certificate_relation, certificate_metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +53,33 @@ def add(connection: Connection, position: int, certificate: Certificate) -> None
         position: Its place in the archive.
         certificate: The certificate.
     """
+    for rows_of, rows in rows_by_table(position, certificate).items():
+        _insert(connection, rows_of, rows)
+    connection.execute(_ADD_WORDS[connection.dialect.name], {"position": position, "words": indexed_words(certificate)})
+
+
+def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[dict[str, Any]]]:
+    """Return the rows of a certificate in each table that has its position in the archive, sorted."""
     paths = {path_key(file.path) for file in certificate.examined}
     rules = {rule_key(finding.claim.rule) for finding in certificate.findings}
     relations = {(plain(each.certificate), each.kind) for each in certificate.relations}
     metrics = {(each.name, each.evidence): each.amount for each in metrics_of(certificate)}
-    _insert(connection, certificate_file, [{"path": each, "position": position} for each in sorted(paths)])
-    _insert(connection, certificate_rule, [{"rule": each, "position": position} for each in sorted(rules)])
-    _insert(
-        connection,
-        certificate_relation,
-        [{"other": other, "position": position, "kind": kind} for other, kind in sorted(relations)],
-    )
-    _insert(
-        connection,
-        certificate_metric,
-        [
+    return {
+        certificate_file: [{"path": each, "position": position} for each in sorted(paths)],
+        certificate_rule: [{"rule": each, "position": position} for each in sorted(rules)],
+        certificate_relation: [
+            {"other": other, "position": position, "kind": kind} for other, kind in sorted(relations)
+        ],
+        certificate_metric: [
             {"name": name, "position": position, "evidence_id": evidence, "amount": amount}
             for (name, evidence), amount in sorted(metrics.items())
         ],
-    )
-    words = f"{searched_text(certificate)} {ending_word(certificate.id)}"
-    connection.execute(_ADD_WORDS[connection.dialect.name], {"position": position, "words": words})
+    }
+
+
+def indexed_words(certificate: Certificate) -> str:
+    """Return the text by which the full text finds a certificate."""
+    return f"{searched_text(certificate)} {ending_word(certificate.id)}"
 
 
 def columns(certificate: Certificate) -> dict[str, Any]:
@@ -99,12 +105,12 @@ def rebuild(connection: Connection) -> Rebuilt:
     Args:
         connection: A transaction that writes.
     """
-    for each in _BY_POSITION:
+    for each in BY_POSITION:
         connection.execute(delete(each))
     connection.execute(_NO_WORDS[connection.dialect.name])
     count, corrected, unreadable = 0, [], []
-    for row in _archived(connection):
-        certificate = _issued(row)
+    for row in archived_rows(connection):
+        certificate = issued_in(row)
         if certificate is None:
             unreadable.append(str(row.id))
             continue
@@ -132,7 +138,7 @@ def ending_word(identifier: str) -> str:
     return f"z{identifier.removeprefix('crt_')[::-1]}"
 
 
-def _archived(connection: Connection) -> Iterator[Row[Any]]:
+def archived_rows(connection: Connection) -> Iterator[Row[Any]]:
     """Yield every certificate of the archive, in order; few at a time, for there may be millions."""
     last = 0
     while rows := connection.execute(
@@ -142,7 +148,7 @@ def _archived(connection: Connection) -> Iterator[Row[Any]]:
         last = rows[-1].position
 
 
-def _issued(row: Row[Any]) -> Certificate | None:
+def issued_in(row: Row[Any]) -> Certificate | None:
     """Return the certificate of a row; None where its bytes are not what was issued under its identifier."""
     data = bytes(row.statement)
     if sha256(data).hexdigest() != row.sha256:

@@ -74,6 +74,8 @@ def _report(done: Repaired) -> None:
     for each in done.accepted:
         outline(f"accepted, and on record in the log: {each}")
     outline(f"entered in the log: {done.entered}; nodes of it made again: {done.nodes}")
+    for each in done.restored:
+        outline(f"entered in the log again: {each}")
     if done.is_signed:
         outline("a new checkpoint of the log was signed")
     outline(f"corrected in the archive, as their records say: {len(done.corrected)}")

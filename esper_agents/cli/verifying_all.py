@@ -46,6 +46,18 @@ class Whole:
     faults: tuple[Fault, ...]
     is_pinned: bool
 
+    @property
+    def is_published(self) -> bool:
+        """Whether any published file of any certificate exists: a tree without any was checked out without them."""
+        return any(each.verified.is_published for each in self.certificates)
+
+    @property
+    def missing(self) -> tuple[Path, ...]:
+        """The published files that were deleted; none in a tree that has no published certificate at all."""
+        if not self.is_published:
+            return ()
+        return tuple(path for each in self.certificates for path in each.verified.missing)
+
 
 async def verify_all(where: Path) -> Whole:
     """Return how the checks of a whole archive end; makes no database where there is none.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.sealing.rotation import LogNotice
     from esper_agents.domain.memory import NoteKind
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.workshop import Workshop
@@ -111,11 +112,17 @@ def _files(connection: Connection, entry: Entry, data: bytes, view: Path) -> dic
         record_path(view): envelope,
         proof_path(view): _kept_proof(proof_path(view), envelope, proof),
     }
-    for each in log_notices(log.notices_about(connection, entry.id)):
-        wanted[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
+    return wanted | notice_contents(view, log_notices(log.notices_about(connection, entry.id)))
+
+
+def notice_contents(view: Path, notices: Iterable[LogNotice]) -> dict[Path, bytes]:
+    """Return the files beside a view that hold notices of the log about its certificate."""
+    contents = {}
+    for each in notices:
+        contents[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
         if each.notice.signature:
-            wanted[view.with_suffix(f".{each.index}.sshsig")] = each.notice.signature.encode()
-    return wanted
+            contents[view.with_suffix(f".{each.index}.sshsig")] = each.notice.signature.encode()
+    return contents
 
 
 def view_path(workshop: Workshop, entry: Entry) -> Path:

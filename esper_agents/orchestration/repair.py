@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive, index
 from esper_agents.certificates.entering import enter_unlogged
+from esper_agents.certificates.filters import Filter
 from esper_agents.certificates.log import log, pins
 from esper_agents.certificates.log.faults import FaultKind
 from esper_agents.certificates.log.mending import Mended, mend
-from esper_agents.certificates.notices import enter_notice
+from esper_agents.certificates.notices import enter_notice, log_notices
 from esper_agents.certificates.sealing.keys import signing_key
 from esper_agents.certificates.statement import parse
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.notice import Notice, NoticeKind
 from esper_agents.errors import EsperError, IntegrityError
 from esper_agents.orchestration.holding import keyring
-from esper_agents.orchestration.publish import publish
+from esper_agents.orchestration.publish import publish, view_path
+from esper_agents.orchestration.published_notices import notice_files, sealed_files, unlogged
 from esper_agents.paths import home
 from esper_agents.storage import session_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from esper_agents.orchestration.published_notices import SealedFile
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.store import Store, Transaction
 
@@ -34,6 +38,7 @@ class Repaired:
 
     Attributes:
         entered: How many certificates from before there was a log were signed and entered.
+        restored: Notices that lay in published files and were entered in the log again.
         nodes: How many nodes of the log were made again from its entries.
         is_signed: Whether a new checkpoint was signed for the entries that are there.
         corrected: Certificates whose columns in the archive were not what their statements say.
@@ -43,6 +48,7 @@ class Repaired:
     """
 
     entered: int
+    restored: tuple[str, ...]
     nodes: int
     is_signed: bool
     corrected: tuple[str, ...]
@@ -74,6 +80,7 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         raise IntegrityError(f"the log is not what it was ({what})", remedy=log.RESTORE)
     if faults:
         _accept(store, workshop, by)
+    published = _published_notices(store, workshop)
     with store.writing() as transaction:
         mended = _mend(transaction, workshop, store)
         before = log.size(transaction.connection)
@@ -81,9 +88,11 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         entered = log.size(transaction.connection) - before
         rebuilt = index.rebuild(transaction.connection)
         session_text.rebuild(transaction)
+        restored = tuple(_restore_notices(transaction, workshop, published))
     written, left = _published(store, workshop)
     return Repaired(
         entered=entered,
+        restored=restored,
         nodes=mended.nodes,
         is_signed=mended.is_signed,
         corrected=rebuilt.corrected,
@@ -99,6 +108,32 @@ def _mend(transaction: Transaction, workshop: Workshop, store: Store, *, accepts
     keys = [each.public_key for each in keyring(workshop.project, transaction.connection).history.spans.values()]
     pin = None if accepts_loss else pins.pinned(home(), store.where)
     return mend(transaction, signing_key(home()), keys, pin=pin, accepts_loss=accepts_loss)
+
+
+def _published_notices(store: Store, workshop: Workshop) -> dict[str, tuple[SealedFile, ...]]:
+    """Return the notice files beside each certificate's views, by certificate; those without any are not in it."""
+    found = {}
+    for entry in archive.pages(store, workshop.project.key, Filter()):
+        views = (view_path(each, entry) for each in (workshop, replace(workshop, publish=False)))
+        if files := [path for view in dict.fromkeys(views) for path in notice_files(view)]:
+            found[entry.id] = sealed_files(files, entry.id)
+    return found
+
+
+def _restore_notices(
+    transaction: Transaction, workshop: Workshop, published: Mapping[str, tuple[SealedFile, ...]]
+) -> Iterator[str]:
+    """Enter the notices again that a trusted key signed and that the log lost, oldest first; yield each in words."""
+    keys = keyring(workshop.project, transaction.connection)
+    lost = []
+    for certificate_id, files in published.items():
+        logged = {each.notice for each in log_notices(log.notices_about(transaction.connection, certificate_id))}
+        names = {each.id for each in logged}
+        found = unlogged(files, certificate_id, logged, keys)
+        lost += [each for each in found if each.is_by_good_key and each.notice.id not in names]
+    for each in sorted(lost, key=lambda one: (one.notice.at, one.notice.id)):
+        enter_notice(transaction, workshop.project.key, each.notice)
+        yield f"{each} on {each.notice.certificate}"
 
 
 def _accept(store: Store, workshop: Workshop, by: str) -> None:

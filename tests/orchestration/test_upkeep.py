@@ -287,3 +287,30 @@ def test_the_envelope_that_is_published_is_the_one_in_the_log(judged, home):
         ).fetchone()
     sealed = read_envelope(judged.record.read_bytes())
     assert (sealed.payload, sealed.signature) == (statement, signature)
+
+
+INDEX_CHANGES = {
+    "certificate_file": "UPDATE certificate_file SET path = 'other.py'",
+    "certificate_rule": "DELETE FROM certificate_rule",
+    "certificate_metric": "UPDATE certificate_metric SET amount = amount + 1",
+    "certificate_relation": (
+        "INSERT INTO certificate_relation (other, position, kind)"
+        " SELECT 'crt_00000000000000000000000000000000', position, 'supersedes' FROM certificate"
+    ),
+}
+WORDS = {
+    "sqlite": ("INSERT INTO certificate_text (rowid, words) SELECT position + 9, 'flawless' FROM certificate",),
+    "postgresql": ("UPDATE certificate_text SET words = to_tsvector('simple', 'flawless')",),
+}
+
+
+def test_index_rows_that_the_statements_do_not_give_are_found_and_made_again(judged, home, rows_in):
+    assert whole(judged).faults == ()
+    for table, statement in INDEX_CHANGES.items():
+        changed(home, statement)
+        details = [each.detail for each in whole(judged).faults]
+        assert any(f"its rows in {table} are not those" in each for each in details), table
+    changed(home, *WORDS[rows_in])
+    assert any("certificate_text" in each.detail for each in whole(judged).faults)
+    repaired(judged)
+    assert whole(judged).faults == ()
