@@ -72,7 +72,6 @@ def add(transaction: Transaction, project_key: str, certificate: Certificate, da
     added = transaction.connection.execute(
         insert(table).values(
             id=certificate.id,
-            session_id=certificate.session,
             project_key=project_key,
             view_name=view_name,
             sha256=digest,

@@ -14,7 +14,15 @@ from esper_agents.certificates.statement import parse
 from esper_agents.certificates.words import searched_text
 from esper_agents.errors import IntegrityError
 from esper_agents.storage.tables import certificate as table
-from esper_agents.storage.tables import certificate_file, certificate_metric, certificate_relation, certificate_rule
+from esper_agents.storage.tables import (
+    certificate_file,
+    certificate_metric,
+    certificate_relation,
+    certificate_rule,
+    log_entry,
+    project,
+    session,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +93,7 @@ def indexed_words(certificate: Certificate) -> str:
 def columns(certificate: Certificate) -> dict[str, Any]:
     """Return what of a certificate stands in columns of the archive, and can be searched by."""
     return {
+        "session_id": certificate.session,
         "issued_at": certificate.issued_at,
         "agent": certificate.agent,
         "kind": certificate.verdict.kind,
@@ -114,13 +123,32 @@ def rebuild(connection: Connection) -> Rebuilt:
         if certificate is None:
             unreadable.append(str(row.id))
             continue
-        said = columns(certificate)
+        said = columns(certificate) | _project_of(connection, row, certificate)
+        if not _has_session(connection, certificate.session):
+            del said["session_id"]
         if any(getattr(row, name) != value for name, value in said.items()):
             connection.execute(update(table).where(table.c.position == row.position).values(said))
             corrected.append(certificate.id)
         add(connection, row.position, certificate)
         count += 1
     return Rebuilt(count, tuple(corrected), tuple(unreadable))
+
+
+def _has_session(connection: Connection, session_id: str) -> bool:
+    return connection.scalar(select(session.c.id).where(session.c.id == session_id)) is not None
+
+
+def _project_of(connection: Connection, row: Row[Any], certificate: Certificate) -> dict[str, str]:
+    """Return the project of a certificate where its session and its log entry agree on it, and its name is the one.
+
+    The statement holds the project's name alone; which project of that name it is, these two say.
+    """
+    by_session = connection.scalar(select(session.c.project_key).where(session.c.id == certificate.session))
+    by_log = connection.scalar(select(log_entry.c.project_key).where(log_entry.c.record_id == certificate.id))
+    if by_session is None or by_session != by_log or by_session == row.project_key:
+        return {}
+    name = connection.scalar(select(project.c.name).where(project.c.key == by_session))
+    return {"project_key": by_session} if name is not None and plain(name) == certificate.project else {}
 
 
 def path_key(path: str) -> str:

@@ -171,16 +171,16 @@ class _SqliteWords:
     def __init__(self, connection: Connection, scratch: sqlite3.Connection) -> None:
         self._connection, self._scratch = connection, scratch
         # As the migrations make it.
-        scratch.execute("CREATE VIRTUAL TABLE words USING fts5(words, content='', tokenize='unicode61')")
-        scratch.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(words, instance)")
+        scratch.execute("CREATE VIRTUAL TABLE documents USING fts5(words, content='', tokenize='unicode61')")
+        scratch.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(documents, instance)")
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS temp.{_TOKENS}")
         connection.exec_driver_sql(f"CREATE VIRTUAL TABLE temp.{_TOKENS} USING fts5vocab(main, {FULL_TEXT}, instance)")
 
     def expected(self, texts: Mapping[int, str]) -> Iterator[tuple[int, tuple[object, ...]]]:
-        self._scratch.executemany("INSERT INTO words (rowid, words) VALUES (?, ?)", texts.items())
+        self._scratch.executemany("INSERT INTO documents (rowid, words) VALUES (?, ?)", texts.items())
         for position, *token in self._scratch.execute('SELECT doc, term, "offset" FROM tokens'):
             yield position, tuple(token)
-        self._scratch.execute("INSERT INTO words (words) VALUES ('delete-all')")
+        self._scratch.execute("INSERT INTO documents (documents) VALUES ('delete-all')")
 
     def stored(self, bucket: int | None) -> Iterator[tuple[int, tuple[object, ...]]]:
         given = {"bucket": bucket, "buckets": _BUCKETS}

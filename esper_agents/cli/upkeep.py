@@ -56,7 +56,8 @@ def repair(
 ) -> None:
     """Make again whatever the log says: indexes, views, envelopes, proofs. A second time it changes nothing.
 
-    Exits with 7 where the log is not what was last seen of it, or something cannot be made again.
+    Checks all of it afterwards and lists what is still wrong. Exits with 7 if a certificate or the log is not
+    authentic, and with 1 if something else could not be done, such as writing a file.
 
     Examples:
       esper certificates repair
@@ -67,7 +68,7 @@ def repair(
     else:
         _report(done)
     if done.left:
-        raise typer.Exit(ExitCode.TAMPERED)
+        raise typer.Exit(ExitCode.FAILED if done.is_authentic else ExitCode.TAMPERED)
 
 
 def _report(done: Repaired) -> None:
@@ -85,7 +86,7 @@ def _report(done: Repaired) -> None:
     for path in done.written:
         outline(str(path), 1)
     for each in done.left:
-        outline(f"cannot be made again: {each}")
+        outline(f"still wrong: {each}")
 
 
 async def _revoke(where: Path, certificate: str, reason: str) -> Notice:

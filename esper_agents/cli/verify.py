@@ -79,6 +79,7 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
             {
                 "certificates": certificates,
                 "log": {"entries": whole.entries, "faults": faults},
+                "uncovered": whole.uncovered,
                 "missing": [str(each) for each in whole.missing],
                 "exit_code": int(code),
             }
@@ -98,6 +99,9 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
     outline(f"log: {number_of(whole.entries, 'entry', 'entries')}, {broken}")
     for fault in whole.faults:
         outline(f"{fault.kind} at {fault.where}: {_short(fault.detail)}", 1)
+    if whole.uncovered:
+        issued = number_of(whole.uncovered, "certificate")
+        outline(f"events and notes: not covered for {issued}, issued by version 0.1.0, which signed no digest of them")
     _report_published(whole)
     return code
 

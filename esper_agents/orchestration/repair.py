@@ -16,10 +16,12 @@ from esper_agents.certificates.sealing.keys import signing_key
 from esper_agents.certificates.statement import parse
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.notice import Notice, NoticeKind
-from esper_agents.errors import EsperError, IntegrityError
-from esper_agents.orchestration.holding import keyring
+from esper_agents.errors import EsperError, EvidenceError, IntegrityError
+from esper_agents.orchestration.genuine import genuine
+from esper_agents.orchestration.holding import audited, keyring
 from esper_agents.orchestration.publish import publish, view_path
 from esper_agents.orchestration.published_notices import notice_files, sealed_files, unlogged
+from esper_agents.orchestration.record_audit import audit_records
 from esper_agents.paths import home
 from esper_agents.storage import session_text
 
@@ -44,7 +46,8 @@ class Repaired:
         corrected: Certificates whose columns in the archive were not what their statements say.
         written: The files that were not as they are to be.
         accepted: What was wrong with the log and is accepted, on record in it.
-        left: What cannot be put right, each with why.
+        left: What is still wrong, each with why.
+        is_authentic: Whether nothing of what is left is a certificate or a log that is not what it was.
     """
 
     entered: int
@@ -55,6 +58,7 @@ class Repaired:
     written: tuple[Path, ...]
     accepted: tuple[str, ...]
     left: tuple[str, ...]
+    is_authentic: bool
 
 
 def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, by: str = "") -> Repaired:
@@ -90,6 +94,8 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         session_text.rebuild(transaction)
         restored = tuple(_restore_notices(transaction, workshop, published))
     written, left = _published(store, workshop)
+    wrong = tuple(_still_wrong(store, workshop))
+    named = {each.partition(":")[0] for each in wrong}
     return Repaired(
         entered=entered,
         restored=restored,
@@ -98,8 +104,26 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         corrected=rebuilt.corrected,
         written=written,
         accepted=tuple(f"{each.kind}: {each.detail}" for each in faults),
-        left=(*(f"{each}: it is not what was issued" for each in rebuilt.unreadable), *left),
+        left=(*wrong, *(each for each in left if each.partition(":")[0] not in named)),
+        is_authentic=not wrong,
     )
+
+
+def _still_wrong(store: Store, workshop: Workshop) -> Iterator[str]:
+    """Yield what a repair leaves wrong: faults of the log and the index, and certificates that are not authentic."""
+    records = audit_records(store, workshop.project.key)
+    faults = (*audited(store, workshop.project).faults, *records.faults.told)
+    yield from (f"{each.where}: {each.kind}: {each.detail}" for each in faults)
+    named = {each.where for each in faults}
+    for entry in archive.pages(store, workshop.project.key, Filter()):
+        if entry.id not in named:
+            try:
+                genuine(store, workshop.project, workshop.home, entry.id)
+            except IntegrityError as error:
+                yield f"{entry.id}: {error.problem}"
+            except EvidenceError:
+                # That a key is not trusted here is for its owner to change, and no damage.
+                continue
 
 
 def _mend(transaction: Transaction, workshop: Workshop, store: Store, *, accepts_loss: bool = False) -> Mended:

@@ -285,7 +285,7 @@ def test_a_record_needs_no_view(judged) -> None:
 
 @pytest.mark.parametrize("name", ["none.md", "none.dsse.json", "docs/", "docs/ai"])
 def test_what_is_no_file_is_refused(judged, name) -> None:
-    with pytest.raises(InputFileError, match="no such file|not a regular file"):
+    with pytest.raises(InputFileError, match=r"no such file|not a regular file"):
         verify(name)
 
 

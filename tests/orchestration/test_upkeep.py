@@ -314,3 +314,55 @@ def test_index_rows_that_the_statements_do_not_give_are_found_and_made_again(jud
     assert any("certificate_text" in each.detail for each in whole(judged).faults)
     repaired(judged)
     assert whole(judged).faults == ()
+
+
+EVENT_CHANGES = {
+    "changed": "UPDATE ledger SET body = replace(body, 'zero_grad', 'zero_grab') WHERE frame > 0",
+    "moved in time": "UPDATE ledger SET at = '2020-01-01T00:00:00.000Z' WHERE kind = 'submitted'",
+    "removed": "DELETE FROM ledger WHERE seq = (SELECT max(seq) FROM ledger WHERE kind = 'called')",
+    "of another kind": "UPDATE ledger SET kind = 'moved-refused' WHERE kind = 'concluded'",
+}
+
+
+@pytest.mark.parametrize("how", EVENT_CHANGES)
+def test_an_event_of_a_certified_session_that_was_changed_is_found(judged, home, how):
+    assert (whole(judged).faults, whole(judged).uncovered) == ((), 0)
+    changed(home, EVENT_CHANGES[how])
+    assert {each.kind for each in whole(judged).faults} == {"events-changed"}
+
+
+def test_an_event_after_the_certificate_is_found(judged, home):
+    changed(
+        home,
+        "INSERT INTO ledger (session_id, frame, step, call, kind, fence, at, body)"
+        " SELECT session_id, 0, 0, 0, 'cancelled', fence, at, '{}' FROM ledger WHERE kind = 'certified'",
+    )
+    assert {each.kind for each in whole(judged).faults} == {"events-changed"}
+
+
+NOTE_CHANGES = {
+    "changed": "UPDATE note SET text = 'all is well' WHERE kind = 'decisions-log'",
+    "removed": "DELETE FROM note WHERE kind = 'next-actions'",
+    "given to another agent": "UPDATE note SET agent = 'pytorch-expert' WHERE kind = 'decisions-log'",
+    "inserted": (
+        "INSERT INTO note (id, project_key, agent, kind, state, subject, text, command, session_id, certificate_id,"
+        " revision, sources, written_at, author) SELECT 'mem_00000000000000000000000000000000', project_key, agent,"
+        " kind, state, 'more', 'ship it', command, session_id, '', revision, sources, written_at, '' FROM note LIMIT 1"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", NOTE_CHANGES)
+def test_a_note_of_a_certificate_that_was_changed_is_found(judged, home, how):
+    changed(home, "DELETE FROM note_file", NOTE_CHANGES[how])
+    assert {each.kind for each in whole(judged).faults} == {"notes-changed"}
+
+
+def test_a_note_that_a_person_forgot_or_redacted_is_no_fault(judged):
+    async def erase(project):
+        await project.notebook.redact("zero_grad")
+        (note, *_) = await project.notebook.list()
+        await project.notebook.forget(note.id)
+
+    on_project(judged.root, erase)
+    assert whole(judged).faults == ()
