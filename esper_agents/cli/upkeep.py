@@ -82,6 +82,10 @@ def _report(done: Repaired) -> None:
     outline(f"corrected in the archive, as their records say: {len(done.corrected)}")
     for name in done.corrected:
         outline(name, 1)
+    if done.notes:
+        outline(f"memory notes written again as their certificates left them: {len(done.notes)}")
+        for name in done.notes:
+            outline(name, 1)
     outline(f"files written: {len(done.written)}")
     for path in done.written:
         outline(str(path), 1)

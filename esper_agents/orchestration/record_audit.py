@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from esper_agents.certificates.log.faults import MOST_OF_A_KIND, FaultKind, Faul
 from esper_agents.domain.codec import decode
 from esper_agents.domain.ledger import Certified, Pruned, RowKind
 from esper_agents.domain.memory import NoteState
+from esper_agents.memory import notes
 from esper_agents.memory.erasing import STRUCK_OUT
 from esper_agents.memory.lessons import lessons, notes_digest
 from esper_agents.memory.rows import columns, fetched
@@ -20,14 +21,16 @@ from esper_agents.storage.ledger import event_digest, events_digest, part_digest
 from esper_agents.storage.tables import certificate, ledger, note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sqlalchemy import Connection
 
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.storage.store import Store
+    from esper_agents.domain.memory import Note
+    from esper_agents.storage.store import Store, Transaction
 
 _LARGE_SESSION = 1000
+_STATE = select(type_coerce(note.c.state, String))
 # A forgotten note keeps whose it was, of which kind and certificate, and when; a redacted one these and what is left.
 _KEPT = ("agent", "kind", "session_id", "certificate_id", "revision", "written_at")
 _REDACTED = ("text", "command", "sources")
@@ -122,10 +125,7 @@ def _removed(body: str) -> str | None:
 def _note_problems(connection: Connection, project_key: str, issued: Certificate) -> Iterator[str]:
     """Yield what is wrong with the notes that a certificate left."""
     expected = lessons(issued)
-    wanted = [type_coerce(each, String) if isinstance(each.type, String) else each for each in note.c]
-    of_session = select(*wanted).where(note.c.session_id == issued.session).order_by(note.c.id)
-    names = [each.name for each in note.c]
-    rows = [dict(zip(names, row, strict=True)) for row in connection.execute(of_session)]
+    rows = _stored_notes(connection, issued)
     stored = {row["id"]: row for row in rows if row["certificate_id"] == issued.id}
     known = {each.id for each in expected}
     for row in rows:
@@ -136,11 +136,56 @@ def _note_problems(connection: Connection, project_key: str, issued: Certificate
         # Another version words its notes otherwise: what is stored must then give the digest itself.
         yield from _by_digest_alone(connection, project_key, stored, issued)
         return
+    yield from (problem for _, problem in _wrong_notes(rows, expected))
+
+
+def restore_notes(store: Store, project_key: str, issued: Certificate) -> tuple[str, ...]:
+    """Write the notes again that are not as an authentic certificate left them; return their identifiers.
+
+    What became of a note stays, as far as its row says it; of a missing note it is derived from later ones.
+    """
+    expected = lessons(issued)
+    if notes_digest(expected) != issued.notes_sha256:
+        return ()
+    with store.reading() as connection:
+        wrong = [each for each, _ in _wrong_notes(_stored_notes(connection, issued), expected)]
+    if not wrong:
+        return ()
+    with store.writing() as transaction:
+        notes.complete_index(transaction)
+        for each in wrong:
+            state = transaction.connection.scalar(_STATE.where(note.c.id == each.id))
+            if state is None:
+                notes.add(transaction, project_key, [replace(each, state=_state_of(transaction, project_key, each))])
+            else:
+                is_known = state in tuple(NoteState) and state != NoteState.FORGOTTEN
+                kept = NoteState(state) if is_known else NoteState.CURRENT
+                notes.change(transaction, project_key, replace(each, state=kept))
+    return tuple(each.id for each in wrong)
+
+
+def _state_of(transaction: Transaction, project_key: str, missing: Note) -> NoteState:
+    same = (note.c.agent == missing.agent, note.c.kind == missing.kind, note.c.subject == missing.subject)
+    later = select(note.c.id).where(note.c.project_key == project_key, *same, note.c.id > missing.id).limit(1)
+    is_superseded = transaction.connection.scalar(later) is not None
+    return NoteState.SUPERSEDED if is_superseded else NoteState.CURRENT
+
+
+def _stored_notes(connection: Connection, issued: Certificate) -> list[dict[str, Any]]:
+    wanted = [type_coerce(each, String) if isinstance(each.type, String) else each for each in note.c]
+    of_session = select(*wanted).where(note.c.session_id == issued.session).order_by(note.c.id)
+    names = [each.name for each in note.c]
+    return [dict(zip(names, row, strict=True)) for row in connection.execute(of_session)]
+
+
+def _wrong_notes(rows: Iterable[Mapping[str, Any]], expected: Iterable[Note]) -> Iterator[tuple[Note, str]]:
+    """Yield the notes that are not as they were left, each with what is wrong."""
+    stored = {row["id"]: row for row in rows}
     for each in expected:
         if each.id not in stored:
-            yield f"note {each.id} is missing"
+            yield each, f"note {each.id} is missing"
         elif not _is_as_left(stored[each.id], columns(each)):
-            yield f"note {each.id} is not as it was left"
+            yield each, f"note {each.id} is not as it was left"
 
 
 def _by_digest_alone(

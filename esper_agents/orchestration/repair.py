@@ -21,7 +21,7 @@ from esper_agents.orchestration.genuine import genuine
 from esper_agents.orchestration.holding import audited, keyring
 from esper_agents.orchestration.publish import publish, view_path
 from esper_agents.orchestration.published_notices import notice_files, sealed_files, unlogged
-from esper_agents.orchestration.record_audit import audit_records
+from esper_agents.orchestration.record_audit import audit_records, restore_notes
 from esper_agents.paths import home
 from esper_agents.storage import session_text
 
@@ -44,6 +44,7 @@ class Repaired:
         nodes: How many nodes of the log were made again from its entries.
         is_signed: Whether a new checkpoint was signed for the entries that are there.
         corrected: Certificates whose columns in the archive were not what their statements say.
+        notes: Memory notes that were written again as their certificates left them.
         written: The files that were not as they are to be.
         accepted: What was wrong with the log and is accepted, on record in it.
         left: What is still wrong, each with why.
@@ -55,6 +56,7 @@ class Repaired:
     nodes: int
     is_signed: bool
     corrected: tuple[str, ...]
+    notes: tuple[str, ...]
     written: tuple[Path, ...]
     accepted: tuple[str, ...]
     left: tuple[str, ...]
@@ -93,37 +95,45 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         rebuilt = index.rebuild(transaction.connection)
         session_text.rebuild(transaction)
         restored = tuple(_restore_notices(transaction, workshop, published))
+    notes, tampered = _restored_notes(store, workshop)
     written, left = _published(store, workshop)
-    wrong = tuple(_still_wrong(store, workshop))
-    named = {each.partition(":")[0] for each in wrong}
+    faults = (
+        *audited(store, workshop.project).faults,
+        *audit_records(store, workshop.project.key).faults.told,
+    )
+    wrong = [(each.where, f"{each.kind}: {each.detail}") for each in faults]
+    named = {where for where, _ in wrong}
+    wrong += [(name, problem) for name, problem in tampered.items() if name not in named]
+    unwritten = [(name, problem) for name, problem in left if name not in named | tampered.keys()]
     return Repaired(
         entered=entered,
         restored=restored,
         nodes=mended.nodes,
         is_signed=mended.is_signed,
         corrected=rebuilt.corrected,
+        notes=notes,
         written=written,
         accepted=tuple(f"{each.kind}: {each.detail}" for each in faults),
-        left=(*wrong, *(each for each in left if each.partition(":")[0] not in named)),
+        left=tuple(f"{name}: {problem}" for name, problem in (*wrong, *unwritten)),
         is_authentic=not wrong,
     )
 
 
-def _still_wrong(store: Store, workshop: Workshop) -> Iterator[str]:
-    """Yield what a repair leaves wrong: faults of the log and the index, and certificates that are not authentic."""
-    records = audit_records(store, workshop.project.key)
-    faults = (*audited(store, workshop.project).faults, *records.faults.told)
-    yield from (f"{each.where}: {each.kind}: {each.detail}" for each in faults)
-    named = {each.where for each in faults}
+def _restored_notes(store: Store, workshop: Workshop) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Write the notes again that authentic certificates left; return them, and which certificates are not authentic."""
+    written: list[str] = []
+    wrong: dict[str, str] = {}
     for entry in archive.pages(store, workshop.project.key, Filter()):
-        if entry.id not in named:
-            try:
-                genuine(store, workshop.project, workshop.home, entry.id)
-            except IntegrityError as error:
-                yield f"{entry.id}: {error.problem}"
-            except EvidenceError:
-                # That a key is not trusted here is for its owner to change, and no damage.
-                continue
+        try:
+            issued = parse(genuine(store, workshop.project, workshop.home, entry.id).data)
+        except IntegrityError as error:
+            wrong[entry.id] = error.problem
+        except EvidenceError:
+            # That a key is not trusted here is for its owner to change, and no damage.
+            continue
+        else:
+            written += restore_notes(store, workshop.project.key, issued)
+    return tuple(written), wrong
 
 
 def _mend(transaction: Transaction, workshop: Workshop, store: Store, *, accepts_loss: bool = False) -> Mended:
@@ -176,13 +186,13 @@ def _accept(store: Store, workshop: Workshop, by: str) -> None:
     pins.accept(home(), store.where, logged.checkpoint_note)
 
 
-def _published(store: Store, workshop: Workshop) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+def _published(store: Store, workshop: Workshop) -> tuple[tuple[Path, ...], tuple[tuple[str, str], ...]]:
     written: dict[Path, None] = {}
-    left: list[str] = []
+    left: list[tuple[str, str]] = []
     for entry in archive.everything(store, workshop.project.key):
         try:
             agents = [each.agent for each in parse(archive.read(store, entry.id)).definitions]
             written |= dict.fromkeys(publish(store, workshop, entry.id, agents))
         except EsperError as error:
-            left.append(f"{entry.id}: {error.problem}")
+            left.append((entry.id, error.problem))
     return tuple(written), tuple(left)

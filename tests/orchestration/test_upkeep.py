@@ -356,6 +356,12 @@ NOTE_CHANGES = {
 def test_a_note_of_a_certificate_that_was_changed_is_found(judged, home, how):
     changed(home, "DELETE FROM note_file", NOTE_CHANGES[how])
     assert {each.kind for each in whole(judged).faults} == {"notes-changed"}
+    done = repaired(judged)
+    if how == "inserted":
+        assert [each.split(":")[1].strip() for each in done.left] == ["notes-changed"]
+    else:
+        assert done.notes
+        assert (done.left, whole(judged).faults) == ((), ())
 
 
 def test_a_note_that_a_person_forgot_or_redacted_is_no_fault(judged):
@@ -366,3 +372,47 @@ def test_a_note_that_a_person_forgot_or_redacted_is_no_fault(judged):
 
     on_project(judged.root, erase)
     assert whole(judged).faults == ()
+
+
+def test_a_pruned_session_is_no_fault_and_its_remaining_events_are_covered(judged, home):
+    async def prune(project):
+        return await project.prune(await project.prunable(days=0), days=0)
+
+    assert on_project(judged.root, prune).sessions
+    assert whole(judged).faults == ()
+    changed(home, EVENT_CHANGES["moved in time"])
+    assert {each.kind for each in whole(judged).faults} == {"events-changed"}
+
+
+def test_a_certificate_that_signs_no_digests_is_told_as_not_covered(make_project, monkeypatch):
+    monkeypatch.setattr("esper_agents.orchestration.history.History.events_sha256", "")
+    monkeypatch.setattr("esper_agents.orchestration.record.notes_digest", lambda _: "")
+    root = make_project({"train.py": FAULTY})
+    monkeypatch.chdir(root)
+    judged = judge(root)
+    assert b'_sha256":""' not in read_envelope(judged.record.read_bytes()).payload
+    assert (whole(judged).faults, whole(judged).uncovered) == ((), 1)
+
+
+def test_a_repair_corrects_the_session_and_the_project_of_a_certificate(judged, home, rows_in):
+    changed(
+        home,
+        "INSERT INTO project (key, root, name, opened_at) SELECT 'other', root, name, opened_at FROM project",
+        "UPDATE certificate SET project_key = 'other'",
+    )
+    assert whole_of_everything(home) == {("other",)}
+    done = repaired(judged)
+    assert done.corrected == (judged.id,)
+    assert verified(judged.id).exit_code is ExitCode.DONE
+
+
+def whole_of_everything(home):
+    with rows_of(home) as connection:
+        return {tuple(row) for row in connection.execute("SELECT project_key FROM certificate").fetchall()}
+
+
+def test_a_repair_that_leaves_something_wrong_says_so(judged, home):
+    changed(home, "UPDATE certificate SET request = 'x', statement = CAST('{}' AS BLOB)")
+    done = repaired(judged)
+    assert not done.is_authentic
+    assert any(each.startswith(f"{judged.id}: ") for each in done.left)
