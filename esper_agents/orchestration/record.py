@@ -85,8 +85,13 @@ def certificate(history: History, frame: Frame) -> Certificate:
     packets = sum(each.handed_off.redactions for each in history.frames if each.handed_off)
     before = begun.redactions + packets + sum(each.redactions for each in history.evidence())
     issued = replace(clean.value, redactions=before + clean.count, events_sha256=history.events_sha256)
-    # Of the certificate as it is read: that is what the notes are made of.
-    return replace(issued, notes_sha256=notes_digest(lessons(normal(issued))))
+    return replace(issued, notes_sha256=notes_digest(lessons(_as_remembered(issued))))
+
+
+def _as_remembered(issued: Certificate) -> Certificate:
+    """Return a certificate as it is read, without what no note is made of: that is most of it."""
+    evidence = tuple(replace(each, arguments={}, output={}) for each in issued.evidence)
+    return normal(replace(issued, evidence=evidence, consults=(), definitions=(), environment={}))
 
 
 _WORK = {Kind.APPROVAL: "review", Kind.GO: "readiness", Kind.RECOMMENDATION: "recommendation", Kind.ADVICE: "advice"}

@@ -13,7 +13,7 @@ from esper_agents.certificates.log.faults import MOST_OF_A_KIND, FaultKind, Faul
 from esper_agents.domain.codec import decode
 from esper_agents.domain.ledger import Certified, Pruned, RowKind
 from esper_agents.domain.memory import NoteState
-from esper_agents.memory import notes
+from esper_agents.memory import index, notes
 from esper_agents.memory.erasing import STRUCK_OUT
 from esper_agents.memory.lessons import lessons, notes_digest
 from esper_agents.memory.rows import columns, fetched
@@ -156,6 +156,8 @@ def restore_notes(store: Store, project_key: str, issued: Certificate) -> tuple[
         for each in wrong:
             state = transaction.connection.scalar(_STATE.where(note.c.id == each.id))
             if state is None:
+                # What it was found by may have been left behind.
+                index.remove(transaction.connection, each.id)
                 notes.add(transaction, project_key, [replace(each, state=_state_of(transaction, project_key, each))])
             else:
                 is_known = state in tuple(NoteState) and state != NoteState.FORGOTTEN

@@ -97,11 +97,11 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         restored = tuple(_restore_notices(transaction, workshop, published))
     notes, tampered = _restored_notes(store, workshop)
     written, left = _published(store, workshop)
-    faults = (
+    remaining = (
         *audited(store, workshop.project).faults,
         *audit_records(store, workshop.project.key).faults.told,
     )
-    wrong = [(each.where, f"{each.kind}: {each.detail}") for each in faults]
+    wrong = [(each.where, f"{each.kind}: {each.detail}") for each in remaining]
     named = {where for where, _ in wrong}
     wrong += [(name, problem) for name, problem in tampered.items() if name not in named]
     unwritten = [(name, problem) for name, problem in left if name not in named | tampered.keys()]

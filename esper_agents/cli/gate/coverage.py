@@ -140,7 +140,7 @@ def coverage_of(
     about = [each for each in judged if path in each.digests]
     for each in about:
         if outcome_of(*_groups(each.verified)) is Outcome.FAILS:
-            return _told(path, agent, Standing.TAMPERED, each, "it is not what was issued")
+            return _told(path, agent, Standing.TAMPERED, each, _why_tampered(each.verified))
     same = [each for each in about if sha256 in each.digests[path]]
     vouched = [each for each in same if each.verified.exit_code is ExitCode.DONE]
     newest = {_agent(each): each for each in reversed(vouched)}
@@ -181,6 +181,12 @@ def _uncovered(path: str, agent: str, about: Sequence[Judged], same: Sequence[Ju
 
 def _groups(verified: Verified) -> tuple[Check, ...]:
     return (*verified.genuine, *verified.complete, *verified.verdict, *verified.citations)
+
+
+def _why_tampered(verified: Verified) -> str:
+    """Return why a certificate is not authentic; of a notice that the log lost, which one and what to do."""
+    failed = (each for each in _groups(verified) if each.outcome is Outcome.FAILS and each.name == "published notice")
+    return next((each.detail for each in failed), "it is not what was issued")
 
 
 def _told(path: str, agent: str, standing: Standing, by: Judged, why: str) -> FileCoverage:

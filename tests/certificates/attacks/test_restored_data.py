@@ -73,6 +73,7 @@ def test_a_signed_notice_that_the_log_does_not_contain_is_not_authentic(restored
     done = run("gate", "train.py", "--json")
     assert done.exit_code == 7
     assert '"standing": "tampered"' in done.stdout
+    assert f"the {name} ntc_" in done.stdout
 
 
 def test_a_repair_enters_lost_notices_again_and_the_certificate_stays_revoked(restored):
