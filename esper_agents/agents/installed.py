@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from esper_agents.agents.plugins import Plugin, PluginFiles
 
 _INDEX = "installed.json"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _SCRATCH = ".esper-"
 
 
@@ -159,7 +161,7 @@ def _read_index(folder: Path) -> Mapping[str, str]:
     file = folder / _INDEX
     try:
         found = json.loads(file.read_text(encoding="utf-8"))["plugins"]
-        return {str(name): str(digest) for name, digest in found.items() if str(digest).isalnum()}
+        return {str(name): str(digest) for name, digest in found.items() if _DIGEST.fullmatch(str(digest))}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.errors import EsperError
+from esper_agents.errors import EsperError, UsageError
 from esper_agents.orchestration.workshop import Additions, Workshop
 from esper_agents.paths import project_home
 from esper_agents.tools.projects import find_project
@@ -86,7 +86,10 @@ class Desks:
         desk = self._desks.get(key)
         if desk is None or desk.until <= now:
             found = find_project([Path(root)], Path(root))
-            workshop = Workshop(found, project_home(key), self._store, self._publish, self._additions)
+            # The folder comes from a row of the database, and may name another project by now.
+            if found.key != key:
+                raise UsageError(f"{root!r} is not the project {key!r}", remedy="run `esper doctor` in that folder")
+            workshop = Workshop(found, project_home(found.key), self._store, self._publish, self._additions)
             desk = self._desks[key] = _Desk(workshop, now + _FRESH_S)
         return desk
 

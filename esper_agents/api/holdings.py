@@ -18,6 +18,7 @@ from esper_agents.orchestration import retention
 from esper_agents.orchestration.holding import audited, held
 from esper_agents.orchestration.overriding import override, overrides
 from esper_agents.orchestration.publish import find_published, publish, publish_page, record_path
+from esper_agents.orchestration.record_audit import audit_records
 from esper_agents.orchestration.repair import repair
 from esper_agents.orchestration.revoking import revoke
 from esper_agents.paths import home
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.notice import Notice
     from esper_agents.domain.status import Status
     from esper_agents.orchestration.holding import Held
+    from esper_agents.orchestration.record_audit import RecordAudit
     from esper_agents.orchestration.repair import Repaired
     from esper_agents.orchestration.retention import Prunable
     from esper_agents.orchestration.workshop import Workshop
@@ -129,6 +131,10 @@ class Holdings:
             published: Checkpoints from elsewhere, each with where it was found.
         """
         return await self._store.run(audited, self.workshop.project, published)
+
+    async def audit_records(self) -> RecordAudit:
+        """Return which certified sessions have other events or notes than their certificates sign."""
+        return await self._store.run(audit_records, self._key)
 
     async def repair(self, *, accept_rollback: bool = False) -> Repaired:
         """Make again whatever can be made from the log; see `orchestration.repair`.

@@ -79,7 +79,6 @@ def add(transaction: Transaction, project_key: str, certificate: Certificate, da
     digest = sha256(data).hexdigest()
     row = {
         "id": certificate.id,
-        "session_id": certificate.session,
         "project_key": project_key,
         "sha256": digest,
         "statement": data,

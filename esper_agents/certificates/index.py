@@ -14,7 +14,15 @@ from esper_agents.certificates.statement import parse
 from esper_agents.certificates.words import searched_text
 from esper_agents.errors import IntegrityError
 from esper_agents.storage.tables import certificate as table
-from esper_agents.storage.tables import certificate_file, certificate_metric, certificate_relation, certificate_rule
+from esper_agents.storage.tables import (
+    certificate_file,
+    certificate_metric,
+    certificate_relation,
+    certificate_rule,
+    log_entry,
+    project,
+    session,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 LONGEST_PATH = 512
 LONGEST_RULE = 64
 _AT_ONCE = 500
-_BY_POSITION = (certificate_file, certificate_rule, certificate_relation, certificate_metric)
+BY_POSITION = (certificate_file, certificate_rule, certificate_relation, certificate_metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +61,39 @@ def add(connection: Connection, position: int, certificate: Certificate) -> None
         position: Its place in the archive.
         certificate: The certificate.
     """
+    for rows_of, rows in rows_by_table(position, certificate).items():
+        _insert(connection, rows_of, rows)
+    connection.execute(_ADD_WORDS[connection.dialect.name], {"position": position, "words": indexed_words(certificate)})
+
+
+def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[dict[str, Any]]]:
+    """Return the rows of a certificate in each table that has its position in the archive, sorted."""
     paths = {path_key(file.path) for file in certificate.examined}
     rules = {rule_key(finding.claim.rule) for finding in certificate.findings}
     relations = {(plain(each.certificate), each.kind) for each in certificate.relations}
     metrics = {(each.name, each.evidence): each.amount for each in metrics_of(certificate)}
-    _insert(connection, certificate_file, [{"path": each, "position": position} for each in sorted(paths)])
-    _insert(connection, certificate_rule, [{"rule": each, "position": position} for each in sorted(rules)])
-    _insert(
-        connection,
-        certificate_relation,
-        [{"other": other, "position": position, "kind": kind} for other, kind in sorted(relations)],
-    )
-    _insert(
-        connection,
-        certificate_metric,
-        [
+    return {
+        certificate_file: [{"path": each, "position": position} for each in sorted(paths)],
+        certificate_rule: [{"rule": each, "position": position} for each in sorted(rules)],
+        certificate_relation: [
+            {"other": other, "position": position, "kind": kind} for other, kind in sorted(relations)
+        ],
+        certificate_metric: [
             {"name": name, "position": position, "evidence_id": evidence, "amount": amount}
             for (name, evidence), amount in sorted(metrics.items())
         ],
-    )
-    words = f"{searched_text(certificate)} {ending_word(certificate.id)}"
-    connection.execute(_ADD_WORDS[connection.dialect.name], {"position": position, "words": words})
+    }
+
+
+def indexed_words(certificate: Certificate) -> str:
+    """Return the text by which the full text finds a certificate."""
+    return f"{searched_text(certificate)} {ending_word(certificate.id)}"
 
 
 def columns(certificate: Certificate) -> dict[str, Any]:
     """Return what of a certificate stands in columns of the archive, and can be searched by."""
     return {
+        "session_id": certificate.session,
         "issued_at": certificate.issued_at,
         "agent": certificate.agent,
         "kind": certificate.verdict.kind,
@@ -99,22 +114,41 @@ def rebuild(connection: Connection) -> Rebuilt:
     Args:
         connection: A transaction that writes.
     """
-    for each in _BY_POSITION:
+    for each in BY_POSITION:
         connection.execute(delete(each))
     connection.execute(_NO_WORDS[connection.dialect.name])
     count, corrected, unreadable = 0, [], []
-    for row in _archived(connection):
-        certificate = _issued(row)
+    for row in archived_rows(connection):
+        certificate = issued_in(row)
         if certificate is None:
             unreadable.append(str(row.id))
             continue
-        said = columns(certificate)
+        said = columns(certificate) | _project_of(connection, row, certificate)
+        if not _has_session(connection, certificate.session):
+            del said["session_id"]
         if any(getattr(row, name) != value for name, value in said.items()):
             connection.execute(update(table).where(table.c.position == row.position).values(said))
             corrected.append(certificate.id)
         add(connection, row.position, certificate)
         count += 1
     return Rebuilt(count, tuple(corrected), tuple(unreadable))
+
+
+def _has_session(connection: Connection, session_id: str) -> bool:
+    return connection.scalar(select(session.c.id).where(session.c.id == session_id)) is not None
+
+
+def _project_of(connection: Connection, row: Row[Any], certificate: Certificate) -> dict[str, str]:
+    """Return the project of a certificate where its session and its log entry agree on it, and its name is the one.
+
+    The statement holds the project's name alone; which project of that name it is, these two say.
+    """
+    by_session = connection.scalar(select(session.c.project_key).where(session.c.id == certificate.session))
+    by_log = connection.scalar(select(log_entry.c.project_key).where(log_entry.c.record_id == certificate.id))
+    if by_session is None or by_session != by_log or by_session == row.project_key:
+        return {}
+    name = connection.scalar(select(project.c.name).where(project.c.key == by_session))
+    return {"project_key": by_session} if name is not None and plain(name) == certificate.project else {}
 
 
 def path_key(path: str) -> str:
@@ -132,7 +166,7 @@ def ending_word(identifier: str) -> str:
     return f"z{identifier.removeprefix('crt_')[::-1]}"
 
 
-def _archived(connection: Connection) -> Iterator[Row[Any]]:
+def archived_rows(connection: Connection) -> Iterator[Row[Any]]:
     """Yield every certificate of the archive, in order; few at a time, for there may be millions."""
     last = 0
     while rows := connection.execute(
@@ -142,7 +176,7 @@ def _archived(connection: Connection) -> Iterator[Row[Any]]:
         last = rows[-1].position
 
 
-def _issued(row: Row[Any]) -> Certificate | None:
+def issued_in(row: Row[Any]) -> Certificate | None:
     """Return the certificate of a row; None where its bytes are not what was issued under its identifier."""
     data = bytes(row.statement)
     if sha256(data).hexdigest() != row.sha256:

@@ -30,6 +30,8 @@ PREDICATE_TYPE = VOCABULARY + CERTIFICATE
 MOST_ISSUED = MOST_BYTES // 4 * 3 - 2**10
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 _ISSUED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+# Members that 0.1.0 did not know: a certificate without them keeps the bytes that it has there.
+_SINCE = frozenset({"events_sha256", "notes_sha256"})
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -49,7 +51,7 @@ def statement(certificate: Certificate) -> bytes:
         EvidenceError: It would be larger than what is read again.
     """
     _check_forms(certificate)
-    predicate = to_json(certificate)
+    predicate = {name: each for name, each in to_json(certificate).items() if each or name not in _SINCE}
     data = canonical_bytes(
         {
             "_type": STATEMENT_TYPE,
@@ -181,6 +183,9 @@ def _check_forms(certificate: Certificate) -> None:
     for file in certificate.examined:
         if not _SHA256.fullmatch(file.sha256):
             refuse(f"{file.sha256[:80]!a} is no sha256 of a file")
+    for digest in (certificate.events_sha256, certificate.notes_sha256):
+        if digest and not _SHA256.fullmatch(digest):
+            refuse(f"{digest[:80]!a} is no sha256")
 
 
 def is_time(text: str) -> bool:

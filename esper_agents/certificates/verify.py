@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.check import Check, Outcome, claim
+from esper_agents.certificates.html import html_layout, render_html
 from esper_agents.certificates.policy import ceiling_of, load_policy, worst
 from esper_agents.certificates.question_kind import kind_of, kinds_text
 from esper_agents.certificates.render import is_known_layout, layout, render_markdown
@@ -19,12 +21,20 @@ from esper_agents.domain.status import Kind, Stance, status_for
 from esper_agents.errors import DefinitionError, IntegrityError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from esper_agents.domain.certificate import Certificate
 
-__all__ = ["Check", "Outcome", "SubjectCheck", "SubjectState", "verify_statement", "verify_subjects", "verify_view"]
-
-_HASH_LINE = re.compile(r"^Certificate Hash: (.*?)\r?$", re.MULTILINE)
-_LAYOUT_LINE = re.compile(r"^View: (.*?)\r?$", re.MULTILINE)
+__all__ = [
+    "Check",
+    "Outcome",
+    "SubjectCheck",
+    "SubjectState",
+    "verify_page",
+    "verify_statement",
+    "verify_subjects",
+    "verify_view",
+]
 
 
 def verify_view(data: bytes, view: str) -> tuple[Check, ...]:
@@ -33,20 +43,64 @@ def verify_view(data: bytes, view: str) -> tuple[Check, ...]:
     A view of an earlier version is compared with what its layout renders; one of a layout that is not known here cannot
     be compared byte for byte, but its hash can.
     """
-    layouts = _LAYOUT_LINE.findall(view)
-    named = layouts[-1] if layouts else layout()
+    return _verify_rendering(data, view, _MARKDOWN)
+
+
+def verify_page(data: bytes, page: str) -> tuple[Check, ...]:
+    """Check that HTML is the page of a statement's bytes, as `verify_view` does for Markdown."""
+    return _verify_rendering(data, page, _HTML)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rendering:
+    """One form of a certificate for people.
+
+    Attributes:
+        render: Returns it for a statement's bytes and the name of a known layout.
+        layout: Returns the name of this version's layout.
+        is_known: Returns whether a layout of that name can be rendered.
+        named_hash: Finds the digest that it names.
+        named_layout: Finds the layout that it names.
+    """
+
+    render: Callable[[bytes, str], str]
+    layout: Callable[[], str]
+    is_known: Callable[[str], bool]
+    named_hash: re.Pattern[str]
+    named_layout: re.Pattern[str]
+
+
+_MARKDOWN = _Rendering(
+    render_markdown,
+    layout,
+    is_known_layout,
+    re.compile(r"^Certificate Hash: (.*?)\r?$", re.MULTILINE),
+    re.compile(r"^View: (.*?)\r?$", re.MULTILINE),
+)
+_HTML = _Rendering(
+    lambda data, _: render_html(data),
+    html_layout,
+    lambda named: named == html_layout(),
+    re.compile(r'<p class="hash"><code>(.*?)</code></p>'),
+    re.compile(r'<meta name="generator" content="esper-agents, layout (.*?)">'),
+)
+
+
+def _verify_rendering(data: bytes, view: str, form: _Rendering) -> tuple[Check, ...]:
+    layouts = form.named_layout.findall(view)
+    named = layouts[-1] if layouts else form.layout()
     try:
-        expected = render_markdown(data, named if is_known_layout(named) else layout())
+        expected = form.render(data, named if form.is_known(named) else form.layout())
     except IntegrityError as error:
         return (Check("record", Outcome.FAILS, error.problem),)
-    hashes = _HASH_LINE.findall(view)
+    hashes = form.named_hash.findall(view)
     digest = digest_of(data)
     said = " and ".join(hashes) or "no hash"
     wrong = [] if hashes == [digest] else [f"the view names {said}, the record has {digest}"]
     return (
         Check("record", Outcome.HOLDS, "the bytes are a certificate"),
         claim("hash in the view", wrong, digest),
-        _compared(expected, view, named),
+        _compared(expected, view, named, form),
     )
 
 
@@ -72,11 +126,11 @@ def verify_statement(data: bytes, policy_text: str, kinds: str = "") -> tuple[Ch
     )
 
 
-def _compared(expected: str, view: str, named: str) -> Check:
+def _compared(expected: str, view: str, named: str, form: _Rendering) -> Check:
     if view == expected:
         return Check("view", Outcome.HOLDS, "it is what the record renders to, byte for byte")
-    if not is_known_layout(named):
-        detail = f"it was rendered with layout {named[:40]}, and this version has {layout()}"
+    if not form.is_known(named):
+        detail = f"it was rendered with layout {named[:40]}, and this version has {form.layout()}"
         return Check("view", Outcome.CANNOT_DECIDE, detail)
     pairs = enumerate(zip_longest(expected.split("\n"), view.split("\n")), start=1)
     line = next(number for number, (wanted, found) in pairs if wanted != found)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.authenticity import proof_check, read_sealed
+from esper_agents.certificates.authenticity import read_sealed
 from esper_agents.certificates.check import Check, Outcome
 from esper_agents.cli.published import (
     RECORD_SUFFIX,
@@ -19,18 +20,19 @@ from esper_agents.cli.published import (
     published_override,
     published_record,
 )
+from esper_agents.cli.published_files import content_of, irregular_file, published_files
 from esper_agents.errors import EsperError, EvidenceError, InputFileError, IntegrityError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from esper_agents.api import OpenProject
     from esper_agents.certificates.archive import Entry
     from esper_agents.certificates.authenticity import Keyring
     from esper_agents.certificates.sealing.signers import Signer
     from esper_agents.certificates.standing import Later, Override
+    from esper_agents.domain.notice import Notice
     from esper_agents.domain.project import Project
-    from esper_agents.orchestration.holding import Held
     from esper_agents.orchestration.workshop import Workshop
 
 ARCHIVE = "archive"
@@ -45,7 +47,7 @@ class Exhibit:
         envelope: The signed envelope that they stand in; None where there is none.
         proof: What is said to show that the envelope stands in a log; None where there is none.
         index: Its place in the log, where that is known.
-        views: Markdown pages that are said to show it, each with its path.
+        views: Markdown and HTML pages that are said to show it, each with its path.
         known: What is known already of where the bytes came from.
         complete: What is known of whether anything is missing; empty where no archive can say.
         later: What ends it, as far as is known here.
@@ -54,6 +56,8 @@ class Exhibit:
         keyring: Whose signatures count.
         artifacts: Where the archive keeps what tools made; None where there is no archive.
         root: The tree to compare with.
+        missing: Its published files that do not exist.
+        is_published: Whether any published file of it exists.
     """
 
     data: bytes | None
@@ -69,11 +73,18 @@ class Exhibit:
     keyring: Keyring
     artifacts: Path | None
     root: Path
+    missing: tuple[Path, ...] = ()
+    is_published: bool = True
 
     def shown(self, path: Path) -> str:
         """Return a path as it is shown: from the tree's root, where it is in the tree."""
-        whole = path.resolve()
-        return str(whole.relative_to(self.root) if whole.is_relative_to(self.root) else whole)
+        return shown_within(self.root, path)
+
+
+def shown_within(root: Path, path: Path) -> str:
+    """Return a path from a folder where it is in it, else whole; a link at its end is not followed."""
+    whole = path.parent.resolve() / path.name
+    return str(whole.relative_to(root) if whole.is_relative_to(root) else whole)
 
 
 async def find_exhibit(target: str, where: Path | None, given: Sequence[Signer] = ()) -> Exhibit:
@@ -91,7 +102,7 @@ async def find_exhibit(target: str, where: Path | None, given: Sequence[Signer] 
     """
     from esper_agents.tools.git import find_project
 
-    if target.endswith((".md", ".json")) or os.sep in target:
+    if target.endswith((".md", ".html", ".json")) or os.sep in target:
         return await _of_file(Path(target).expanduser(), where, given)
     project = find_project([where or Path()], Path.cwd())
     try:
@@ -104,7 +115,7 @@ async def find_exhibit(target: str, where: Path | None, given: Sequence[Signer] 
 
 
 def published_views(workshop: Workshop, entry: Entry, data: bytes) -> tuple[Path, ...]:
-    """Return the Markdown views of a certificate that there are, in the project and in the data folder.
+    """Return the Markdown views of a certificate that exist, in the project and in the data folder.
 
     Args:
         workshop: Where files are published.
@@ -115,11 +126,9 @@ def published_views(workshop: Workshop, entry: Entry, data: bytes) -> tuple[Path
         IntegrityError: The statement is of another certificate, or the stored name is not one of its names.
     """
     from esper_agents.certificates.statement import parse
-    from esper_agents.orchestration.publish import view_path
+    from esper_agents.orchestration.publish import view_places
 
-    issued = parse(data)
-    places = (view_path(each, entry, issued) for each in (workshop, replace(workshop, publish=False)))
-    return tuple(dict.fromkeys(each for each in places if each.is_file()))
+    return tuple(each for each in view_places(workshop, entry, parse(data)) if each.is_file())
 
 
 async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) -> Exhibit:
@@ -142,14 +151,21 @@ async def exhibit_of(wanted: str, opened: OpenProject, given: Sequence[Signer] =
     Raises:
         NotFoundError: The project has no such certificate.
     """
-    held, keyring = await opened.held(wanted, given)
-    exhibit = Exhibit(
+    from esper_agents.orchestration.published_notices import notice_files, sealed_files
+
+    entry = await opened.certificate(wanted)
+    places = await _places(opened, entry)
+    # Before the log is read: a notice is published after it was entered.
+    notices = [each for view in places for each in sealed_files(notice_files(view), entry.id)]
+    held, keyring = await opened.held(entry.id, given)
+    published = published_files(places, notices, held, keyring, partial(shown_within, opened.root))
+    return Exhibit(
         data=held.data,
         envelope=held.envelope,
         proof=held.proof,
         index=held.index,
-        views=_views(opened.workshop, held),
-        known=held.checks,
+        views=published.views if held.data is not None else (),
+        known=(*held.checks, *published.checks),
         complete=held.complete,
         later=held.later,
         countersigned=held.countersigned,
@@ -157,59 +173,54 @@ async def exhibit_of(wanted: str, opened: OpenProject, given: Sequence[Signer] =
         keyring=keyring,
         artifacts=opened.workshop.home / "artifacts",
         root=opened.root,
+        missing=published.missing,
+        is_published=published.is_published,
     )
-    return replace(exhibit, known=(*exhibit.known, *_copy_checks(exhibit)))
 
 
-def _views(workshop: Workshop, held: Held) -> tuple[tuple[Path, bytes], ...]:
-    """Return the published views with their bytes; none if the stored name is refused, which a check of `held` says."""
+async def _places(opened: OpenProject, entry: Entry) -> tuple[Path, ...]:
+    """Return where a certificate's view may be published; nowhere if its stored name is refused, as `held` reports."""
+    from esper_agents.certificates.statement import parse
+    from esper_agents.orchestration.publish import view_places
+
     try:
-        views = published_views(workshop, held.entry, held.data) if held.data is not None else ()
+        return view_places(opened.workshop, entry, parse(await opened.record(entry.id)))
     except IntegrityError:
         return ()
-    return tuple((view, bytes_of(view)) for view in views)
-
-
-def _copy_checks(exhibit: Exhibit) -> Iterator[Check]:
-    from esper_agents.orchestration.publish import proof_path, record_path
-
-    for view, _ in exhibit.views:
-        yield from notice_checks(view, exhibit.keyring)
-        copy = record_path(view)
-        if copy.is_file():
-            same = bytes_of(copy) == exhibit.envelope
-            said = "the bytes that the archive has" if same else "not the bytes that the archive has"
-            yield Check("published record", Outcome.HOLDS if same else Outcome.FAILS, f"{exhibit.shown(copy)}: {said}")
-        copy = proof_path(view)
-        if copy.is_file() and exhibit.envelope is not None:
-            found = proof_check(exhibit.envelope, bytes_of(copy), exhibit.keyring)
-            yield replace(found, name="published proof", detail=f"{exhibit.shown(copy)}: {found.detail}")
 
 
 async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> Exhibit:
-    from esper_agents.orchestration.publish import proof_path, record_path
+    from esper_agents.orchestration.publish import page_path, proof_path, record_path
+    from esper_agents.orchestration.published_notices import notice_files, sealed_files, unlogged, unlogged_check
 
     if file.suffix == ".json" and not file.name.endswith(RECORD_SUFFIX):
-        raise InputFileError(str(file), "neither a view nor a record", remedy=f"name a .md or {RECORD_SUFFIX} file")
+        remedy = f"name a .md, .html or {RECORD_SUFFIX} file"
+        raise InputFileError(str(file), "neither a view nor a record", remedy=remedy)
     named = bytes_of(file)
     is_record = file.suffix == ".json"
     record = file if is_record else record_path(file)
-    view = file.with_name(file.name.removesuffix(RECORD_SUFFIX) + ".md") if is_record else file
+    view = file.with_name(file.name.removesuffix(RECORD_SUFFIX) + ".md") if is_record else file.with_suffix(".md")
     if not record.is_file():
         raise EvidenceError(f"the record of this view is not beside it: {str(record)!r}", remedy=_elsewhere(named))
     envelope = named if is_record else bytes_of(record)
     project = _tree_of(file, where)
     proof = bytes_of(proof_path(view)) if proof_path(view).is_file() else None
     sealed = read_sealed(envelope)
+    # Before the log is read: a notice is published after it was entered.
+    notices = sealed_files(notice_files(view), "")
     known = await _known_of(sealed.payload, project, given) if not isinstance(sealed, Check) else _Known()
     keyring = known.keyring or _keyring(project, given)
+    # The file that a person names may be a link; those beside it are as the program wrote them.
+    pages = {path: named if path == file else content_of(path) for path in (view, page_path(view))}
+    irregular = [irregular_file(path.name, found) for path, found in pages.items() if isinstance(found, str)]
+    lost = unlogged(notices, known.certificate, known.notices, keyring) if known.certificate else ()
     exhibit = Exhibit(
         data=None if isinstance(sealed, Check) else sealed.payload,
         envelope=envelope,
         proof=proof,
         index=known.index,
-        views=((view, bytes_of(view)),) if view.is_file() else (),
-        known=(*known.checks, *notice_checks(view, keyring)),
+        views=tuple((path, found) for path, found in pages.items() if isinstance(found, bytes)),
+        known=(*known.checks, *irregular, *notice_checks(view, keyring), *map(unlogged_check, lost)),
         complete=known.complete,
         later=known.later,
         countersigned=known.countersigned,
@@ -259,6 +270,8 @@ class _Known:
     keyring: Keyring | None = None
     index: int | None = None
     artifacts: Path | None = None
+    certificate: str = ""
+    notices: frozenset[Notice] = frozenset()
 
 
 async def _known_of(data: bytes, project: Project, given: Sequence[Signer]) -> _Known:
@@ -290,6 +303,8 @@ async def _known_of(data: bytes, project: Project, given: Sequence[Signer]) -> _
         keyring=keyring,
         index=held.index,
         artifacts=artifacts,
+        certificate=entry.id,
+        notices=frozenset(each.notice for each in held.notices),
     )
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import base64
-import glob
 import re
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.authenticity import read_sealed, signature_check
+from esper_agents.certificates.authenticity import signature_check
 from esper_agents.certificates.check import Outcome
-from esper_agents.certificates.sealing.dsse import Envelope
-from esper_agents.errors import InputFileError, IntegrityError, NewerRecordError
+from esper_agents.errors import InputFileError, IntegrityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from esper_agents.certificates.authenticity import Keyring
     from esper_agents.certificates.check import Check
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
 
 RECORD_SUFFIX = ".dsse.json"
-_MOST_FILES = 5000
 _PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
 _OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
 _END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
@@ -41,15 +37,22 @@ def published_later(data: bytes | None, view: Path, keyring: Keyring, known: tup
         known: What is known to end it already.
     """
     from esper_agents.certificates.standing import by_notices, by_statement
+    from esper_agents.orchestration.published_notices import (
+        MOST_FILES,
+        passing_over_other_records,
+        sealed_files,
+        signed,
+    )
 
     named = _certificate_of(data)
     if named is None:
         return ()
     found: list[Later] = []
-    for sealed in _signed(_notice_files(view), named, keyring):
-        found += by_notices(_notice_of(sealed), named, keyring.history)
-    for sealed in _signed(sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:_MOST_FILES], named, keyring):
-        with _passed_over_but_newer():
+    for notice in _notices(data, view, keyring):
+        found += by_notices([notice], named, keyring.history)
+    records = sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
+    for sealed in signed(sealed_files(records, named), keyring):
+        with passing_over_other_records():
             found += by_statement(sealed.payload, named)
     told = {each.by for each in known}
     return tuple(each for each in dict.fromkeys(found) if each.by not in told)
@@ -84,26 +87,22 @@ def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Over
 
 
 def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice]:
-    """Return what is noticed beside a view of its certificate; nothing where that cannot be had."""
+    """Return the signed notices beside a view about its certificate, each once; none where that cannot be had."""
+    from esper_agents.orchestration.published_notices import notice_files, notice_of, sealed_files, signed
+
     named = _certificate_of(data)
-    sealed = _signed(_notice_files(view), named, keyring) if named is not None else ()
-    return [notice for each in sealed for notice in _notice_of(each)]
+    sealed = signed(sealed_files(notice_files(view), named), keyring) if named is not None else ()
+    return list({each.notice.id: each for envelope in sealed for each in notice_of(envelope)}.values())
 
 
 def notice_checks(view: Path, keyring: Keyring) -> Iterator[Check]:
     """Yield what fails of the notices beside a view: that a key signed them which is said to have."""
-    for path in _notice_files(view):
-        sealed = read_sealed(bytes_of(path)) if path.is_file() else None
-        if isinstance(sealed, Envelope):
-            found = signature_check(sealed, keyring, None)
-            if found.outcome is Outcome.FAILS:
-                yield replace(found, name="published notice", detail=f"{path.name}: {found.detail}")
+    from esper_agents.orchestration.published_notices import PUBLISHED_NOTICE, notice_files, sealed_files
 
-
-def _notice_files(view: Path) -> list[Path]:
-    from esper_agents.orchestration.publish import NOTICE_SUFFIX
-
-    return sorted(view.parent.glob(f"{glob.escape(view.stem)}.*{NOTICE_SUFFIX}"))[:_MOST_FILES]
+    for file in sealed_files(notice_files(view), ""):
+        found = signature_check(file.envelope, keyring, None)
+        if found.outcome is Outcome.FAILS:
+            yield replace(found, name=PUBLISHED_NOTICE, detail=f"{file.path.name}: {found.detail}")
 
 
 def _certificate_of(data: bytes | None) -> str | None:
@@ -113,38 +112,6 @@ def _certificate_of(data: bytes | None) -> str | None:
         return parse(data).id if data is not None else None
     except IntegrityError:
         return None
-
-
-def _signed(paths: Iterable[Path], mentioning: str, keyring: Keyring) -> Iterator[Envelope]:
-    """Yield the envelopes in files that mention a text and that somebody signed whose key is good."""
-    for path in paths:
-        # A pipe, a folder or a link to nothing in their place says nothing.
-        sealed = read_sealed(bytes_of(path)) if path.is_file() else None
-        if not isinstance(sealed, Envelope) or mentioning.encode() not in sealed.payload:
-            continue
-        if signature_check(sealed, keyring, None).outcome is Outcome.HOLDS:
-            yield sealed
-
-
-@contextmanager
-def _passed_over_but_newer() -> Iterator[None]:
-    """Pass over a signed record that is none; but not over one of a newer version, which may say that another ended."""
-    try:
-        yield
-    except NewerRecordError:
-        raise
-    except IntegrityError:
-        return
-
-
-def _notice_of(sealed: Envelope) -> Iterator[LogNotice]:
-    """Yield the notice in a published envelope, as one whose place in the log nobody knows."""
-    from esper_agents.certificates.authenticity import NO_INDEX
-    from esper_agents.certificates.notices import read_notice
-    from esper_agents.certificates.sealing.rotation import LogNotice
-
-    with _passed_over_but_newer():
-        yield LogNotice(NO_INDEX, read_notice(sealed.payload), sealed)
 
 
 def published_record(project: Project, wanted: str) -> Path | None:
@@ -184,14 +151,22 @@ def _payload_in(data: bytes) -> bytes:
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return a file's bytes, at most one more than a record may have."""
+    """Return a file's bytes, at most one more than a record may have.
+
+    Raises:
+        InputFileError: It does not exist, is not a regular file, or cannot be read.
+    """
+    from esper_agents.certificates.sealing.plain_file import read_plain
     from esper_agents.certificates.strict_json import MOST_BYTES
 
-    if not path.is_file():
-        raise InputFileError(str(path), "no such file", remedy="correct the path, or name an identifier")
     try:
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES + 1)
+        found = read_plain(path, MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        raise InputFileError(str(path), "no such file", remedy="correct the path, or name an identifier") from error
     except OSError as error:
         problem = (error.strerror or "cannot be read").lower()
         raise InputFileError(str(path), problem, remedy="make the file readable") from error
+    if found is None:
+        remedy = "name a published view or record, or write it again: esper certificates repair"
+        raise InputFileError(str(path), "not a regular file", remedy=remedy)
+    return found.data

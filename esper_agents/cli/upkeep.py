@@ -15,6 +15,8 @@ from esper_agents.domain.plural import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from esper_agents.domain.notice import Notice
     from esper_agents.orchestration.repair import Repaired
 
@@ -57,7 +59,8 @@ def repair(
 ) -> None:
     """Make again whatever the log says: indexes, views, envelopes, proofs. A second time it changes nothing.
 
-    Exits with 7 where the log is not what was last seen of it, or something cannot be made again.
+    Checks all of it afterwards and lists what is still wrong. Exits with 7 if a certificate or the log is not
+    authentic, and with 1 if something else could not be done, such as writing a file.
 
     Examples:
       esper certificates repair
@@ -68,29 +71,35 @@ def repair(
     else:
         _report(done)
     if done.left:
-        raise typer.Exit(ExitCode.TAMPERED)
+        raise typer.Exit(ExitCode.FAILED if done.is_authentic else ExitCode.TAMPERED)
 
 
 def _report(done: Repaired) -> None:
     for each in done.accepted:
         outline(f"accepted, and on record in the log: {each}")
     outline(f"entered in the log: {done.entered}; nodes of it made again: {done.nodes}")
+    for each in done.restored:
+        outline(f"entered in the log again: {each}")
     if done.is_signed:
         outline("a new checkpoint of the log was signed")
-    outline(f"corrected in the archive, as their records say: {len(done.corrected)}")
-    for name in done.corrected:
-        outline(name, 1)
+    _list(f"corrected in the archive, as their records say: {len(done.corrected)}", done.corrected)
     if done.separated:
         count = number_of(len(done.separated), "certificate")
         outline(f"published under a name of its own, because version 0.1.0 gave two one name: {count}")
     for view in done.separated:
         outline(f"{view.certificate}: {view.old} -> {view.new}", 1)
         outline(f"{view.kept_by} keeps {view.old}", 2)
-    outline(f"files written: {len(done.written)}")
-    for path in done.written:
-        outline(str(path), 1)
+    if done.notes:
+        _list(f"memory notes written again as their certificates left them: {len(done.notes)}", done.notes)
+    _list(f"files written: {len(done.written)}", map(str, done.written))
     for each in done.left:
-        outline(f"cannot be made again: {each}")
+        outline(f"still wrong: {each}")
+
+
+def _list(heading: str, names: Iterable[str]) -> None:
+    outline(heading)
+    for name in names:
+        outline(name, 1)
 
 
 async def _revoke(where: Path, certificate: str, reason: str) -> Notice:

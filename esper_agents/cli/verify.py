@@ -20,12 +20,14 @@ from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from esper_agents.certificates.check import Check
+    from esper_agents.cli.verifying_all import Whole
     from esper_agents.domain.certificate import Certificate
 
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 # Of several certificates, the one furthest from what was issued decides. That one is not current any more is how
-# archives grow, and is told, not counted.
-_WORST_FIRST = (ExitCode.TAMPERED, ExitCode.UNDECIDED, ExitCode.DONE)
+# archives grow, and is told, not counted; published files that were deleted are counted.
+_MOST_SHOWN = 20
+_WORST_FIRST = (ExitCode.TAMPERED, ExitCode.NOT_CURRENT, ExitCode.UNDECIDED, ExitCode.DONE)
 
 
 def verify(
@@ -43,7 +45,8 @@ def verify(
     """Check that a certificate is genuine and complete, follows from its evidence, and speaks of the code as it is now.
 
     Writes nothing. Exits with 0; 7 where it is not what it was; 8 where it is stale, superseded or revoked; 4 where
-    that cannot be decided, as where a key signed it that nobody here trusts. With --all, 8 is told and not counted.
+    that cannot be decided, as where a key signed it that nobody here trusts. With --all, a stale, superseded or revoked
+    certificate is listed and does not count; 8 means that published files were deleted.
 
     Examples:
       esper certificates verify latest
@@ -67,12 +70,19 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
     whole = asyncio.run(verify_all(where))
     exits = [each.verified.soundness for each in whole.certificates]
     exits.append(ExitCode.TAMPERED if whole.faults else ExitCode.DONE)
+    exits.append(ExitCode.NOT_CURRENT if whole.missing else ExitCode.DONE)
     code = min(exits, key=_WORST_FIRST.index)
     if as_json:
         certificates = [{"id": each.id, **_as_data(each.verified)} for each in whole.certificates]
         faults = [asdict(each) for each in whole.faults]
         echo_json(
-            {"certificates": certificates, "log": {"entries": whole.entries, "faults": faults}, "exit_code": int(code)}
+            {
+                "certificates": certificates,
+                "log": {"entries": whole.entries, "faults": faults},
+                "uncovered": whole.uncovered,
+                "missing": [str(each) for each in whole.missing],
+                "exit_code": int(code),
+            }
         )
         return code
     for each in whole.certificates:
@@ -89,7 +99,28 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
     outline(f"log: {number_of(whole.entries, 'entry', 'entries')}, {broken}")
     for fault in whole.faults:
         outline(f"{fault.kind} at {fault.where}: {_short(fault.detail)}", 1)
+    if whole.uncovered:
+        issued = number_of(whole.uncovered, "certificate")
+        outline(f"events and notes: not covered for {issued}, issued by version 0.1.0, which signed no digest of them")
+    _report_published(whole)
     return code
+
+
+def _report_published(whole: Whole) -> None:
+    if not whole.certificates:
+        return
+    if not whole.is_published:
+        outline("published: no certificate of this archive is published in this tree")
+    elif whole.missing:
+        outline(f"published: {number_of(len(whole.missing), 'file')} missing")
+        for path in whole.missing[:_MOST_SHOWN]:
+            outline(str(path), 1)
+        if len(whole.missing) > _MOST_SHOWN:
+            outline(f"and {len(whole.missing) - _MOST_SHOWN} more: --json names them all", 1)
+    else:
+        outline("published: no file missing")
+        return
+    outline_command("next", "esper certificates repair")
 
 
 def _report(verified: Verified) -> None:
@@ -102,6 +133,9 @@ def _report(verified: Verified) -> None:
     if not any(each.name == ARCHIVE for each in verified.genuine):
         outline("no archive here knows it: its signature and its proof are all that vouches for it", 1)
     _report_group("complete", verified.complete)
+    if verified.missing and verified.is_published:
+        missing = ", ".join(each.name for each in verified.missing)
+        outline(f"missing beside it: {missing}; `esper certificates repair` writes them", 1)
     if verified.countersigned:
         _report_group("countersigned", verified.countersigned)
     _report_group("verdict", verified.verdict)
@@ -185,6 +219,7 @@ def _as_data(verified: Verified) -> dict[str, Any]:
         "genuine": group(verified.genuine),
         "is_in_archive": any(each.name == ARCHIVE for each in verified.genuine),
         "complete": group(verified.complete),
+        "missing": [str(each) for each in verified.missing],
         "countersigned": [asdict(each) for each in verified.countersigned],
         "verdict": group(verified.verdict),
         "citations": group(verified.citations),

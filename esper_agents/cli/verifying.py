@@ -52,6 +52,8 @@ class Verified:
         root: The tree that was compared with.
         countersigned: Who else signed it; told, and not counted.
         overridden: What a person put in the place of its status; told, and not counted.
+        missing: Its published files that do not exist.
+        is_published: Whether any published file of it exists.
     """
 
     certificate: Certificate | None
@@ -66,6 +68,8 @@ class Verified:
     root: Path
     countersigned: tuple[Check, ...] = ()
     overridden: Override | None = None
+    missing: tuple[Path, ...] = ()
+    is_published: bool = True
 
     @property
     def exit_code(self) -> ExitCode:
@@ -128,6 +132,8 @@ def check(exhibit: Exhibit) -> Verified:
         root=exhibit.root,
         countersigned=exhibit.countersigned,
         overridden=exhibit.overridden,
+        missing=exhibit.missing,
+        is_published=exhibit.is_published,
     )
 
 
@@ -159,18 +165,19 @@ def _sealed_checks(exhibit: Exhibit) -> Iterator[Check]:
 
 def _published_checks(exhibit: Exhibit) -> Iterator[Check]:
     """Say whether the files of a certificate that no archive here knows are all there."""
-    missing = [name for name, there in (("its view", exhibit.views), ("its proof", exhibit.proof)) if not there]
+    is_viewed = any(path.suffix == ".md" for path, _ in exhibit.views)
+    missing = [name for name, there in (("its view", is_viewed), ("its proof", exhibit.proof)) if not there]
     detail = f"{' and '.join(missing)} is not beside it" if missing else "its view and its proof are beside it"
     yield Check("published", Outcome.CANNOT_DECIDE if missing else Outcome.HOLDS, detail)
 
 
 def _view_checks(exhibit: Exhibit, data: bytes) -> tuple[Check, ...]:
-    from esper_agents.certificates.verify import verify_view
+    from esper_agents.certificates.verify import verify_page, verify_view
 
     return tuple(
         replace(each, detail=f"{exhibit.shown(path)}: {each.detail}")
         for path, page in exhibit.views
-        for each in verify_view(data, page.decode("utf-8", "replace"))
+        for each in (verify_page if path.suffix == ".html" else verify_view)(data, page.decode("utf-8", "replace"))
         if each.name != "record"
     )
 

@@ -37,14 +37,28 @@ class Whole:
     Attributes:
         certificates: Every certificate of the project, newest first.
         entries: How many entries the log has.
-        faults: What is wrong with the log.
+        faults: What is wrong with the log, the index, and the events and notes that certificates sign.
+        uncovered: How many certificates sign neither: version 0.1.0 issued them.
         is_pinned: Whether a checkpoint of it was seen here before, without which a loss of the newest may go unnoticed.
     """
 
     certificates: tuple[Named, ...]
     entries: int
     faults: tuple[Fault, ...]
+    uncovered: int
     is_pinned: bool
+
+    @property
+    def is_published(self) -> bool:
+        """Whether any published file of any certificate exists: a tree without any was checked out without them."""
+        return any(each.verified.is_published for each in self.certificates)
+
+    @property
+    def missing(self) -> tuple[Path, ...]:
+        """The published files that were deleted; none in a tree that has no published certificate at all."""
+        if not self.is_published:
+            return ()
+        return tuple(path for each in self.certificates for path in each.verified.missing)
 
 
 async def verify_all(where: Path) -> Whole:
@@ -63,7 +77,9 @@ async def verify_all(where: Path) -> Whole:
         names = [each.id for each in await opened.every_certificate()]
         found = [Named(name, check(await exhibit_of(name, opened))) for name in names]
         audit = await opened.audit_log(tuple(_published_checkpoints(Path(project.root))))
-    return Whole(tuple(found), audit.size, audit.faults, audit.is_pinned)
+        records = await opened.audit_records()
+    faults = (*audit.faults, *records.faults.told)
+    return Whole(tuple(found), audit.size, faults, records.uncovered, audit.is_pinned)
 
 
 def _published_checkpoints(root: Path) -> Iterator[tuple[str, Note]]:

@@ -119,6 +119,8 @@ class Certificate:
         question_kinds_sha256: Digest of the table that the kind of question was read from, or empty.
         redactions: How many secrets were struck out before anything was digested.
         agreements: What people said of the risk of acting on it.
+        events_sha256: Digest of the session's ledger up to here; empty for one of version 0.1.0.
+        notes_sha256: Digest of the notes that it leaves in memory; empty for one of version 0.1.0.
     """
 
     id: str
@@ -149,3 +151,5 @@ class Certificate:
     question_kinds_sha256: str = ""
     redactions: int = 0
     agreements: tuple[Agreement, ...] = ()
+    events_sha256: str = ""
+    notes_sha256: str = ""

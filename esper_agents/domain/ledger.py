@@ -230,7 +230,9 @@ class Pruned:
     Attributes:
         rows: How many rows were removed.
         by: Who asked for it.
+        sha256: Digest of the rows that were removed; empty where version 0.1.0 did it.
     """
 
     rows: int
     by: str
+    sha256: str = ""

@@ -42,8 +42,12 @@ def write_proposals(home: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
         texts: The texts of their `SKILL.md`, by name.
 
     Raises:
+        UsageError: A name is not one of a skill. Names come from stored events and models.
         StorageError: They cannot be written.
     """
+    for name in texts:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name[:60]!r} is not a name of a skill", remedy="use lower-case letters, digits and `-`")
     return tuple(_write(home / "proposals" / name / _FILE, text) for name, text in texts.items())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from esper_agents.domain.identifier import Prefix
 from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from esper_agents.domain.assumption import InformationGap
     from esper_agents.domain.certificate import Certificate
@@ -65,6 +66,28 @@ def _drafts(certificate: Certificate) -> Iterator[_Draft]:
             yield _action(certificate, finding)
     for gap in certificate.gaps:
         yield agent, NoteKind.ACTION, f"gap:{component}:{gap.what}", gap_action(gap), gap.command, ()
+
+
+def notes_digest(notes: Iterable[Note]) -> str:
+    """Return the digest of notes as a certificate leaves them, in order; what became of them since does not count."""
+    said = [
+        {
+            "id": each.id,
+            "agent": each.agent,
+            "kind": str(each.kind),
+            "subject": each.subject,
+            "text": each.text,
+            "command": each.command,
+            "session": each.session,
+            "certificate": each.certificate,
+            "commit": each.commit,
+            "sources": [[source.path, source.sha256] for source in each.sources],
+            "written_at": each.written_at,
+            "author": each.author,
+        }
+        for each in notes
+    ]
+    return sha256(json.dumps(said, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
 def gap_action(gap: InformationGap) -> str:

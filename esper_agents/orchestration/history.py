@@ -15,11 +15,13 @@ from esper_agents.domain.ledger import (
     Opened,
     Pruned,
     Question,
+    RowKey,
     RowKind,
 )
 from esper_agents.domain.route import Route
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.orchestration.open_frame import Frame
+from esper_agents.storage.ledger import event_digest, events_digest, part_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,13 +48,30 @@ class History:
         self.accepted: list[Accepted] = []
         self.pruned: Pruned | None = None
         self.seq = 0
+        self._events: dict[RowKey, tuple[int, bytes]] = {}
         self.add(rows)
 
     def add(self, rows: Iterable[Row]) -> None:
         """Fold further rows, in order."""
         for row in rows:
             self._fold(row)
+            self.note_events((row,))
             self.seq = row.seq
+
+    def note_events(self, rows: Iterable[Row]) -> None:
+        """Let rows count in `events_sha256` as they are stored; what follows the certificate does not."""
+        for row in rows:
+            if self.certified is None:
+                key = row.key
+                digest = event_digest(key.frame, key.step, key.call, key.kind.value, row.at, row.body)
+                self._events[key] = (row.seq, digest)
+
+    @property
+    def events_sha256(self) -> str:
+        """Digest of all rows before the one that says that the certificate was issued; see `ledger.events_digest`."""
+        events = sorted((seq, key.frame, digest) for key, (seq, digest) in self._events.items())
+        of_session = part_digest(digest for _, frame, digest in events if not frame)
+        return events_digest(of_session, part_digest(digest for _, frame, digest in events if frame))
 
     def _fold(self, row: Row) -> None:
         key = row.key

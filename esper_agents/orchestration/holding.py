@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates import archive
 from esper_agents.certificates.authenticity import Keyring
 from esper_agents.certificates.check import Check, Outcome, claim
+from esper_agents.certificates.index_audit import audit_index
 from esper_agents.certificates.log import log, pins
 from esper_agents.certificates.log.audit_log import audit_log
 from esper_agents.certificates.log.deep_audit import deep_audit
@@ -59,6 +61,7 @@ class Held:
         complete: Whether anything is missing: of the log, and of what its evidence made.
         countersigned: Who else signed it.
         overridden: What a person put in the place of its status; None where nobody did.
+        notices: The notices about it in the log, oldest first.
     """
 
     entry: Entry
@@ -71,6 +74,7 @@ class Held:
     complete: tuple[Check, ...]
     countersigned: tuple[Check, ...]
     overridden: Override | None
+    notices: tuple[LogNotice, ...] = ()
 
 
 def keyring(project: Project | None, connection: Connection | None = None, given: Sequence[Signer] = ()) -> Keyring:
@@ -102,10 +106,14 @@ def audited(store: Store, project: Project, published: Sequence[tuple[str, Note]
     with store.reading() as connection:
         keys = {each.key_id: each.public_key for each in keyring(project, connection).history.spans.values()}
     shallow = audit_log(store, home(), project.key, tuple(keys.values()), published)
-    deep = deep_audit(store, project.key, keys)
     known = {(each.kind, each.where) for each in shallow.faults}
-    further = tuple(each for each in deep.told if (each.kind, each.where) not in known)
-    return replace(shallow, faults=(*shallow.faults, *further), counts={**deep.counts, **shallow.counts})
+    found, counts = list(shallow.faults), Counter(shallow.counts)
+    for deep in (deep_audit(store, project.key, keys), audit_index(store)):
+        fresh = [each for each in deep.told if (each.kind, each.where) not in known]
+        known |= {(each.kind, each.where) for each in fresh}
+        found += fresh
+        counts |= deep.counts
+    return replace(shallow, faults=tuple(found), counts=dict(counts))
 
 
 def held(
@@ -141,7 +149,8 @@ def held(
         claim("log", [each.detail for each in pinned], "its newest entries are those that were last seen here"),
         *(_artifacts(parse(data), folder / "artifacts") if data is not None else ()),
     )
-    return Held(entry, data, envelope, proof, index, later, checks, complete, also, overridden), keys
+    notices = tuple(log_notices(said))
+    return Held(entry, data, envelope, proof, index, later, checks, complete, also, overridden, notices), keys
 
 
 def _data(store: Store, entry: Entry) -> tuple[bytes | None, Check]:

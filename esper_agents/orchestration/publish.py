@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.sealing.rotation import LogNotice
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.memory import NoteKind
     from esper_agents.domain.project import Project
@@ -114,11 +115,17 @@ def _files(connection: Connection, log_id: int, published: PublishedCertificate)
         record_path(view): envelope,
         proof_path(view): _kept_proof(proof_path(view), envelope, proof),
     }
-    for each in log_notices(log.notices_about(connection, log_id, published.issued.id)):
-        wanted[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
+    return wanted | notice_contents(view, log_notices(log.notices_about(connection, log_id, published.issued.id)))
+
+
+def notice_contents(view: Path, notices: Iterable[LogNotice]) -> dict[Path, bytes]:
+    """Return the files beside a view that hold notices of the log about its certificate."""
+    contents = {}
+    for each in notices:
+        contents[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
         if each.notice.signature:
-            wanted[view.with_suffix(f".{each.index}.sshsig")] = each.notice.signature.encode()
-    return wanted
+            contents[view.with_suffix(f".{each.index}.sshsig")] = each.notice.signature.encode()
+    return contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +156,17 @@ def find_published(store: Store, workshop: Workshop, certificate_id: str) -> Pub
     entry = archive.find(store, workshop.project.key, certificate_id)
     data = archive.read(store, entry.id)
     issued = parse(data)
-    view = view_path(workshop, entry, issued)
-    if issued.verdict.kind not in workshop.published_types and not view.is_file():
-        view = view_path(replace(workshop, publish=False), entry, issued)
-    return PublishedCertificate(issued, data, view)
+    return PublishedCertificate(issued, data, view_places(workshop, entry, issued)[0])
+
+
+def view_places(workshop: Workshop, entry: Entry, issued: Certificate) -> tuple[Path, ...]:
+    """Return where the Markdown view of a certificate may be published; first where it is published now.
+
+    See `view_path` for the arguments and errors, and `find_published` for which of them is first.
+    """
+    inside, outside = (view_path(each, entry, issued) for each in (workshop, replace(workshop, publish=False)))
+    is_inside = issued.verdict.kind in workshop.published_types or inside.is_file()
+    return tuple(dict.fromkeys((inside, outside) if is_inside else (outside, inside)))
 
 
 def view_path(workshop: Workshop, entry: Entry, issued: Certificate) -> Path:

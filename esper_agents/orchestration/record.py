@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.naming import component_of, slug
 from esper_agents.certificates.redaction import redacted
+from esper_agents.certificates.statement import normal
 from esper_agents.domain.assumption import AssumptionState, InformationGap
 from esper_agents.domain.certificate import Certificate, Exchange
 from esper_agents.domain.evidence import CallOutcome
@@ -15,6 +16,7 @@ from esper_agents.domain.finding import Severity
 from esper_agents.domain.move import Conclude, HandOff
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import Kind
+from esper_agents.memory.lessons import lessons, notes_digest
 from esper_agents.orchestration.agreement import agreements
 from esper_agents.orchestration.floor import risks_of
 
@@ -82,7 +84,14 @@ def certificate(history: History, frame: Frame) -> Certificate:
     clean = redacted(written)
     packets = sum(each.handed_off.redactions for each in history.frames if each.handed_off)
     before = begun.redactions + packets + sum(each.redactions for each in history.evidence())
-    return replace(clean.value, redactions=before + clean.count)
+    issued = replace(clean.value, redactions=before + clean.count, events_sha256=history.events_sha256)
+    return replace(issued, notes_sha256=notes_digest(lessons(_as_remembered(issued))))
+
+
+def _as_remembered(issued: Certificate) -> Certificate:
+    """Return a certificate as it is read, without what no note is made of: that is most of it."""
+    evidence = tuple(replace(each, arguments={}, output={}) for each in issued.evidence)
+    return normal(replace(issued, evidence=evidence, consults=(), definitions=(), environment={}))
 
 
 _WORK = {Kind.APPROVAL: "review", Kind.GO: "readiness", Kind.RECOMMENDATION: "recommendation", Kind.ADVICE: "advice"}

@@ -7,25 +7,31 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive, index
 from esper_agents.certificates.entering import carry_key_notices, enter_unlogged
+from esper_agents.certificates.filters import Filter
 from esper_agents.certificates.log import log, pins
 from esper_agents.certificates.log.faults import FaultKind
 from esper_agents.certificates.log.mending import Mended, mend
 from esper_agents.certificates.naming import short_view_name
-from esper_agents.certificates.notices import enter_notice
+from esper_agents.certificates.notices import enter_notice, log_notices
 from esper_agents.certificates.sealing.keys import signing_key
 from esper_agents.certificates.statement import parse
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.notice import Notice, NoticeKind
-from esper_agents.errors import EsperError, IntegrityError
-from esper_agents.orchestration.holding import keyring
-from esper_agents.orchestration.publish import publish
+from esper_agents.errors import EsperError, EvidenceError, IntegrityError
+from esper_agents.orchestration.genuine import genuine
+from esper_agents.orchestration.holding import audited, keyring
+from esper_agents.orchestration.publish import publish, view_places
+from esper_agents.orchestration.published_notices import notice_files, sealed_files, unlogged
+from esper_agents.orchestration.record_audit import audit_records, restore_notes
 from esper_agents.paths import home
 from esper_agents.storage import session_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from esper_agents.certificates.archive import Entry
+    from esper_agents.orchestration.published_notices import SealedFile
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.store import Store, Transaction
 
@@ -53,23 +59,29 @@ class Repaired:
 
     Attributes:
         entered: How many certificates from before there was a log were signed and entered.
+        restored: Notices that lay in published files and were entered in the log again.
         nodes: How many nodes of the log were made again from its entries.
         is_signed: Whether a new checkpoint was signed for the entries that are there.
         corrected: Certificates whose columns in the archive were not what their statements say.
         separated: Certificates whose files version 0.1.0 had published under the name of another one, oldest first.
+        notes: Memory notes that were written again as their certificates left them.
         written: The files that were not as they are to be.
         accepted: What was wrong with the log and is accepted, on record in it.
-        left: What cannot be put right, each with why.
+        left: What is still wrong, each with why.
+        is_authentic: Whether nothing of what is left is a certificate or a log that is not what it was.
     """
 
     entered: int
+    restored: tuple[str, ...]
     nodes: int
     is_signed: bool
     corrected: tuple[str, ...]
     separated: tuple[SeparatedView, ...]
+    notes: tuple[str, ...]
     written: tuple[Path, ...]
     accepted: tuple[str, ...]
     left: tuple[str, ...]
+    is_authentic: bool
 
 
 def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, by: str = "") -> Repaired:
@@ -96,22 +108,53 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         raise IntegrityError(f"the log is not what it was ({what})", remedy=log.RESTORE)
     for whose in by_pin:
         _accept(store, workshop, by, whose)
+    published = _published_notices(store, workshop)
     with store.writing() as transaction:
         mended = _mend(transaction, workshop, store)
         entered = enter_unlogged(transaction, str(store.where), workshop.project.key)
         rebuilt = index.rebuild(transaction.connection)
         session_text.rebuild(transaction)
-    published = _publish_all(store, workshop)
+        restored = tuple(_restore_notices(transaction, workshop, published))
+    notes, tampered = _restored_notes(store, workshop)
+    files = _publish_all(store, workshop)
+    remaining = (
+        *audited(store, workshop.project).faults,
+        *audit_records(store, workshop.project.key).faults.told,
+    )
+    wrong = [(each.where, f"{each.kind}: {each.detail}") for each in remaining]
+    named = {where for where, _ in wrong}
+    wrong += [(name, problem) for name, problem in tampered.items() if name not in named]
+    unwritten = [(name, problem) for name, problem in files.left if name not in named | tampered.keys()]
     return Repaired(
         entered=entered,
+        restored=restored,
         nodes=mended.nodes,
         is_signed=mended.is_signed,
         corrected=rebuilt.corrected,
-        separated=published.separated,
-        written=published.written,
+        separated=files.separated,
+        notes=notes,
+        written=files.written,
         accepted=tuple(f"{each.kind}: {each.detail}" for each in faults),
-        left=(*(f"{each}: it is not what was issued" for each in rebuilt.unreadable), *published.left),
+        left=tuple(f"{name}: {problem}" for name, problem in (*wrong, *unwritten)),
+        is_authentic=not wrong,
     )
+
+
+def _restored_notes(store: Store, workshop: Workshop) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Write the notes again that authentic certificates left; return them, and which certificates are not authentic."""
+    written: list[str] = []
+    wrong: dict[str, str] = {}
+    for entry in archive.pages(store, workshop.project.key, Filter()):
+        try:
+            issued = parse(genuine(store, workshop.project, workshop.home, entry.id).data)
+        except IntegrityError as error:
+            wrong[entry.id] = error.problem
+        except EvidenceError:
+            # That a key is not trusted here is for its owner to change, and no damage.
+            continue
+        else:
+            written += restore_notes(store, workshop.project.key, issued)
+    return tuple(written), wrong
 
 
 def _mend(transaction: Transaction, workshop: Workshop, store: Store, *, accepts_loss: bool = False) -> Mended:
@@ -121,6 +164,36 @@ def _mend(transaction: Transaction, workshop: Workshop, store: Store, *, accepts
     keys = [each.public_key for each in keyring(workshop.project, connection).history.spans.values()]
     pin = None if accepts_loss else pins.pinned(home(), store.where, pins.pinned_for(connection, project_key))
     return mend(transaction, project_key, signing_key(home()), keys, pin=pin, accepts_loss=accepts_loss)
+
+
+def _published_notices(store: Store, workshop: Workshop) -> dict[str, tuple[SealedFile, ...]]:
+    """Return the notice files beside each certificate's views, by certificate; those without any are not in it."""
+    found = {}
+    for entry in archive.pages(store, workshop.project.key, Filter()):
+        try:
+            views = view_places(workshop, entry, parse(archive.read(store, entry.id)))
+        except IntegrityError:
+            continue
+        if files := [path for view in views for path in notice_files(view)]:
+            found[entry.id] = sealed_files(files, entry.id)
+    return found
+
+
+def _restore_notices(
+    transaction: Transaction, workshop: Workshop, published: Mapping[str, tuple[SealedFile, ...]]
+) -> Iterator[str]:
+    """Enter the notices again that a trusted key signed and that the log lost, oldest first; yield each in words."""
+    connection = transaction.connection
+    keys, log_id = keyring(workshop.project, connection), log.log_of(connection, workshop.project.key)
+    lost = []
+    for certificate_id, files in published.items():
+        logged = {each.notice for each in log_notices(log.notices_about(connection, log_id, certificate_id))}
+        names = {each.id for each in logged}
+        found = unlogged(files, certificate_id, logged, keys)
+        lost += [each for each in found if each.is_by_good_key and each.notice.id not in names]
+    for each in sorted(lost, key=lambda one: (one.notice.at, one.notice.id)):
+        enter_notice(transaction, workshop.project.key, each.notice)
+        yield f"{each} on {each.notice.certificate}"
 
 
 def _accept(store: Store, workshop: Workshop, by: str, pinned_as: str) -> None:
@@ -148,19 +221,19 @@ def _accept(store: Store, workshop: Workshop, by: str, pinned_as: str) -> None:
 class _PublishedAll:
     separated: tuple[SeparatedView, ...]
     written: tuple[Path, ...]
-    left: tuple[str, ...]
+    left: tuple[tuple[str, str], ...]
 
 
 def _publish_all(store: Store, workshop: Workshop) -> _PublishedAll:
     written: dict[Path, None] = {}
     separated: list[SeparatedView] = []
-    left: list[str] = []
+    left: list[tuple[str, str]] = []
     for entry in archive.everything(store, workshop.project.key):
         try:
             files = publish(store, workshop, entry.id)
             separated += _separated(store, workshop, entry) if files else ()
         except EsperError as error:
-            left.append(f"{entry.id}: {error.problem}")
+            left.append((entry.id, error.problem))
         else:
             written |= dict.fromkeys(files)
     return _PublishedAll(tuple(reversed(separated)), tuple(written), tuple(left))

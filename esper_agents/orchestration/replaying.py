@@ -81,6 +81,8 @@ class ReplayRun(Run):
     def __init__(self, workshop: Workshop, session_id: str, rows: Sequence[Row]) -> None:
         """Begin with the first row alone."""
         super().__init__(workshop, Lease(session_id, 0, ""), History(session_id, rows[:1]), lambda _: None)
+        # The digest of the record is that of all its rows, in whatever order the replay comes to them.
+        self.history.note_events(row for row in rows if row.key.kind is not RowKind.CERTIFIED)
         self.differences: list[str] = []
         self.replayed = 1
         self._left = {row.key: row for row in rows[1:] if row.key.kind is not RowKind.CERTIFIED}

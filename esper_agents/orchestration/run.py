@@ -150,6 +150,8 @@ class Run:
         """Fold rows that stand in the ledger, but for those that were noted and are folded already."""
         noted, written = {key for key, _ in self._noted}, {row.key for row in rows}
         self.history.add(row for row in rows if row.key not in noted)
+        # Noted rows were folded before they had a number and a time.
+        self.history.note_events(row for row in rows if row.key in noted)
         self._noted = [each for each in self._noted if each[0] not in written]
         self._copies = self._copies if self._noted else {}
 

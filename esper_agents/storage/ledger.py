@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, func, insert, select
@@ -14,7 +15,7 @@ from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.tables import ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from sqlalchemy import Connection
 
@@ -72,6 +73,27 @@ def append_within(
     wanted = entries if is_cancel_requested else (*entries, *beginning)
     rows = tuple(_insert(transaction, lease, key, encode(body)) for key, body in wanted)
     return Appended(rows, is_cancel_requested)
+
+
+def event_digest(frame: int, step: int, call: int, kind: str, at: str, body: str) -> bytes:  # noqa: PLR0917 - a row
+    """Return the digest of one row; neither its number nor its fence counts."""
+    head = f"{frame}.{step}.{call}.{kind}.{at}\n"
+    return sha256((head + body).encode("utf-8", "surrogatepass")).digest()
+
+
+def part_digest(events: Iterable[bytes]) -> str:
+    """Return the digest of one part of a session's rows, given their digests in order."""
+    return sha256(b"".join(events)).hexdigest()
+
+
+def events_digest(of_session: str, of_agents: str) -> str:
+    """Return the digest of a session's rows.
+
+    Args:
+        of_session: `part_digest` of the rows of the session itself, which stay for ever.
+        of_agents: That of the rows of its frames, which `db prune` removes.
+    """
+    return sha256(f"{of_session}\n{of_agents}\n".encode()).hexdigest()
 
 
 def _insert(transaction: Transaction, lease: Lease, key: RowKey, body: str) -> Row:

@@ -10,13 +10,14 @@ import re
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, delete, func, insert, select
+from sqlalchemy import String, and_, delete, func, insert, select, type_coerce
 
 from esper_agents.domain.codec import decode, encode
 from esper_agents.domain.ledger import Certified, Pruned, RowKind
 from esper_agents.domain.session import SessionState
+from esper_agents.storage.ledger import event_digest, part_digest
 from esper_agents.storage.owner import is_dead
 from esper_agents.storage.store import database_clock, timestamp
 from esper_agents.storage.tables import certificate, ledger, log_entry, note, note_file, session
@@ -24,7 +25,7 @@ from esper_agents.storage.tables import certificate, ledger, log_entry, note, no
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Select
 
     from esper_agents.storage.store import Store
 
@@ -83,6 +84,7 @@ def prune(store: Store, project_key: str, sessions: Sequence[str], *, days: int,
             connection.execute(select(session.c.id).where(session.c.id.in_(some)).with_for_update())
             found = _old(connection, project_key, transaction.now_ms - days * _DAY_MS, some)
             for each in found:
+                removed = part_digest(event_digest(*row) for row in connection.execute(_of_agents(each.id)))
                 connection.execute(delete(ledger).where(ledger.c.session_id == each.id, ledger.c.frame > 0))
                 fence = select(session.c.fence).where(session.c.id == each.id).scalar_subquery()
                 connection.execute(
@@ -94,11 +96,17 @@ def prune(store: Store, project_key: str, sessions: Sequence[str], *, days: int,
                         kind=RowKind.PRUNED,
                         fence=fence,
                         at=transaction.at,
-                        body=encode(Pruned(each.rows, by)),
+                        body=encode(Pruned(each.rows, by, removed)),
                     )
                 )
             done.extend(found)
     return tuple(done)
+
+
+def _of_agents(session_id: str) -> Select[Any]:
+    columns = ledger.c.frame, ledger.c.step, ledger.c.call, type_coerce(ledger.c.kind, String), ledger.c.at
+    wanted = select(*columns, ledger.c.body).where(ledger.c.session_id == session_id, ledger.c.frame > 0)
+    return wanted.order_by(ledger.c.seq)
 
 
 def named_digests(store: Store, project_key: str, *, without: Sequence[str] = ()) -> frozenset[str]:

@@ -270,5 +270,8 @@ class Lab:
         if source.is_symlink() or not source.is_file():
             raise WorkerError(Outcome.GARBLED, f"the worker left no file {name!r}")
         kept = self.keep / name
+        if kept.is_symlink():
+            # Moved to another disk, a file would be written through it.
+            kept.unlink()
         shutil.move(source, kept)
         return Made(kept, artifact["media_type"])

@@ -61,3 +61,11 @@ def test_a_name_that_nothing_was_proposed_under_is_refused(places, name) -> None
     write_proposals(home, {"learnt-memory": TEXT})
     with pytest.raises(NotFoundError):
         find_proposal(home, name)
+
+
+@pytest.mark.parametrize("name", ["../outside", "..", "", "/outside", "a/b", "a\0b", "A", ".hidden"])
+def test_a_name_that_is_more_than_one_component_is_refused_and_nothing_is_written(places, name) -> None:
+    home, _ = places
+    with pytest.raises(UsageError, match="is not a name of a skill"):
+        write_proposals(home, {"learnt-memory": TEXT, name: TEXT})
+    assert not home.exists()

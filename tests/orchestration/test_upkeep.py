@@ -288,3 +288,132 @@ def test_the_envelope_that_is_published_is_the_one_in_the_log(judged, home):
         ).fetchone()
     sealed = read_envelope(judged.record.read_bytes())
     assert (sealed.payload, sealed.signature) == (statement, signature)
+
+
+INDEX_CHANGES = {
+    "certificate_file": "UPDATE certificate_file SET path = 'other.py'",
+    "certificate_rule": "DELETE FROM certificate_rule",
+    "certificate_metric": "UPDATE certificate_metric SET amount = amount + 1",
+    "certificate_relation": (
+        "INSERT INTO certificate_relation (other, position, kind)"
+        " SELECT 'crt_00000000000000000000000000000000', position, 'supersedes' FROM certificate"
+    ),
+}
+WORDS = {
+    "sqlite": ("INSERT INTO certificate_text (rowid, words) SELECT position + 9, 'flawless' FROM certificate",),
+    "postgresql": ("UPDATE certificate_text SET words = to_tsvector('simple', 'flawless')",),
+}
+
+
+def test_index_rows_that_the_statements_do_not_give_are_found_and_made_again(judged, home, rows_in):
+    assert whole(judged).faults == ()
+    for table, statement in INDEX_CHANGES.items():
+        changed(home, statement)
+        details = [each.detail for each in whole(judged).faults]
+        assert any(f"its rows in {table} are not those" in each for each in details), table
+    changed(home, *WORDS[rows_in])
+    assert any("certificate_text" in each.detail for each in whole(judged).faults)
+    repaired(judged)
+    assert whole(judged).faults == ()
+
+
+EVENT_CHANGES = {
+    "changed": "UPDATE ledger SET body = replace(body, 'zero_grad', 'zero_grab') WHERE frame > 0",
+    "moved in time": "UPDATE ledger SET at = '2020-01-01T00:00:00.000Z' WHERE kind = 'submitted'",
+    "removed": "DELETE FROM ledger WHERE seq = (SELECT max(seq) FROM ledger WHERE kind = 'called')",
+    "of another kind": "UPDATE ledger SET kind = 'moved-refused' WHERE kind = 'concluded'",
+}
+
+
+@pytest.mark.parametrize("how", EVENT_CHANGES)
+def test_an_event_of_a_certified_session_that_was_changed_is_found(judged, home, how):
+    assert (whole(judged).faults, whole(judged).uncovered) == ((), 0)
+    changed(home, EVENT_CHANGES[how])
+    assert {each.kind for each in whole(judged).faults} == {"events-changed"}
+
+
+def test_an_event_after_the_certificate_is_found(judged, home):
+    changed(
+        home,
+        "INSERT INTO ledger (session_id, frame, step, call, kind, fence, at, body)"
+        " SELECT session_id, 0, 0, 0, 'cancelled', fence, at, '{}' FROM ledger WHERE kind = 'certified'",
+    )
+    assert {each.kind for each in whole(judged).faults} == {"events-changed"}
+
+
+NOTE_CHANGES = {
+    "changed": "UPDATE note SET text = 'all is well' WHERE kind = 'decisions-log'",
+    "removed": "DELETE FROM note WHERE kind = 'next-actions'",
+    "given to another agent": "UPDATE note SET agent = 'pytorch-expert' WHERE kind = 'decisions-log'",
+    "inserted": (
+        "INSERT INTO note (id, project_key, agent, kind, state, subject, text, command, session_id, certificate_id,"
+        " revision, sources, written_at, author) SELECT 'mem_00000000000000000000000000000000', project_key, agent,"
+        " kind, state, 'more', 'ship it', command, session_id, '', revision, sources, written_at, '' FROM note LIMIT 1"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", NOTE_CHANGES)
+def test_a_note_of_a_certificate_that_was_changed_is_found(judged, home, how):
+    changed(home, "DELETE FROM note_file", NOTE_CHANGES[how])
+    assert {each.kind for each in whole(judged).faults} == {"notes-changed"}
+    done = repaired(judged)
+    if how == "inserted":
+        assert {each.split(":")[1].strip() for each in done.left} == {"notes-changed"}
+    else:
+        assert done.notes
+        assert (done.left, whole(judged).faults) == ((), ())
+
+
+def test_a_note_that_a_person_forgot_or_redacted_is_no_fault(judged):
+    async def erase(project):
+        await project.notebook.redact("zero_grad")
+        (note, *_) = await project.notebook.list()
+        await project.notebook.forget(note.id)
+
+    on_project(judged.root, erase)
+    assert whole(judged).faults == ()
+
+
+def test_a_pruned_session_is_no_fault_and_its_remaining_events_are_covered(judged, home):
+    async def prune(project):
+        return await project.prune(await project.prunable(days=0), days=0)
+
+    assert on_project(judged.root, prune).sessions
+    assert whole(judged).faults == ()
+    changed(home, EVENT_CHANGES["moved in time"])
+    assert {each.kind for each in whole(judged).faults} == {"events-changed"}
+
+
+def test_a_certificate_that_signs_no_digests_is_told_as_not_covered(make_project, monkeypatch):
+    monkeypatch.setattr("esper_agents.orchestration.history.History.events_sha256", "")
+    monkeypatch.setattr("esper_agents.orchestration.record.notes_digest", lambda _: "")
+    root = make_project({"train.py": FAULTY})
+    monkeypatch.chdir(root)
+    judged = judge(root)
+    assert b'_sha256":""' not in read_envelope(judged.record.read_bytes()).payload
+    assert (whole(judged).faults, whole(judged).uncovered) == ((), 1)
+
+
+def test_a_repair_corrects_the_session_and_the_project_of_a_certificate(judged, home, rows_in):
+    changed(
+        home,
+        "INSERT INTO project (key, root, name, opened_at) SELECT 'other', root, name, opened_at FROM project",
+        "UPDATE certificate SET project_key = 'other'",
+    )
+    assert whole_of_everything(home) == {("other",)}
+    done = repaired(judged)
+    assert done.corrected == (judged.id,)
+    assert verified(judged.id).exit_code is ExitCode.DONE
+
+
+def whole_of_everything(home):
+    with rows_of(home) as connection:
+        return {tuple(row) for row in connection.execute("SELECT project_key FROM certificate").fetchall()}
+
+
+def test_a_repair_that_leaves_something_wrong_says_so(judged, home):
+    changed(home, "UPDATE certificate SET request = 'x', statement = CAST('{}' AS BLOB)")
+    done = repaired(judged)
+    assert not done.is_authentic
+    assert any(each.startswith(f"{judged.id}: ") for each in done.left)

@@ -37,6 +37,8 @@ class FaultKind(StrEnum):
     INDEX_CHANGED = "index-changed"
     CERTIFICATE_REMOVED = "certificate-removed"
     CERTIFICATE_NOT_LOGGED = "certificate-not-logged"
+    EVENTS_CHANGED = "events-changed"
+    NOTES_CHANGED = "notes-changed"
 
 
 @dataclass(frozen=True, slots=True)

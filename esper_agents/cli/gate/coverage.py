@@ -187,7 +187,7 @@ def coverage_of(
     about = [each for each in judged if path in each.digests]
     for each in about:
         if outcome_of(*_groups(each.verified)) is Outcome.FAILS:
-            return _told(path, agent, Standing.TAMPERED, each, "it is not what was issued")
+            return _told(path, agent, Standing.TAMPERED, each, _why_tampered(each.verified))
     aside = [each for each in about if not each.counts or path in each.narrower]
     about = [each for each in about if each.counts]
     same = [each for each in about if sha256 in each.digests[path]]
@@ -273,6 +273,12 @@ def _not_counted(path: str, agent: str, aside: Sequence[Judged]) -> str:
 
 def _groups(verified: Verified) -> tuple[Check, ...]:
     return (*verified.genuine, *verified.complete, *verified.verdict, *verified.citations)
+
+
+def _why_tampered(verified: Verified) -> str:
+    """Return why a certificate is not authentic; of a notice that the log lost, which one and what to do."""
+    failed = (each for each in _groups(verified) if each.outcome is Outcome.FAILS and each.name == "published notice")
+    return next((each.detail for each in failed), "it is not what was issued")
 
 
 def _told(path: str, agent: str, standing: Standing, by: Judged, why: str) -> FileCoverage:

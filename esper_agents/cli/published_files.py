@@ -1,0 +1,150 @@
+"""Check the published files of one certificate: each exists, is a regular file, and holds what the archive has."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.authenticity import proof_check, read_sealed
+from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.sealing.dsse import Envelope
+from esper_agents.certificates.sealing.plain_file import read_plain
+from esper_agents.cli.published import RECORD_SUFFIX, notice_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.domain.notice import Notice
+    from esper_agents.orchestration.holding import Held
+    from esper_agents.orchestration.published_notices import SealedFile
+
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFiles:
+    """The published files of one certificate.
+
+    Attributes:
+        views: The Markdown and HTML views that exist, with their bytes.
+        checks: Whether the other files are regular and hold what the archive has.
+        missing: The files that do not exist and that `repair` writes.
+        is_published: Whether any of its files exists.
+    """
+
+    views: tuple[tuple[Path, bytes], ...]
+    checks: tuple[Check, ...]
+    missing: tuple[Path, ...]
+    is_published: bool
+
+
+def published_files(
+    places: Sequence[Path],
+    notices: Collection[SealedFile],
+    held: Held,
+    keyring: Keyring,
+    shown: Callable[[Path], str],
+) -> PublishedFiles:
+    """Return what is published of a certificate of the archive, compared with it.
+
+    Args:
+        places: Where its Markdown view may be published; first where it is published now. Empty if its name is refused.
+        notices: The notice files beside these, read before the archive was.
+        held: What the archive has of it.
+        keyring: Whose signatures count.
+        shown: Returns a path as it is shown.
+    """
+    from esper_agents.orchestration.published_notices import unlogged, unlogged_check
+
+    logged = {each.notice for each in held.notices}
+    views: list[tuple[Path, bytes]] = []
+    checks: list[Check] = []
+    present: set[str] = set()
+    for view in places:
+        expected = _expected(view, held)
+        for path in (*_views(view), *expected):
+            found = content_of(path)
+            if found is None:
+                continue
+            present.add(path.name)
+            if isinstance(found, str):
+                checks.append(irregular_file(shown(path), found))
+            elif path in expected:
+                made = _compared(path, found, expected[path], held, keyring, logged)
+                checks += [replace(each, detail=f"{shown(path)}: {each.detail}") for each in made]
+            else:
+                views.append((path, found))
+        checks += notice_checks(view, keyring)
+    checks += map(unlogged_check, unlogged(notices, held.entry.id, logged, keyring))
+    wanted = [path for place in places[:1] for path in (*_views(place), *_expected(place, held))]
+    missing = tuple(path for path in wanted if path.name not in present)
+    return PublishedFiles(tuple(views), tuple(checks), missing, is_published=bool(present))
+
+
+def content_of(path: Path) -> bytes | str | None:
+    """Return a published file's bytes; what it is in words where it is not a regular file; None where it is missing."""
+    from esper_agents.certificates.strict_json import MOST_BYTES
+
+    try:
+        kind = stat.S_IFMT(path.lstat().st_mode)
+        if kind != stat.S_IFREG:
+            return f"{_KINDS.get(kind, 'something else')}, not a regular file"
+        found = read_plain(path, MOST_BYTES, follow=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return f"a file that cannot be read: {(error.strerror or 'no reason given').lower()}"
+    return found.data if found is not None else "not a regular file"
+
+
+def irregular_file(shown: str, what: str) -> Check:
+    """Return the check that fails because a published file is not a regular one."""
+    return Check("published file", Outcome.FAILS, f"{shown}: it is {what}")
+
+
+def _views(view: Path) -> tuple[Path, Path]:
+    from esper_agents.orchestration.publish import page_path
+
+    return view, page_path(view)
+
+
+def _expected(view: Path, held: Held) -> dict[Path, bytes]:
+    """Return the files beside a view with their bytes; those of the proof may be of an older checkpoint."""
+    from esper_agents.orchestration.publish import notice_contents, proof_path, record_path
+
+    if held.envelope is None:
+        return {}
+    records = {record_path(view): held.envelope, proof_path(view): held.proof or b""}
+    return records | notice_contents(view, held.notices)
+
+
+def _compared(
+    path: Path, found: bytes, expected: bytes, held: Held, keyring: Keyring, logged: Collection[Notice]
+) -> Iterator[Check]:
+    from esper_agents.orchestration.publish import NOTICE_SUFFIX
+    from esper_agents.orchestration.published_notices import notice_of
+
+    if path.suffix == ".tlog-proof":
+        yield replace(proof_check(held.envelope or b"", found, keyring), name="published proof")
+        return
+    is_record = path.name.endswith(RECORD_SUFFIX)
+    name = "published record" if is_record else "published notice"
+    if found == expected:
+        if is_record:
+            yield Check(name, Outcome.HOLDS, "the bytes that the archive has")
+        return
+    # After a loss was repaired, an older file may hold another notice of the log under this number.
+    sealed = read_sealed(found) if path.name.endswith(NOTICE_SUFFIX) else None
+    is_logged = isinstance(sealed, Envelope) and any(each.notice in logged for each in notice_of(sealed))
+    if not is_logged:
+        yield Check(name, Outcome.FAILS, "not the bytes that the archive has")

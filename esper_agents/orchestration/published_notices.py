@@ -1,0 +1,159 @@
+"""Signed notices in published files, and those of them that the log does not contain."""
+
+from __future__ import annotations
+
+import glob
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.authenticity import NO_INDEX, read_sealed, signature_check
+from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.notices import read_notice
+from esper_agents.certificates.sealing.dsse import Envelope, is_signed_by
+from esper_agents.certificates.sealing.plain_file import read_plain
+from esper_agents.certificates.sealing.rotation import LogNotice
+from esper_agents.certificates.strict_json import MOST_BYTES
+from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.errors import IntegrityError, NewerRecordError
+from esper_agents.orchestration.publish import NOTICE_SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+    from pathlib import Path
+
+    from esper_agents.certificates.authenticity import Keyring
+
+MOST_FILES = 5000
+PUBLISHED_NOTICE = "published notice"
+_NAMES = {
+    NoticeKind.CERTIFICATE_REVOKED: "revocation",
+    NoticeKind.OVERRIDDEN: "override",
+    NoticeKind.COUNTERSIGNED: "countersignature",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFile:
+    """A published file that holds a signed envelope.
+
+    Attributes:
+        path: The file.
+        envelope: What it holds; no signature is checked.
+    """
+
+    path: Path
+    envelope: Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class UnloggedNotice:
+    """A notice about a certificate that a known key signed and the log does not contain.
+
+    Attributes:
+        path: The published file.
+        notice: The notice.
+        is_by_good_key: Whether its key is trusted and good now; otherwise the key has been retired.
+    """
+
+    path: Path
+    notice: Notice
+    is_by_good_key: bool
+
+    def __str__(self) -> str:
+        """Return the notice in one line."""
+        reason = f": {self.notice.reason}" if self.notice.reason else ""
+        return f"the {_NAMES[self.notice.kind]} {self.notice.id} of {self.notice.at[:10]}{reason}"
+
+
+def notice_files(view: Path) -> list[Path]:
+    """Return the notice files of a view, by name; at most 5,000."""
+    return sorted(islice(view.parent.glob(f"{glob.escape(view.stem)}.*{NOTICE_SUFFIX}"), MOST_FILES))
+
+
+def sealed_files(paths: Iterable[Path], mentioning: str) -> tuple[SealedFile, ...]:
+    """Return the envelopes in files whose payload mentions a text.
+
+    A pipe, a folder, a device or a dangling link in place of a file is passed over.
+    """
+    return tuple(
+        SealedFile(path, sealed)
+        for path in paths
+        if isinstance(sealed := _read(path), Envelope) and mentioning.encode() in sealed.payload
+    )
+
+
+def signed(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Envelope]:
+    """Yield the envelopes that a trusted key signed which is still good."""
+    for each in files:
+        if signature_check(each.envelope, keyring, None).outcome is Outcome.HOLDS:
+            yield each.envelope
+
+
+def notice_of(sealed: Envelope) -> Iterator[LogNotice]:
+    """Yield the notice in a published envelope, as one whose index in the log is unknown.
+
+    Raises:
+        NewerRecordError: It is of a newer version, and may end a certificate.
+    """
+    with passing_over_other_records():
+        yield LogNotice(NO_INDEX, read_notice(sealed.payload), sealed)
+
+
+@contextmanager
+def passing_over_other_records() -> Iterator[None]:
+    """Pass over a signed record of another type, except one of a newer version, which may end a certificate."""
+    try:
+        yield
+    except NewerRecordError:
+        raise
+    except IntegrityError:
+        return
+
+
+def unlogged(
+    files: Iterable[SealedFile], certificate_id: str, logged: Collection[Notice], keyring: Keyring
+) -> Iterator[UnloggedNotice]:
+    """Yield the notices about a certificate that the log does not contain, oldest first.
+
+    A key that is unknown here, or that was revoked, decides nothing. Read the files before the log: a notice is
+    published after it was entered.
+
+    Args:
+        files: Published files that may hold notices.
+        certificate_id: The certificate.
+        logged: The notices about it that the log contains.
+        keyring: Whose signatures count.
+    """
+    found: dict[Notice, UnloggedNotice] = {}
+    for file in files:
+        span = keyring.history.spans.get(file.envelope.key_id)
+        is_known = span is not None and span.ended_by is not NoticeKind.KEY_REVOKED
+        if span is None or not is_known or not is_signed_by(file.envelope, span.public_key):
+            continue
+        for each in notice_of(file.envelope):
+            is_about_it = each.notice.certificate == certificate_id and each.notice.kind in _NAMES
+            if is_about_it and each.notice not in logged:
+                found.setdefault(each.notice, UnloggedNotice(file.path, each.notice, span.last is None))
+    yield from sorted(found.values(), key=lambda one: (one.notice.at, one.notice.id))
+
+
+def unlogged_check(found: UnloggedNotice) -> Check:
+    """Return what an unlogged notice says of a certificate: the log lost it, or its key is no longer good."""
+    if not found.is_by_good_key:
+        detail = f"{found.path.name}: {found} is not in the log, and its key has been retired since"
+        return Check(PUBLISHED_NOTICE, Outcome.CANNOT_DECIDE, detail)
+    detail = (
+        f"{found.path.name}: {found} is signed by a trusted key and is not in the log: the data directory is older than"
+        " the published files; restore the newer one, or run `esper certificates repair` to enter it again"
+    )
+    return Check(PUBLISHED_NOTICE, Outcome.FAILS, detail)
+
+
+def _read(path: Path) -> Envelope | Check | None:
+    try:
+        found = read_plain(path, MOST_BYTES)
+    except (OSError, ValueError):
+        return None
+    return read_sealed(found.data) if found is not None else None
