@@ -1,12 +1,24 @@
 """The public face of esper-agents: open a project, submit, stream, resume, read. The command line uses only this.
 
+    import asyncio
+
+    from esper_agents.api import open_project
+
     async with open_project("~/my-model") as project:
-        session = await project.submit("review this training code", ["train.py"])
+        session = await project.submit(project.task("review this training code", ["~/my-model/train.py"]))
+        running = asyncio.create_task(session.run())
         async for event in session.events():
             print(event.kind)
-        outcome = await session.run()
+        outcome = await running
+        print(outcome.certificate.status)
 
-`open_project_sync` gives the same without `await`, in notebooks too.
+`open_project_sync` gives the same without `await`, in notebooks too:
+
+    from esper_agents.api import open_project_sync
+
+    with open_project_sync("~/my-model") as project:
+        outcome = project.submit(project.task("review this training code", ["~/my-model/train.py"])).run()
+        print(outcome.certificate.status)
 """
 
 from __future__ import annotations

@@ -1,9 +1,15 @@
 """A scripted Messages API on a loopback port: what agents that ask Claude are tested with.
 
-    with MessagesServer([Use("read-file", {"path": "train.py"}), Say("It is fine.")]) as server:
-        client = anthropic.Anthropic(base_url=server.url, api_key="test")
-        ...
-    assert server.requests[1].last == "import torch"
+    import anthropic
+
+    from esper_agents.testing import MessagesServer, Say
+
+    turns = [{"role": "user", "content": "Is the loop right?"}]
+    with MessagesServer([Say("It is fine.")]) as server:
+        with anthropic.Anthropic(base_url=server.url, api_key="test") as client:
+            said = client.messages.create(model="claude-opus-5-5", max_tokens=100, messages=turns)
+    print(said.content[0].text)
+    assert server.requests[0].last == "Is the loop right?"
 
 It refuses what the API refuses, counts what the API counts, and says what the script says.
 """

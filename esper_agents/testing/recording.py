@@ -1,9 +1,7 @@
 """Hands requests on to a real endpoint and keeps what was said, without secrets.
 
-with Recorder("https://api.anthropic.com", file) as server:   # once, with a key
-    ...
-with Replayer(file) as server:   # from then on, without one
-    ...
+`Recorder("https://api.anthropic.com", file)` is used once, with a key, and `Replayer(file)` from then on, without one;
+`docs/testing.md` has an example.
 """
 
 from __future__ import annotations
