@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL
 
-    from esper_agents.agents.registry import Registry
     from esper_agents.cli.surroundings import Folder, Versions
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.publish import PublishingPlace
@@ -105,6 +104,7 @@ async def examine(where: Path) -> Checkup:
     from esper_agents.orchestration.publish import place_of
     from esper_agents.paths import project_home
     from esper_agents.tools.git import find_project
+    from esper_agents.tools.registry import load_tools
 
     project = find_project([where], Path.cwd())
     home = project_home(project.key)
@@ -123,7 +123,7 @@ async def examine(where: Path) -> Checkup:
         problems=(
             *general_problems(versions, folder),
             *problems,
-            *_refused(registry),
+            *(Problem(error.problem, error.remedy) for error in (*registry.refused, *load_tools().refused)),
             *unread,
             *_interrupted(database),
         ),
@@ -141,11 +141,6 @@ def general_problems(versions: Versions, folder: Folder) -> Iterator[Problem]:
     elif folder.free_bytes < LEAST_FREE_BYTES:
         remedy = "free some space there, or set ESPER_HOME to a folder on another disk"
         yield Problem(f"the disk of {folder.path!r} has only {folder.free_bytes // 10**6} MB left", remedy)
-
-
-def _refused(registry: Registry) -> Iterator[Problem]:
-    for error in registry.refused:
-        yield Problem(error.problem, error.remedy)
 
 
 def _look_at_settings(project: Project) -> tuple[Settings, Sequence[Problem]]:

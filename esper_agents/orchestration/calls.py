@@ -17,13 +17,14 @@ from esper_agents.domain.ledger import Calling, RowKey, RowKind
 from esper_agents.domain.move import ToolReport
 from esper_agents.domain.rule import Action
 from esper_agents.domain.session import SessionState
-from esper_agents.errors import EsperError
+from esper_agents.errors import EsperError, EvidenceError
 from esper_agents.memory.own_files import OwnFiles
 from esper_agents.orchestration.permissions import approval_question, is_approved, permission_of
 from esper_agents.storage.store import timestamp
 from esper_agents.tools.tool import ToolResult
 
 if TYPE_CHECKING:
+    from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.move import ToolCall
     from esper_agents.orchestration.open_frame import Frame
     from esper_agents.orchestration.open_turn import Call, OpenTurn
@@ -96,6 +97,8 @@ async def _run_tool(run: Run, frame: Frame, tool: Tool, call: ToolCall, evidence
         own = OwnFiles(run.workshop.store, run.workshop.project.key, frame.opened.agent.name, run.session)
         context = replace(run.workshop.context, memory=own, named=run.history.begun.task.paths)
         result = checked(ToolResult, await tool.run(context, call.arguments))
+        _refuse_unread(run, tool, result)
+        _refuse_without_rerun(tool, call)
     except EsperError as error:
         outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed
@@ -108,6 +111,31 @@ async def _run_tool(run: Run, frame: Frame, tool: Tool, call: ToolCall, evidence
     agent = frame.opened.agent.name
     found = tuple(Finding(new_id(Prefix.FINDING), claim, agent, (evidence_id,)) for claim in result.claims)
     return ToolReport(evidence, found)
+
+
+def _refuse_unread(run: Run, tool: Tool, result: ToolResult) -> None:
+    """Raise an error if a tool reports something in a file that no evidence says was read."""
+    read = {file.path for each in run.history.evidence() for file in each.examined}
+    read |= {file.path for file in result.examined}
+    unread = sorted({claim.location.path for claim in result.claims} - read)
+    if unread:
+        problem = f"tool {tool.name!r} reports something in {unread[0]!r} and does not list that file in `examined`"
+        remedy = f"return examined=(source_file({unread[0]!r}, data),) with its ToolResult; see CONTRIBUTING.md"
+        raise EvidenceError(problem, remedy=remedy)
+
+
+def _refuse_without_rerun(tool: Tool, call: ToolCall) -> None:
+    if _rerun(tool, call.arguments) is None:
+        problem = f"`rerun` of tool {tool.name!r} makes no command of its arguments"
+        raise EvidenceError(problem, remedy="have it return a command line; arguments with defaults may be missing")
+
+
+def _rerun(tool: Tool, arguments: JsonObject) -> str | None:
+    """Return the command that repeats a call; None if the tool fails to make one."""
+    try:
+        return checked(str, tool.rerun(arguments))
+    except Exception:  # noqa: BLE001 - a tool of another package may raise anything
+        return None
 
 
 def _failure(problem: str, remedy: str) -> ToolResult:
@@ -147,7 +175,7 @@ def _evidence(tool: Tool, call: ToolCall, ended: _Ended, known: tuple[str, ...])
         artifacts=ended.result.artifacts,
         started_at=ended.began_at,
         duration_ns=ended.took_ns,
-        rerun=tool.rerun(given.value),
+        rerun=_rerun(tool, given.value) or "",
         refutes=ended.result.refutes,
         redactions=given.count,
     )

@@ -9,22 +9,30 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import esper_agents.tools
-from esper_agents.errors import NotFoundError, UsageError
-from esper_agents.extensions import extensions
+from esper_agents.errors import DefinitionError, NotFoundError, UsageError
+from esper_agents.extensions import extension_points, load_extension
 from esper_agents.tools.names import Offered, offered
 from esper_agents.tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from esper_agents.extensions import Extension
+
 _GROUP = "esper_agents.tools"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRegistry:
-    """The tools there are, by name."""
+    """The tools there are.
+
+    Attributes:
+        tools: By name.
+        refused: Why a tool of another package cannot be used; the others can.
+    """
 
     tools: Mapping[str, Tool]
+    refused: tuple[DefinitionError, ...] = ()
 
     def get(self, name: str) -> Tool:
         """Return a tool.
@@ -46,7 +54,7 @@ class ToolRegistry:
 
 
 def load_tools(extra: Iterable[Tool] = ()) -> ToolRegistry:
-    """Find every tool.
+    """Find every tool. One of another package that cannot be used is refused, and hinders no other.
 
     Args:
         extra: Tools that a program registers itself.
@@ -55,11 +63,12 @@ def load_tools(extra: Iterable[Tool] = ()) -> ToolRegistry:
         UsageError: Two tools share a name.
     """
     found: dict[str, Tool] = {}
-    for each in (*_ours(), *_installed(), *extra):
+    refused: list[DefinitionError] = []
+    for each in (*_ours(), *_installed(refused), *extra):
         if each.name in found:
             raise UsageError(f"two tools are named {each.name!r}", remedy="rename one of them")
         found[each.name] = each
-    return ToolRegistry(found)
+    return ToolRegistry(found, tuple(refused))
 
 
 def _ours() -> Iterator[Tool]:
@@ -70,7 +79,15 @@ def _ours() -> Iterator[Tool]:
                 yield replace(thing, provider=provider)
 
 
-def _installed() -> Iterator[Tool]:
-    for found in extensions(_GROUP):
-        if isinstance(found.thing, Tool):
-            yield replace(found.thing, provider=found.provider_of(found.thing.function))
+def _installed(refused: list[DefinitionError]) -> Iterator[Tool]:
+    for point in extension_points(_GROUP):
+        try:
+            yield _tool_of(load_extension(point))
+        except DefinitionError as error:
+            refused.append(error)
+
+
+def _tool_of(found: Extension) -> Tool:
+    if not isinstance(found.thing, Tool):
+        raise DefinitionError(found.where, "is no tool", remedy="name what `esper_agents.api.tool` makes")
+    return replace(found.thing, provider=found.provider_of(found.thing.function))

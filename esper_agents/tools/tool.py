@@ -13,7 +13,7 @@ from esper_agents.domain.codec import JsonObject  # noqa: TC001 - a result is ch
 from esper_agents.domain.evidence import Artifact, SourceFile  # noqa: TC001
 from esper_agents.domain.finding import Claim  # noqa: TC001
 from esper_agents.domain.move import ToolUse
-from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.errors import DefinitionError, EvidenceError, UsageError
 from esper_agents.tools.comparing import Comparer, exactly
 from esper_agents.tools.showing import with_whole_kept
 
@@ -226,9 +226,9 @@ def _documented(function: ToolFunction) -> dict[str, str]:
 def tool(
     name: str,
     *,
-    risk: Risk,
-    repeatable: bool,
-    rerun: Callable[[JsonObject], str],
+    risk: Risk | None = None,
+    repeatable: bool | None = None,
+    rerun: Callable[[JsonObject], str] | None = None,
     comparing: Comparer = exactly,
     exceptions: Mapping[str, str] | None = None,
 ) -> Callable[[ToolFunction], Tool]:
@@ -236,14 +236,43 @@ def tool(
 
     Args:
         name: How it is called, such as `static-review`.
-        risk: How much can go wrong.
-        repeatable: Whether running it again changes nothing.
-        rerun: Makes a command line that runs a call again, from its arguments.
+        risk: How much can go wrong. Required.
+        repeatable: Whether running it again changes nothing. Required.
+        rerun: Makes a command line that runs a call again, from its arguments. Required.
         comparing: Compares what a call gave with what it gives when it is made again.
         exceptions: As in `Tool`.
+
+    Raises:
+        DefinitionError: Something that a tool must have is missing; it names the file and the line of the function.
     """
 
     def make(function: ToolFunction) -> Tool:
+        if risk is None:
+            raise _unusable(name, function, "has no `risk`", "add risk=Risk.LOW, MEDIUM or HIGH to @tool")
+        if repeatable is None:
+            raise _unusable(name, function, "does not say whether it is `repeatable`", "add repeatable=True if so")
+        if not callable(rerun):
+            remedy = "add rerun=lambda arguments: '...' to @tool, the command line that repeats a call"
+            raise _unusable(name, function, "has no `rerun`", remedy)
+        _check_function(name, function)
         return Tool(name, risk, repeatable, function, rerun, comparing=comparing, exceptions=exceptions or {})
 
     return make
+
+
+def _check_function(name: str, function: ToolFunction) -> None:
+    if not inspect.iscoroutinefunction(function):
+        raise _unusable(name, function, "is no async function", "write `async def`")
+    if not inspect.signature(function).parameters:
+        raise _unusable(name, function, "takes no `ToolContext`", "add the parameter `context: ToolContext`")
+    if not (function.__doc__ or "").strip():
+        raise _unusable(
+            name, function, "has no docstring", "say in it what the tool does, and each argument under Args"
+        )
+
+
+def _unusable(name: str, function: object, problem: str, remedy: str) -> DefinitionError:
+    code = getattr(function, "__code__", None)
+    where = code.co_filename if code else repr(function)
+    line = code.co_firstlineno if code else None
+    return DefinitionError(where, f"tool {name!r} {problem}", remedy=remedy, line=line)
