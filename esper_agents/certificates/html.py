@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.certificates.html_ink import HtmlInk
 from esper_agents.certificates.ink import Inked
 from esper_agents.certificates.plots import Plot, plots_of
-from esper_agents.certificates.templates import environment, more_of
+from esper_agents.certificates.templates import earlier, environment, more_of
 from esper_agents.certificates.view import Some, View, some, view_of
 from esper_agents.domain.finding import Severity, counted
 from esper_agents.domain.status import STANCES, Kind, Stance
@@ -106,18 +106,22 @@ class Page:
     style_sha256: str
 
 
-def render_html(data: bytes) -> str:
+def render_html(data: bytes, named: str = "") -> str:
     """Return a certificate as an HTML page: one view of the bytes, the same at any time and on any machine.
 
     Whatever the texts in it hold, there is one element with the status, no element or attribute that is not the
     template's, no script, and nothing that is fetched.
 
+    Args:
+        data: The statement's bytes.
+        named: A layout for which `is_known_html_layout` is true; today's if empty.
+
     Raises:
         IntegrityError: The bytes are not a certificate.
     """
-    view = view_of(data)
-    page = _page(view)
-    text = _environment().get_template(TEMPLATE).render(view=view, page=page)
+    view, named = view_of(data), named or html_layout()
+    template, style = _files_of(named)
+    text = _environment().get_template(template).render(view=view, page=_page(view, named, style))
     return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
 
 
@@ -127,10 +131,21 @@ def html_layout() -> str:
     return f"{_LAYOUT_VERSION}.{sha256(parts).hexdigest()[:12]}"
 
 
-def _page(view: View) -> Page:
+def is_known_html_layout(named: str) -> bool:
+    """Return whether a page of this layout can be rendered: today's, or that of an earlier version."""
+    return named == html_layout() or bool(earlier(named, ".html.j2"))
+
+
+def _files_of(named: str) -> tuple[str, str]:
+    """Return the template and the style sheet of a layout, by their names in the data folder."""
+    is_today = named == html_layout()
+    return (TEMPLATE, STYLE) if is_today else (earlier(named, ".html.j2"), earlier(named, ".css"))
+
+
+def _page(view: View, named: str, style_file: str) -> Page:
     certificate = view.certificate
     style = "\n" + "\n".join(
-        line.rstrip() for line in (data_folder("certificates") / STYLE).read_text("utf-8").split("\n")
+        line.rstrip() for line in (data_folder("certificates") / style_file).read_text("utf-8").split("\n")
     )
     numbers: dict[str, int] = {}
     for at, each in enumerate(view.evidence.shown, 1):
@@ -142,7 +157,7 @@ def _page(view: View) -> Page:
         found=_found(certificate),
         measurements=some(_measurements(certificate.evidence)),
         numbers=numbers,
-        layout=html_layout(),
+        layout=named,
         style=Inked(style),
         style_sha256=base64.b64encode(sha256(style.encode()).digest()).decode(),
     )

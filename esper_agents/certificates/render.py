@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.ink import Inked, MarkdownInk, TerminalInk
-from esper_agents.certificates.templates import environment, more_of
+from esper_agents.certificates.templates import earlier, environment, more_of
 from esper_agents.certificates.view import Some, View, some, view_of
 from esper_agents.paths import data_folder
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from esper_agents.certificates.ink import Ink
 
 TEMPLATE = "certificate.md.j2"
-# The templates of earlier layouts, each named for its layout.
-_EARLIER = "layouts"
-_LAYOUT = re.compile(r"[0-9]{1,4}\.[0-9a-f]{12}")
 # Raised when the same template gives other bytes: views made before are then told apart from views that were altered.
 _LAYOUT_VERSION = 1
 _LABEL = re.compile(r"\*\*([A-Z][A-Za-z ]*)\*\*:")
@@ -68,18 +65,12 @@ def layout() -> str:
 
 def is_known_layout(named: str) -> bool:
     """Return whether a view of this layout can be rendered: today's, or that of an earlier version."""
-    return named == layout() or (
-        _LAYOUT.fullmatch(named) is not None and (data_folder("certificates") / _earlier(named)).is_file()
-    )
-
-
-def _earlier(named: str) -> str:
-    return f"{_EARLIER}/{named}.md.j2"
+    return named == layout() or bool(earlier(named, ".md.j2"))
 
 
 def _render(view: View, ink: Ink, named: str) -> str:
     cited = _Cited(view)
-    template = _environment(type(ink)).get_template(TEMPLATE if named == layout() else _earlier(named))
+    template = _environment(type(ink)).get_template(TEMPLATE if named == layout() else earlier(named, ".md.j2"))
     text = template.render(view=view, layout=named, lines_cited=cited.lines)
     squeezed = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.split("\n")))
     return squeezed.strip("\n") + "\n"

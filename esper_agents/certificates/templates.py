@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.ink import Inked
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from esper_agents.certificates.ink import Ink
+
+_LAYOUT = re.compile(r"[0-9]{1,4}\.[0-9a-f]{12}")
 
 
 def environment(ink: Ink, finalize: Callable[[Any], object], *, is_html: bool) -> Environment:
@@ -44,6 +47,18 @@ def environment(ink: Ink, finalize: Callable[[Any], object], *, is_html: bool) -
     made.filters |= {"code": ink.code, "fence": ink.fence, "listed": listed, "ms": _milliseconds}
     made.globals |= {"some": some}
     return made
+
+
+def earlier(layout: str, suffix: str) -> str:
+    """Return the name of a file of an earlier layout, from the data folder; empty if that layout is not known.
+
+    Args:
+        layout: As a view names it.
+        suffix: Which of its files, such as `.md.j2`.
+    """
+    name = f"layouts/{layout}{suffix}"
+    is_known = _LAYOUT.fullmatch(layout) is not None and (data_folder("certificates") / name).is_file()
+    return name if is_known else ""
 
 
 def more_of(entries: Some[Any]) -> str:

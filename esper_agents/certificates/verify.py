@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.check import Check, Outcome, claim
-from esper_agents.certificates.html import html_layout, render_html
+from esper_agents.certificates.html import html_layout, is_known_html_layout, render_html
 from esper_agents.certificates.policy import ceiling_of, load_policy, worst
 from esper_agents.certificates.question_kind import kind_of, kinds_text
 from esper_agents.certificates.render import is_known_layout, layout, render_markdown
@@ -78,9 +78,9 @@ _MARKDOWN = _Rendering(
     re.compile(r"^View: (.*?)\r?$", re.MULTILINE),
 )
 _HTML = _Rendering(
-    lambda data, _: render_html(data),
+    render_html,
     html_layout,
-    lambda named: named == html_layout(),
+    is_known_html_layout,
     re.compile(r'<p class="hash"><code>(.*?)</code></p>'),
     re.compile(r'<meta name="generator" content="esper-agents, layout (.*?)">'),
 )
