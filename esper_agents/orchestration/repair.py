@@ -25,6 +25,7 @@ from esper_agents.orchestration.published_notices import notice_files, sealed_fi
 from esper_agents.orchestration.record_audit import audit_records, restore_notes
 from esper_agents.paths import home
 from esper_agents.storage import session_text
+from esper_agents.storage.projects import note_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -199,6 +200,8 @@ def _restore_notices(
 def _accept(store: Store, workshop: Workshop, by: str, pinned_as: str) -> None:
     before = pins.pinned_note(home(), store.where, pinned_as)
     with store.writing() as transaction:
+        # A new database in the place of one that was deleted does not know the project.
+        note_project(transaction, workshop.project)
         carry_key_notices(transaction, workshop.project.key)
         _mend(transaction, workshop, store, accepts_loss=True)
         notice = Notice(

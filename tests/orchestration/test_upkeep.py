@@ -233,6 +233,20 @@ def test_what_stands_in_the_archive_without_an_entry_is_not_signed_by_a_repair(j
     assert verified(judged.id).exit_code is ExitCode.TAMPERED
 
 
+def test_a_database_that_was_deleted_is_gone_on_without_when_a_person_accepts_it(judged, home):
+    if is_shared():
+        pytest.skip("a server's files are not ours to copy or to delete")
+    (database,) = home.glob("projects/*/esper.db")
+    for each in database.parent.glob("esper.db*"):
+        each.unlink()
+    with pytest.raises(IntegrityError, match="database-deleted"):
+        repaired(judged)
+    done = repaired(judged, accept_rollback=True)
+    assert [each.split(":")[0] for each in done.accepted] == ["database-deleted"]
+    assert repaired(judged).accepted == ()
+    assert whole(judged).faults == ()
+
+
 def test_an_older_copy_of_the_database_is_found_out_and_again_when_it_was_used(judged, home, tmp_path):
     if is_shared():
         pytest.skip("a server's files are not ours to copy or to delete")
