@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.standing import Later, Override
     from esper_agents.domain.notice import Notice
     from esper_agents.domain.project import Project
+    from esper_agents.orchestration.published_notices import NoticeFolders
     from esper_agents.orchestration.workshop import Workshop
 
 ARCHIVE = "archive"
@@ -140,13 +141,16 @@ async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) ->
         return await exhibit_of(wanted, opened, given)
 
 
-async def exhibit_of(wanted: str, opened: OpenProject, given: Sequence[Signer] = ()) -> Exhibit:
+async def exhibit_of(
+    wanted: str, opened: OpenProject, given: Sequence[Signer] = (), folders: NoticeFolders | None = None
+) -> Exhibit:
     """Return a certificate of an open project's archive, with what is published of it.
 
     Args:
         wanted: Its identifier, the end of one, or `latest`.
         opened: The project.
         given: Further keys that are trusted, for this time.
+        folders: Folders that were listed before; see `published_notices.notice_files`.
 
     Raises:
         NotFoundError: The project has no such certificate.
@@ -156,7 +160,7 @@ async def exhibit_of(wanted: str, opened: OpenProject, given: Sequence[Signer] =
     entry = await opened.certificate(wanted)
     places = await _places(opened, entry)
     # Before the log is read: a notice is published after it was entered.
-    notices = [each for view in places for each in sealed_files(notice_files(view), entry.id)]
+    notices = [each for view in places for each in sealed_files(notice_files(view, folders), "")]
     held, keyring = await opened.held(entry.id, given)
     published = published_files(places, notices, held, keyring, partial(shown_within, opened.root))
     return Exhibit(
@@ -220,7 +224,7 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> E
         proof=proof,
         index=known.index,
         views=tuple((path, found) for path, found in pages.items() if isinstance(found, bytes)),
-        known=(*known.checks, *irregular, *notice_checks(view, keyring), *map(unlogged_check, lost)),
+        known=(*known.checks, *irregular, *notice_checks(notices, keyring), *map(unlogged_check, lost)),
         complete=known.complete,
         later=known.later,
         countersigned=known.countersigned,

@@ -13,13 +13,14 @@ from esper_agents.certificates.check import Outcome
 from esper_agents.errors import InputFileError, IntegrityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from esper_agents.certificates.authenticity import Keyring
     from esper_agents.certificates.check import Check
     from esper_agents.certificates.sealing.rotation import LogNotice
     from esper_agents.certificates.standing import Later, Override
     from esper_agents.domain.project import Project
+    from esper_agents.orchestration.published_notices import SealedFile
 
 RECORD_SUFFIX = ".dsse.json"
 _PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
@@ -95,11 +96,11 @@ def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice
     return list({each.notice.id: each for envelope in sealed for each in notice_of(envelope)}.values())
 
 
-def notice_checks(view: Path, keyring: Keyring) -> Iterator[Check]:
+def notice_checks(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Check]:
     """Yield what fails of the notices beside a view: that a key signed them which is said to have."""
-    from esper_agents.orchestration.published_notices import PUBLISHED_NOTICE, notice_files, sealed_files
+    from esper_agents.orchestration.published_notices import PUBLISHED_NOTICE
 
-    for file in sealed_files(notice_files(view), ""):
+    for file in files:
         found = signature_check(file.envelope, keyring, None)
         if found.outcome is Outcome.FAILS:
             yield replace(found, name=PUBLISHED_NOTICE, detail=f"{file.path.name}: {found.detail}")

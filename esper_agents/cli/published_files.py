@@ -84,7 +84,7 @@ def published_files(
                 checks += [replace(each, detail=f"{shown(path)}: {each.detail}") for each in made]
             else:
                 views.append((path, found))
-        checks += notice_checks(view, keyring)
+    checks += notice_checks(notices, keyring)
     checks += map(unlogged_check, unlogged(notices, held.entry.id, logged, keyring))
     wanted = [path for place in places[:1] for path in (*_views(place), *_expected(place, held))]
     missing = tuple(path for path in wanted if path.name not in present)

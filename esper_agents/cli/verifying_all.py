@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from esper_agents.certificates.log.faults import Fault
     from esper_agents.certificates.log.note import Note
+    from esper_agents.orchestration.published_notices import NoticeFolders
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ async def verify_all(where: Path) -> Whole:
         raise NotFoundError("archive", project.name, (), listing="esper certificates list")
     async with open_project(project.root) as opened:
         names = [each.id for each in await opened.every_certificate()]
-        found = [Named(name, check(await exhibit_of(name, opened))) for name in names]
+        folders: NoticeFolders = {}
+        found = [Named(name, check(await exhibit_of(name, opened, folders=folders))) for name in names]
         audit = await opened.audit_log(tuple(_published_checkpoints(Path(project.root))))
         records = await opened.audit_records()
     faults = (*audit.faults, *records.faults.told)

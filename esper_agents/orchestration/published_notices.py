@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.authenticity import NO_INDEX, read_sealed, signature_check
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
 
     from esper_agents.certificates.authenticity import Keyring
 
+# The notice files of listed folders, by folder and stem of the view.
+NoticeFolders = dict["Path", dict[str, list["Path"]]]
 MOST_FILES = 5000
 PUBLISHED_NOTICE = "published notice"
 _NAMES = {
@@ -67,9 +67,28 @@ class UnloggedNotice:
         return f"the {_NAMES[self.notice.kind]} {self.notice.id} of {self.notice.at[:10]}{reason}"
 
 
-def notice_files(view: Path) -> list[Path]:
-    """Return the notice files of a view, by name; at most 5,000."""
-    return sorted(islice(view.parent.glob(f"{glob.escape(view.stem)}.*{NOTICE_SUFFIX}"), MOST_FILES))
+def notice_files(view: Path, folders: NoticeFolders | None = None) -> list[Path]:
+    """Return the notice files of a view, by name; at most 5,000.
+
+    Args:
+        view: The Markdown view, which need not exist.
+        folders: Folders that were listed before; whoever asks for many views keeps one, so each folder is listed once.
+    """
+    listed = {} if folders is None else folders
+    if view.parent not in listed:
+        listed[view.parent] = _by_stem(view.parent)
+    return sorted(listed[view.parent].get(view.stem, ()))[:MOST_FILES]
+
+
+def _by_stem(folder: Path) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    try:
+        for path in folder.iterdir():
+            if path.name.endswith(NOTICE_SUFFIX):
+                found.setdefault(path.name.removesuffix(NOTICE_SUFFIX).rpartition(".")[0], []).append(path)
+    except OSError:
+        return {}
+    return found
 
 
 def sealed_files(paths: Iterable[Path], mentioning: str) -> tuple[SealedFile, ...]:
@@ -130,13 +149,20 @@ def unlogged(
     for file in files:
         span = keyring.history.spans.get(file.envelope.key_id)
         is_known = span is not None and span.ended_by is not NoticeKind.KEY_REVOKED
-        if span is None or not is_known or not is_signed_by(file.envelope, span.public_key):
+        is_about_it = certificate_id.encode() in file.envelope.payload
+        if span is None or not (is_known and is_about_it and is_signed_by(file.envelope, span.public_key)):
             continue
-        for each in notice_of(file.envelope):
-            is_about_it = each.notice.certificate == certificate_id and each.notice.kind in _NAMES
-            if is_about_it and each.notice not in logged:
+        for each in _readable(file.envelope):
+            is_of_it = each.notice.certificate == certificate_id and each.notice.kind in _NAMES
+            if is_of_it and each.notice not in logged:
                 found.setdefault(each.notice, UnloggedNotice(file.path, each.notice, span.last is None))
     yield from sorted(found.values(), key=lambda one: (one.notice.at, one.notice.id))
+
+
+def _readable(sealed: Envelope) -> Iterator[LogNotice]:
+    # One of a newer version says nothing here, as one in the log does.
+    with suppress(NewerRecordError):
+        yield from notice_of(sealed)
 
 
 def unlogged_check(found: UnloggedNotice) -> Check:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.certificates.archive import Entry
-    from esper_agents.orchestration.published_notices import SealedFile
+    from esper_agents.orchestration.published_notices import NoticeFolders, SealedFile
     from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.store import Store, Transaction
 
@@ -170,12 +170,13 @@ def _mend(transaction: Transaction, workshop: Workshop, store: Store, *, accepts
 def _published_notices(store: Store, workshop: Workshop) -> dict[str, tuple[SealedFile, ...]]:
     """Return the notice files beside each certificate's views, by certificate; those without any are not in it."""
     found = {}
+    folders: NoticeFolders = {}
     for entry in archive.pages(store, workshop.project.key, Filter()):
         try:
             views = view_places(workshop, entry, parse(archive.read(store, entry.id)))
         except IntegrityError:
             continue
-        if files := [path for view in views for path in notice_files(view)]:
+        if files := [path for view in views for path in notice_files(view, folders)]:
             found[entry.id] = sealed_files(files, entry.id)
     return found
 

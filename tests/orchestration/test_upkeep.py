@@ -405,7 +405,7 @@ def test_a_certificate_that_signs_no_digests_is_told_as_not_covered(make_project
     root = make_project({"train.py": FAULTY})
     monkeypatch.chdir(root)
     judged = judge(root)
-    assert b'_sha256":""' not in read_envelope(judged.record.read_bytes()).payload
+    assert b"events_sha256" not in read_envelope(judged.record.read_bytes()).payload
     assert (whole(judged).faults, whole(judged).uncovered) == ((), 1)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from esper_agents.cli.verifying import Verified
     from esper_agents.domain.project import Project
     from esper_agents.domain.status import Status
+    from esper_agents.orchestration.published_notices import NoticeFolders
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ async def _verified(project: Project, signers: Sequence[Signer]) -> list[_Named]
 
         async with open_project(project.root) as opened:
             names = [each.id for each in await opened.every_certificate()]
-            exhibits = [await exhibit_of(name, opened, signers) for name in names]
+            folders: NoticeFolders = {}
+            exhibits = [await exhibit_of(name, opened, signers, folders) for name in names]
         found = [_Named(name, check(each)) for name, each in zip(names, exhibits, strict=True)]
     known = {each.where for each in found}
     root = Path(project.root)
