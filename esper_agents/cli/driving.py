@@ -7,6 +7,7 @@ import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.cli.answering import choice, commands
@@ -218,7 +219,8 @@ def next_command(issued: Certificate, root: Path) -> str:
             | Status.DO_NOT_RECOMMEND
             | Status.EMERGENCY_STOP
         ):
-            return f"mend the findings, then esper submit --again {issued.id}"
+            leave = "".join(f" --allow {quote(each)}" for each in issued.task.options.get("allow", "").split())
+            return f"mend the findings, then esper submit --again {issued.id}{leave}"
         case Status.APPROVED | Status.CONDITIONALLY_APPROVED | Status.GO | Status.RECOMMEND | Status.ADVISORY_ONLY:
             return f"esper why {issued.id}"
 

@@ -34,16 +34,18 @@ def tests_to_run(brief: Brief, around: Sequence[ToolReport], *, is_asked: bool) 
         is_asked: The request asks for tests, so that a person is asked where they are not allowed yet.
     """
     is_offered = any(each.name == TESTING for each in brief.tools)
-    is_wanted = is_asked or (TESTING in brief.allowed and brief.task.kind in _DECIDED)
+    # What the user says on the command line is called whatever else holds: a rule against it goes on record.
+    leave = (*brief.allowed, *brief.task.options.get("allow", "").split())
+    is_wanted = is_asked or (TESTING in leave and brief.task.kind in _DECIDED)
     if not is_offered or not is_wanted:
         return ()
     paths = _tests(brief, around)
     wanted: dict[str, Any] = {"paths": paths, "subject": list(brief.task.paths)}
-    if _NETWORK in brief.allowed:
+    if _NETWORK in leave:
         wanted["network"] = True
-    if data := [each.removeprefix(_READ) for each in brief.allowed if each.startswith(_READ)]:
+    if data := [each.removeprefix(_READ) for each in dict.fromkeys(leave) if each.startswith(_READ)]:
         wanted["data"] = data
-    if _UNSANDBOXED in brief.allowed:
+    if _UNSANDBOXED in leave:
         wanted["unsandboxed"] = True
     return (ToolCall(TESTING, wanted),) if paths else ()
 

@@ -18,7 +18,7 @@ from esper_agents.tools.comparing import Comparer, exactly
 from esper_agents.tools.showing import with_whole_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from types import ModuleType
 
     from pydantic import BaseModel
@@ -147,17 +147,6 @@ class Tool:
                 case _:
                     continue
         return tuple(wanted)
-
-    def arguments_of(self, allowed: Iterable[str]) -> JsonObject:
-        """Return the arguments of a call that wants the exceptions that are allowed."""
-        found: dict[str, Any] = {}
-        for argument, name in self.exceptions.items():
-            start = f"{self.name}:{name.removesuffix('*')}"
-            if not name.endswith("*"):
-                found |= {argument: True} if start in allowed else {}
-            elif values := [each.removeprefix(start) for each in allowed if each.startswith(start)]:
-                found[argument] = values
-        return found
 
     @cached_property
     def _arguments(self) -> type[BaseModel]:

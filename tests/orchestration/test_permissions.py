@@ -8,7 +8,7 @@ from toys import calling, calls
 from esper_agents.domain.codec import decode
 from esper_agents.domain.evidence import CallOutcome, Risk
 from esper_agents.domain.ledger import Question
-from esper_agents.domain.move import Conclude, Consult, HandOff, Panel
+from esper_agents.domain.move import Conclude, Consult, HandOff, Panel, ToolCall, UseTools
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.errors import DefinitionError, NotFoundError
 from esper_agents.orchestration.rules import digest_of_rules
@@ -278,3 +278,18 @@ async def test_a_plan_says_which_tools_are_asked_about_and_which_never_run(caref
 def test_a_ledger_from_before_there_were_rules_and_types_of_answers_is_read():
     old = '{"id": "q", "text": "t", "options": [], "tool": "", "arguments": {}, "arguments_sha256": ""}'
     assert decode(Question, old).wants == "text"
+
+
+async def test_an_exception_from_the_sandbox_is_asked_about_though_the_tool_is_allowed(toybox, home):
+    def play(_brief):
+        yield UseTools((ToolCall("run-tests", {"paths": ["."], "network": True, "data": ["x"]}),))
+        return Conclude("done")
+
+    toybox.agent("tester", play)
+    persons(home, 'tool = "run-tests"\naction = "allow"', 'tool = "run-tests:network"\naction = "allow"')
+    ran = await toybox.run("tester")
+    (question,) = ran.outcome.questions
+    assert "beyond that it wants run-tests:network, run-tests:read=x" in question.text
+    persons(home, 'tool = "run-tests*"\naction = "deny"\nreason = "not here"')
+    ran = await toybox.run("tester")
+    assert [each.outcome for each in ran.certificate.evidence] == [CallOutcome.DENIED]

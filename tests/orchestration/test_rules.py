@@ -8,6 +8,7 @@ from esper_agents.domain.evidence import Risk
 from esper_agents.domain.rule import Action, Rule, RuleSource
 from esper_agents.orchestration.rules import (
     ToolCalled,
+    allowed_names,
     digest_of_rules,
     fits,
     in_general,
@@ -187,3 +188,25 @@ def test_what_becomes_of_a_tool_is_said_before_there_is_a_call():
     assert in_general([allow(path="docs/*")], "write", Risk.HIGH) == (
         "asks you first, by its arguments other rules may hold"
     )
+
+
+def test_a_task_allows_for_its_session_and_only_the_user_can():
+    rules = task_rules({"allow": "write run:network", "deny": "run"})
+    assert [(each.tool, each.action, each.source) for each in rules if each.action is Action.ALLOW] == [
+        ("write", Action.ALLOW, RuleSource.COMMAND),
+        ("run:network", Action.ALLOW, RuleSource.COMMAND),
+    ]
+    assert action(*rules) is Action.ALLOW
+    for source in (RuleSource.PROJECT, RuleSource.TASK):
+        assert action(Rule("write", Action.ALLOW, source=source)) is Action.ASK
+    # A rule that asks or denies still holds, whoever made it.
+    assert action(*rules, Rule("write", Action.ASK, source=RuleSource.PROJECT)) is Action.ASK
+    assert action(*rules, Rule("wri*", Action.DENY, source=RuleSource.PROJECT)) is Action.DENY
+
+
+def test_what_runs_unasked_is_named_with_its_exceptions_and_a_sign_names_none():
+    rules = (allow("run"), allow("run:network"), allow("run:read=data"), allow("run:*"), deny("run:network"))
+    assert allowed_names(rules, "run", Risk.MEDIUM) == ("run", "run:read=data")
+    assert allowed_names((allow("other"), allow("run", path="x")), "run", Risk.MEDIUM) == ()
+    # What runs anyway needs no leave.
+    assert allowed_names((allow("run"),), "run", Risk.LOW) == ()

@@ -189,3 +189,13 @@ def test_only_writing_the_shell_and_running_code_without_a_sandbox_want_a_person
 def test_what_changes_something_is_never_run_twice():
     unrepeatable = {each.name for each in load_tools().tools.values() if not each.is_repeatable}
     assert unrepeatable == {"edit-file", "memory", "run-tests", "shell", "write-file"}
+
+
+def test_an_exception_is_named_by_the_argument_that_wants_it():
+    found = load_tools().get("run-tests")
+    assert found.exceptions_of({"paths": ["."], "network": True, "data": ["a", "b"], "unsandboxed": False}) == (
+        "run-tests:network",
+        "run-tests:read=a",
+        "run-tests:read=b",
+    )
+    assert found.exceptions_of({"paths": ["."], "data": None}) == ()
