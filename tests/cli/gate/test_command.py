@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -11,9 +12,11 @@ import pytest
 from judged import FAULTY, judge
 from typer.testing import CliRunner
 
+from esper_agents.api import open_project
 from esper_agents.certificates.sealing.keys import as_ssh, signing_key
 from esper_agents.cli.main import build
-from esper_agents.errors import ExitCode
+from esper_agents.domain.status import Kind, Status
+from esper_agents.errors import ExitCode, UsageError
 
 
 @pytest.fixture
@@ -51,6 +54,59 @@ def gate(*arguments):
 
 def test_a_verdict_against_a_file_stops_the_gate(judged):
     assert gate("train.py") == (ExitCode.AGAINST, {"train.py": "against"})
+
+
+SOUND = """import torch
+
+
+def train(model, loader, optimizer, loss_fn):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def submit(root, request, agent="", path="train.py"):
+    """Submit a request about a file or folder, and return the certificate."""
+
+    async def run():
+        async with open_project(root) as project:
+            task = project.task(request, [root / path], agent=agent)
+            entry = (await (await project.submit(task)).run()).certificate
+            return await project.read(entry.id)
+
+    return asyncio.run(run())
+
+
+def test_advice_and_narrower_questions_that_come_later_change_nothing(make_project, monkeypatch):
+    root = make_project({"train.py": SOUND})
+    monkeypatch.chdir(root)
+    required = ("--require", "APPROVED", "--require", "CONDITIONALLY_APPROVED")
+    submit(root, "is the memory use of train.py ok?", "memory-diagnostician")
+    assert gate("train.py", *required) == (ExitCode.NOT_CURRENT, {"train.py": "uncovered"})
+    submit(root, "review this training code")
+    assert gate("train.py", *required) == (ExitCode.DONE, {"train.py": "covered"})
+    assert submit(root, "explain what this does").verdict.kind is Kind.ADVICE
+    submit(root, "explain what this does", "pytorch-code-reviewer")
+    assert gate("train.py", *required) == (ExitCode.DONE, {"train.py": "covered"})
+
+
+def test_files_that_were_not_read_leave_the_verdict_and_the_gate_undecided(make_project, monkeypatch):
+    root = make_project({"train.py": SOUND})
+    monkeypatch.chdir(root)
+    (root / "odd.py").write_bytes(b"x = 1\ny = 2\nz = '\xff'\n")
+    issued = submit(root, "review this training code", path=".")
+    assert issued.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert "files-unread" in [line.name for line in issued.verdict.ceiling.lines]
+    assert any("odd.py" in each.what for each in issued.gaps)
+    assert gate("train.py")[0] is ExitCode.AGAINST
+
+
+def test_a_status_that_never_counts_is_refused():
+    done = CliRunner().invoke(build(), ["gate", "--require", "RECOMMEND"])
+    assert isinstance(done.exception, UsageError)
 
 
 def test_a_file_that_nobody_judged_is_uncovered(judged):
