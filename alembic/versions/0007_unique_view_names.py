@@ -1,6 +1,8 @@
-"""view names that are unique within a project; a duplicate gets the digits of its certificate's identifier."""
+"""view names that are unique within a project, with digits for duplicates; current notes found by their subject."""
 
 from __future__ import annotations
+
+import sqlalchemy as sa
 
 from alembic import op
 
@@ -28,3 +30,11 @@ def upgrade() -> None:
     for digits in _DIGITS:
         op.execute(_RENAME_DUPLICATES.format(digits=digits))
     op.create_index("uq_certificate_project_key_view_name", "certificate", ["project_key", "view_name"], unique=True)
+    current = sa.text("state = 'current'")
+    op.create_index(
+        "ix_note_current",
+        "note",
+        ["project_key", "agent", "kind", "subject"],
+        sqlite_where=current,
+        postgresql_where=current,
+    )

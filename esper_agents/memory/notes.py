@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, select, text, update
 
 from esper_agents.domain.memory import Note, NoteKind, NoteState
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.memory import index
 from esper_agents.memory.rows import columns, fetched, newest_ids
-from esper_agents.memory.words import CURRENT_MARK, agent_mark, path_key, subject_mark
+from esper_agents.memory.words import path_key
 from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.tables import note, note_file
 
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 _AT_ONCE = 500
 # Identifiers of one certificate's notes differ in their last digits alone.
 _END = re.compile(r"(?:mem_)?([0-9a-f]{1,32})")
+# By the index of current notes: by words, the whole history of a subject would be gone through.
+_SUPERSEDED = Prepared(
+    select(note.c.id).where(
+        note.c.project_key == bindparam("project"),
+        note.c.agent == bindparam("agent"),
+        note.c.kind == bindparam("kind"),
+        note.c.subject == bindparam("subject"),
+        text(f"state = '{NoteState.CURRENT}'"),
+    )
+)
 _ADD = Prepared(insert(note).values({each.name: bindparam(each.name) for each in note.c}))
 _CHANGE = Prepared(
     update(note)
@@ -40,10 +50,9 @@ def write(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> 
     complete_index(transaction)
     connection = transaction.connection
     for each in notes:
-        marks = [subject_mark(project_key, each.kind, each.subject), agent_mark(project_key, each.agent), CURRENT_MARK]
-        for before in fetched(connection, project_key, index.newest(connection, marks, _AT_ONCE)):
-            if (before.agent, before.kind, before.subject) == (each.agent, each.kind, each.subject):
-                change(transaction, project_key, replace(before, state=NoteState.SUPERSEDED))
+        wanted = {"project": project_key, "agent": each.agent, "kind": str(each.kind), "subject": each.subject}
+        for before in fetched(connection, project_key, _SUPERSEDED.column(connection, wanted)):
+            change(transaction, project_key, replace(before, state=NoteState.SUPERSEDED))
         add(transaction, project_key, [each])
 
 
