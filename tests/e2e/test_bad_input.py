@@ -121,11 +121,11 @@ def test_a_path_with_a_slip_in_it_is_said_to_be_missing(unharmed, words):
     assert "not quoted" not in problem
 
 
-def test_python_that_does_not_parse_is_a_session_that_ends_undecided_with_the_command_to_run(unharmed):
+def test_python_that_does_not_parse_is_a_critical_finding_against_it(unharmed):
     (unharmed.root / "broken.py").write_text("def f(:\n")
-    done = unharmed.esper("submit", "review this code", "broken.py", code=4)
-    assert "NEEDS_FURTHER_REVIEW" in done.stdout
-    assert done.stdout.splitlines()[-1].split(maxsplit=1) == ["next", "python -m py_compile broken.py"]
+    done = unharmed.esper("submit", "review this code", "broken.py", code=3)
+    assert "REQUIRES_REMEDIATION" in done.stdout
+    assert "ESP109 at broken.py:1" in done.stdout
     assert not done.stderr
 
 
