@@ -151,6 +151,16 @@ def project(tmp_path, _project_template):
 
 
 @pytest.fixture
+def judged_project(request, home, rows_in):
+    """Return a project whose `train.py` was reviewed, with its certificate in the home of this test."""
+    from judged import FAULTY, judge, judged_before
+
+    if rows_in == "sqlite":
+        return judged_before(home)
+    return judge(request.getfixturevalue("make_project")({"train.py": FAULTY}))
+
+
+@pytest.fixture
 def toybox(project, tmp_path, migrated_sqlite):
     """Return a project to which a test adds agents, tools and playbooks of its own."""
     from toys import Toybox

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import shutil
+import subprocess
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 from esper_agents.api import open_project
 
@@ -59,3 +66,31 @@ async def _review(root: Path):
     async with open_project(root) as project:
         task = project.task("review this training code", [root / "train.py"], agent="pytorch-code-reviewer")
         return await (await project.submit(task)).run()
+
+
+def judged_before(home: Path) -> Judged:
+    """Return a project under git as `judge` leaves it, with its home; it is reviewed once and then copied.
+
+    It always lies in the same folder, since that names it in what is on record.
+    """
+    folder, judged = _judged_once()
+    shutil.rmtree(judged.root, ignore_errors=True)
+    shutil.copytree(folder / "root", judged.root, symlinks=True)
+    shutil.copytree(folder / "home", home, dirs_exist_ok=True)
+    return judged
+
+
+@cache
+def _judged_once() -> tuple[Path, Judged]:
+    folder = Path(tempfile.mkdtemp(prefix="esper-test-judged-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    root = folder / "here" / "toy"
+    root.mkdir(parents=True)
+    (root / "train.py").write_text(FAULTY)
+    for arguments in (("init", "-q", "-b", "main", "--template="), ("add", "-A"), ("commit", "-q", "-m", "first")):
+        subprocess.run(["git", "-C", str(root), *arguments], check=True)
+    with pytest.MonkeyPatch.context() as own:
+        own.setenv("ESPER_HOME", str(folder / "home"))
+        judged = judge(root)
+    shutil.copytree(root, folder / "root", symlinks=True)
+    return folder, judged

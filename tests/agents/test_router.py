@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from esper_agents.agents.definition import read_definition
 from esper_agents.agents.registry import load_registry
-from esper_agents.agents.router import Router
+from esper_agents.agents.router import Router, _Account
+from esper_agents.agents.routing.evidence import Evidence
 from esper_agents.agents.routing.taught import Taught
 from esper_agents.domain.agent import Agent, Example
 from esper_agents.domain.route import Route, RouteOutcome
@@ -365,3 +366,11 @@ def test_pieces_of_language_in_any_order_get_a_route(pieces: list[str]):
 def test_what_a_wish_begins_with_counts_more_than_what_it_ends_with():
     first, last = route_of("please tutorial on how our queue holds"), route_of("please on how our queue holds tutorial")
     assert score_of(first, "technical-writer") > score_of(last, "technical-writer")
+
+
+@pytest.mark.parametrize("weights", [(900, 2000, 1500), (2000, 1500, 900), (-900, -2000)], ids=str)
+def test_what_is_said_of_an_agent_twice_counts_once_at_its_strongest(weights):
+    account = _Account()
+    for each in weights:
+        account.add(Evidence("pytorch-expert", "the lexicon", each, "torch"))
+    assert account.score_milli() == max(weights, key=abs)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from certificate_samples import certificate, of_status
-from judged import FAULTY, judge
+from judged import FAULTY
 
 from esper_agents.api import open_project
 from esper_agents.certificates.log.merkle import leaf_hash, node_hash
@@ -62,10 +62,9 @@ def said_by(*arguments, cwd=None):
 
 
 @pytest.fixture
-def judged(make_project, monkeypatch):
-    root = make_project({"train.py": FAULTY})
-    monkeypatch.chdir(root)
-    return judge(root)
+def judged(judged_project, monkeypatch):
+    monkeypatch.chdir(judged_project.root)
+    return judged_project
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from judged import FAULTY, judge
 
 from esper_agents.api import open_project
 from esper_agents.certificates.log.note import read_proof
@@ -26,10 +25,9 @@ GO_PATH = Path("/usr/share/gocode/src/golang.org/x/mod/sumdb")
 
 
 @pytest.fixture
-def judged(make_project, monkeypatch):
-    root = make_project({"train.py": FAULTY})
-    monkeypatch.chdir(root)
-    return judge(root)
+def judged(judged_project, monkeypatch):
+    monkeypatch.chdir(judged_project.root)
+    return judged_project
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from esper_agents.errors import InputFileError
 
 
 @pytest.fixture
-def judged(make_project):
-    return judge(make_project({"train.py": FAULTY}))
+def judged(judged_project):
+    return judged_project
 
 
 @pytest.fixture

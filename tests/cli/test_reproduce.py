@@ -15,10 +15,9 @@ from esper_agents.errors import EvidenceError, ExitCode, IntegrityError, NotFoun
 
 
 @pytest.fixture
-def judged(make_project, monkeypatch):
-    root = make_project({"train.py": FAULTY})
-    monkeypatch.chdir(root)
-    return judge(root)
+def judged(judged_project, monkeypatch):
+    monkeypatch.chdir(judged_project.root)
+    return judged_project
 
 
 def esper(*words):

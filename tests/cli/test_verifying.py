@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from judged import FAULTY, judge
+from judged import FAULTY
 
 from esper_agents.certificates.check import Check, Outcome
 from esper_agents.certificates.html import render_html
@@ -27,10 +27,9 @@ from esper_agents.errors import EvidenceError, ExitCode, InputFileError, NotFoun
 
 
 @pytest.fixture
-def judged(make_project, monkeypatch):
-    root = make_project({"train.py": FAULTY})
-    monkeypatch.chdir(root)
-    return judge(root)
+def judged(judged_project, monkeypatch):
+    monkeypatch.chdir(judged_project.root)
+    return judged_project
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from judged import FAULTY, judge
+from judged import judge
 from rows import rows_of
 
 from esper_agents.api import open_project
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
-def judged(make_project):
-    return judge(make_project({"train.py": FAULTY}))
+def judged(judged_project):
+    return judged_project
 
 
 @pytest.fixture

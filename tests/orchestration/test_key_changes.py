@@ -26,8 +26,8 @@ SAID = Said("ann", "once a year")
 
 
 @pytest.fixture
-def judged(make_project):
-    return judge(make_project({"train.py": FAULTY}))
+def judged(judged_project):
+    return judged_project
 
 
 def notices(home):

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from judged import FAULTY, judge
+from judged import judge
 from rows import is_shared, rows_of
 
 from esper_agents.api import open_project
@@ -23,10 +23,9 @@ pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
-def judged(make_project, monkeypatch):
-    root = make_project({"train.py": FAULTY})
-    monkeypatch.chdir(root)
-    return judge(root)
+def judged(judged_project, monkeypatch):
+    monkeypatch.chdir(judged_project.root)
+    return judged_project
 
 
 def on_project(root, work):

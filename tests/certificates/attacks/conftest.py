@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from judged import FAULTY, judge
 
 from esper_agents.cli.exhibits import find_exhibit
 from esper_agents.cli.verifying import check
@@ -13,10 +12,9 @@ from esper_agents.errors import EsperError
 
 
 @pytest.fixture
-def judged(make_project, monkeypatch):
-    root = make_project({"train.py": FAULTY})
-    monkeypatch.chdir(root)
-    return judge(root)
+def judged(judged_project, monkeypatch):
+    monkeypatch.chdir(judged_project.root)
+    return judged_project
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
-from judged import FAULTY, judge
+from judged import FAULTY
 from typer.testing import CliRunner
 
 from esper_agents.api import open_project
@@ -20,10 +20,9 @@ from esper_agents.errors import ExitCode, UsageError
 
 
 @pytest.fixture
-def judged(make_project, monkeypatch):
-    root = make_project({"train.py": FAULTY})
-    monkeypatch.chdir(root)
-    return judge(root)
+def judged(judged_project, monkeypatch):
+    monkeypatch.chdir(judged_project.root)
+    return judged_project
 
 
 @pytest.fixture
