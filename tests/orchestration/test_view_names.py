@@ -77,6 +77,7 @@ def put_back_to_0_1_0(home, views):
             file.replace(old.with_name(old.stem + file.name.removeprefix(view.stem)))
     with rows_of(home) as connection:
         connection.execute("DROP INDEX uq_certificate_project_key_view_name")
+        connection.execute("DROP INDEX ix_note_current")
         connection.execute(f"UPDATE certificate SET view_name = '{old.name}'")  # noqa: S608 - a name of ours
         connection.execute("UPDATE alembic_version SET version_num = '0006'")
     return old
