@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab import sandbox
+from esper_agents.torchlab.supervisor import descendants
 from esper_agents.torchlab.worker.channel import Channel, ChannelError
+from esper_agents.torchlab.worker.descent import children
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +95,14 @@ class Forks:
             "confined": self.choice.sandbox is not sandbox.Sandbox.NONE,
             "own_network": self.choice.has_own_network,
         }
+
+    def descendants(self, most: int) -> list[int]:
+        """Return the processes that its workers are and started, as this process sees them; little more than `most`."""
+        return descendants(self._channel.peer_pid, most)
+
+    def workers(self) -> list[int]:
+        """Return its workers, and the first process of the namespaces of each that has some."""
+        return children(self._channel.peer_pid)
 
     def close(self) -> None:
         """End it, and with it every worker."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.forks import Forks
+    from esper_agents.torchlab.supervisor import Supervisor
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 _START_S = 120.0
@@ -46,11 +47,20 @@ class Worker:
     """
 
     def __init__(  # noqa: PLR0917 - made in one place
-        self, forks: Forks, channel: Channel, pid: int, scratch: Path, said: int, label: str, timeout_s: float
+        self,
+        forks: Forks,
+        channel: Channel,
+        pid: int,
+        scratch: Path,
+        said: int,
+        label: str,
+        timeout_s: float,
+        supervisor: Supervisor,
     ) -> None:
         """Take over a process that was forked for the lab."""
         self._label = label
         self._forks = forks
+        self._supervisor = supervisor
         self._timeout_s = timeout_s
         self._channel = channel
         self._pid = pid
@@ -152,6 +162,9 @@ class Worker:
         try:
             return self._channel.receive(timeout_s)
         except TimeoutError as error:
+            if over := self._over():
+                self.kill()
+                raise over from error
             self.kill()
             what = f"{self._name} gave no answer within {timeout_s:.3g} s"
             raise WorkerError(Outcome.HANG, what, said=self.said()) from error
@@ -162,9 +175,15 @@ class Worker:
 
     def _gone(self) -> WorkerError:
         status = self._forks.status(self._pid, 1.0)
-        error = ended(self._name, status, self.said())
+        error = self._over() or ended(self._name, status, self.said())
         self.kill()
         return error
+
+    def _over(self) -> WorkerError | None:
+        """Return the error for a limit of all processes together; None if the workers stayed within them."""
+        if not (why := self._supervisor.exceeded):
+            return None
+        return WorkerError(Outcome.LIMIT, f"{self._name} was stopped: it used {why}", said=self.said())
 
     def _garbled(self) -> WorkerError:
         self.kill()

@@ -9,6 +9,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
@@ -19,6 +20,7 @@ from esper_agents.torchlab.handle import Worker
 from esper_agents.torchlab.outcome import Outcome, WorkerError
 from esper_agents.torchlab.report import SCHEMA, Made, Report, now
 from esper_agents.torchlab.scratch import remove
+from esper_agents.torchlab.supervisor import Supervisor, TotalLimits
 from esper_agents.torchlab.turn import turn
 from esper_agents.torchlab.worker.channel import Channel
 
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.sandbox import Choice
     from esper_agents.torchlab.target import TargetSpec, Tell
+
+
+_MOST_WORKERS = 3
+_MOST_OF_MACHINE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class Settings:
         timeout_s: How long a worker may take for one answer.
         threads: What torch may use inside an operation.
         queue_s: How long to wait for another measurement on this machine.
+        tasks: How many processes and threads a measurement may have at once, all together.
+        disk_bytes: How much a measurement may write to disk, all together.
     """
 
     python: str | None = None
@@ -49,6 +57,8 @@ class Settings:
     timeout_s: float = 120.0
     threads: int = 1
     queue_s: float = 3_600.0
+    tasks: int = 2_048
+    disk_bytes: int = 8 << 30
 
 
 class Lab:
@@ -106,6 +116,11 @@ class Lab:
                 is_unconfined=self.settings.is_unconfined,
             )
             self._opened.callback(self._forks.close)
+            total = TotalLimits(self._total_memory(), self.settings.tasks, self.settings.disk_bytes)
+            self._supervisor = Supervisor(
+                partial(self._forks.descendants, total.tasks), [self._scratch], total, self._forks.workers
+            )
+            self._opened.enter_context(self._supervisor)
         except BaseException:
             self.close()
             raise
@@ -114,6 +129,11 @@ class Lab:
     def __exit__(self, *_: object) -> None:
         """Leave no process, no descriptor and no scratch behind."""
         self.close()
+
+    def _total_memory(self) -> int:
+        """Return how much memory all workers may use together: two arms and the referee run at once."""
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return min(_MOST_WORKERS * self.settings.memory_bytes, int(machine * _MOST_OF_MACHINE))
 
     @property
     def is_alive(self) -> bool:
@@ -182,13 +202,16 @@ class Lab:
             "padding": padding,
             **self._forks.confinement(),
         }
+        self._supervisor.exceeded = ""
         with ExitStack() as failed:
             failed.callback(ours.close)
             failed.callback(os.close, said)
             with theirs:
                 pid = self._forks.fork(message, (theirs.fileno(), said))
             failed.pop_all()
-        worker = Worker(self._forks, Channel(ours), pid, scratch, said, label, self.settings.timeout_s)
+        worker = Worker(
+            self._forks, Channel(ours), pid, scratch, said, label, self.settings.timeout_s, self._supervisor
+        )
         worker.hello()
         return worker
 

@@ -23,6 +23,7 @@ class Outcome(StrEnum):
     OUT_OF_MEMORY = "out-of-memory"
     CLOSED = "closed"
     GARBLED = "garbled"
+    LIMIT = "limit"
 
 
 class WorkerError(EvidenceError):
@@ -63,6 +64,7 @@ _REMEDIES = {
     Outcome.OUT_OF_MEMORY: "give it smaller inputs, or more memory with --memory",
     Outcome.CLOSED: "a target must leave the files alone that it did not open",
     Outcome.GARBLED: "a target must leave the files alone that it did not open",
+    Outcome.LIMIT: "measure less at once: fewer processes, smaller inputs, fewer files; --memory sets the memory",
 }
 
 
