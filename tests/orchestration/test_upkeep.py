@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from judged import judge
+from judged import FAULTY, judge
 from rows import is_shared, rows_of
 
 from esper_agents.api import open_project
