@@ -98,6 +98,6 @@ def test_each_bomb_is_stopped_by_name_and_leaves_nothing(lab):
         assert said in caught.value.problem
         assert caught.value.remedy
         assert lab.is_alive
-        assert len(descendants(os.getpid())) == at_rest
+        assert len(descendants(os.getpid())) <= at_rest
         assert not list(Path(lab._scratch).glob("worker-*"))
     assert ran(lab, "behaves").result
