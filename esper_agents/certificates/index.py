@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, insert, select, text, update
 
 from esper_agents.certificates.metrics import metrics_of
+from esper_agents.certificates.naming import accepted_view_names, view_names
 from esper_agents.certificates.plain_text import plain
 from esper_agents.certificates.statement import parse
 from esper_agents.certificates.words import searched_text
@@ -126,6 +127,8 @@ def rebuild(connection: Connection) -> Rebuilt:
         said = columns(certificate) | _project_of(connection, row, certificate)
         if not _has_session(connection, certificate.session):
             del said["session_id"]
+        if row.view_name not in accepted_view_names(certificate):
+            said["view_name"] = _free_name(connection, str(row.project_key), certificate)
         if any(getattr(row, name) != value for name, value in said.items()):
             connection.execute(update(table).where(table.c.position == row.position).values(said))
             corrected.append(certificate.id)
@@ -136,6 +139,14 @@ def rebuild(connection: Connection) -> Rebuilt:
 
 def _has_session(connection: Connection, session_id: str) -> bool:
     return connection.scalar(select(session.c.id).where(session.c.id == session_id)) is not None
+
+
+def _free_name(connection: Connection, project_key: str, certificate: Certificate) -> str:
+    """Return the first of a certificate's names that no other certificate of the project has."""
+    names = view_names(certificate)
+    wanted = select(table.c.view_name).where(table.c.project_key == project_key, table.c.view_name.in_(names))
+    taken = set(connection.scalars(wanted))
+    return next((name for name in names if name not in taken), names[-1])
 
 
 def _project_of(connection: Connection, row: Row[Any], certificate: Certificate) -> dict[str, str]:

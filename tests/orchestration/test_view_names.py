@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import re
 from contextlib import suppress
 
 import pytest
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
 from places import Place
 from rows import is_shared, rows_of
 from sqlalchemy import text
@@ -16,11 +19,12 @@ from toys import calling
 from esper_agents.certificates import naming
 from esper_agents.cli.verifying_all import verify_all
 from esper_agents.errors import EsperError, ExitCode, IntegrityError
+from esper_agents.paths import data_folder
 from esper_agents.storage.engine import WRITES, database_url, open_engine
-from esper_agents.storage.migrate import upgrade_schema
 
 pytestmark = pytest.mark.both_databases
 
+MIGRATION = "0007_unique_view_names.py"
 INSTANT_MS = 4_000_000_000_000
 HOSTILE = ["../../../../../../victim.md", "/tmp/victim.md", "..", "", "a/b.md", "victim.md", "x\n.md", "\u202e.md"]  # noqa: S108 - nothing is to be there
 
@@ -79,15 +83,19 @@ def put_back_to_0_1_0(home, views):
         connection.execute("DROP INDEX uq_certificate_project_key_view_name")
         connection.execute("DROP INDEX ix_note_current")
         connection.execute(f"UPDATE certificate SET view_name = '{old.name}'")  # noqa: S608 - a name of ours
-        connection.execute("UPDATE alembic_version SET version_num = '0006'")
     return old
 
 
 def upgrade(home):
-    """Upgrade a database as `esper db upgrade` does, and as opening an embedded one does."""
+    """Run the one migration that has been undone."""
+    found = importlib.util.spec_from_file_location("migration", data_folder("alembic") / "versions" / MIGRATION)
+    migration = importlib.util.module_from_spec(found)
+    found.loader.exec_module(migration)
     (file,) = home.glob("projects/*/esper.db") if not is_shared() else (home,)
     engine = open_engine(database_url(file))
-    upgrade_schema(engine)
+    writing = engine.connect().execution_options(**{WRITES: True})
+    with writing as connection, connection.begin(), Operations.context(MigrationContext.configure(connection)):
+        migration.upgrade()
     engine.dispose()
 
 
@@ -174,6 +182,18 @@ def test_no_stored_name_leads_anywhere_and_none_is_followed(in_one_second, looki
         path: data for path, data in before.items() if path.suffix != ".db"
     }
     assert set(after) == set(before)
+
+
+def test_repair_puts_a_refused_name_right_and_publishes_under_it(in_one_second, looking, home):
+    views = in_one_second(2)
+    first, second = views
+    rename_row(home, "x", first)
+    rename_row(home, views[first].name, second)
+    done = on_project(looking, lambda opened: opened.repair())
+    assert done.left == ()
+    assert set(done.corrected) == {first, second}
+    assert on_project(looking, lambda opened: opened.view(second)) == views[second]
+    assert soundness(looking) == {}
 
 
 def rename_row(home, name, identifier="crt_%"):
