@@ -127,9 +127,13 @@ def caught_by(copy: Path, fault: Fault, *, nearest_alone: bool) -> str:
         rounds.append(["tests", *(f"--ignore={each}" for each in near)])
     file.write_text(held.replace(fault.old, fault.new))
     try:
-        return next(filter(None, (failing(copy, each) for each in rounds)), "")
+        found = next(filter(None, (failing(copy, each) for each in rounds)), "")
     finally:
         file.write_text(held)
+    # A test that fails without the fault has noticed nothing.
+    if "::" in found and failing(copy, [found]):
+        sys.exit(f"{found} fails without any fault, too")
+    return found
 
 
 def failing(copy: Path, arguments: list[str]) -> str:

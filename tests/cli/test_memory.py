@@ -65,7 +65,8 @@ def test_memory_from_the_first_review_to_the_last_word(place, tmp_path):
     plan = json.loads(place.esper("submit", "--from-action", "1", "--plan", "--json", code=0).stdout)
     assert plan["task"]["options"]["action"] == one
     assert plan["task"]["paths"] == ["train.py"]
-    place.esper("submit", "--from-action", "999", code=2)
+    for none in ("0", "999"):
+        place.esper("submit", "--from-action", none, code=2)
     place.esper("submit", "--from-action", "1", "review", code=2)
 
     place.esper("memory", "drop", one, code=0)
