@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from esper_agents.tools.withheld_files import withheld_files
 from esper_agents.torchlab import bubblewrap, sandbox
 from esper_agents.torchlab.lab import Lab, Settings
 from esper_agents.torchlab.outcome import WorkerError
@@ -119,8 +120,15 @@ def surroundings(temp: Path, *, python: str = sys.executable) -> Iterator[Surrou
         python: The interpreter that the virtual environment is of.
     """
     project, venv, home = temp / "project", temp / "venv", temp / "home"
+    for folder in (project, project / "nested"):
+        subprocess.run(["git", "init", "-q", "--template=", str(folder)], check=True)
     for folder in (project / ".git" / "hooks", project / "__pycache__", home):
         folder.mkdir(parents=True)
+    for name in ("data", "package", "build"):
+        (project / name).mkdir()
+    (project / ".gitignore").write_text("/data/\n/build/\n*.log\n.env*\n")
+    (project / "nested" / ".gitignore").write_text("*.out\n")
+    (project / "package" / "link").symlink_to("../data/train.bin")
     options = ["--without-pip"]
     subprocess.run([python, "-m", "venv", *options, str(venv)], check=True, capture_output=True)
     site = next(venv.glob("lib/python*/site-packages"))
@@ -131,6 +139,9 @@ def surroundings(temp: Path, *, python: str = sys.executable) -> Iterator[Surrou
         *(project / "model.py", project / ".git" / "hooks" / "pre-commit", site / "installed.py"),
         *(project / "__pycache__" / "model.cpython-311.pyc", temp / "of_another_program.txt"),
         *(home / ".bashrc", home / "id_ed25519"),
+        *(project / ".env", project / "package" / ".ENV.local", project / "data" / "train.bin"),
+        *(project / "package" / "notes.log", project / "nested" / "results.out"),
+        *(project / "build" / "config.json", project / "build" / "generated.py"),
     ):
         file.write_text("answer = 42\n")
         file.chmod(0o755)
@@ -178,6 +189,12 @@ def probes(names: dict[str, str | int | bool], *, sample: int = 1) -> list[Probe
         for each in table["operation"]:
             known = {**names, **where}
             found.append(Probe(f"{each['name']}: {place['name']}", each["code"], known, each.get("control", True)))
+    for place in table["withheld"]:
+        file = {**names, "file": place["file"].format(**names)}
+        found += [
+            Probe(f"{each['name']}: {place['name']}", each["code"], file, each.get("control", True))
+            for each in table["reading"]
+        ]
     found += [Probe(each["name"], each["code"], dict(names), each.get("control", True)) for each in table["attempt"]]
     for each in table["process"]:
         for whose in _PROCESSES:
@@ -206,6 +223,11 @@ def _landlock_only() -> Iterator[None]:
         bubblewrap.find = find
 
 
+def withhold(root: Path, environments: Sequence[Path]) -> Sequence[Path]:
+    """Return what measured code cannot read of a project, as the commands and tools have it."""
+    return withheld_files(root, environments=environments)
+
+
 def escapes(mode: str) -> bool:
     """Try every probe in the target of a measurement; say what got through."""
     with tempfile.TemporaryDirectory(prefix="esper-escapes-") as folder, ExitStack() as stack:
@@ -219,7 +241,7 @@ def escapes(mode: str) -> bool:
         (around.project / "probing.py").write_text(f"def probe(x):\n{lines}\n")
         before = around.digest()
         settings = Settings(python=str(around.venv / "bin" / "python"))
-        with Lab(around.project, settings) as lab, lab.worker() as worker:
+        with Lab(around.project, settings, withhold=withhold) as lab, lab.worker() as worker:
             held = f"{lab.choice.sandbox}, walls {worker.held['walled']}"
             if (lab.choice.sandbox is sandbox.Sandbox.LANDLOCK) != (mode == "landlock"):
                 print(f"{mode}: NOT tried on this machine ({held})")

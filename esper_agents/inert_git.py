@@ -24,6 +24,8 @@ _OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 # Where the signing key is: nothing that we start needs to know.
 _KEY_FILE = "ESPER_SIGNING_KEY_FILE"
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
+# What git says of a path inside a submodule that was not fetched.
+_TOO_DEEP = b"in submodule"
 _ORIGIN = "remote.origin.url"
 _OF_REPOSITORY = frozenset(("local", "worktree"))
 
@@ -53,6 +55,34 @@ def git(root: Path, *arguments: str, emptied: Sequence[str] = (), index: Path | 
         return None
     # What is not UTF-8 is shown escaped: it goes into the ledger, and no path of a project may be so.
     return done.stdout.decode("utf-8", "backslashreplace") if done.returncode == 0 else None
+
+
+def ignored_paths(root: str, paths: Sequence[str]) -> set[str]:
+    """Return those of these paths that git ignores; files that it tracks are not ignored.
+
+    Whose the repository is does not matter: nothing of its own configuration runs.
+
+    Args:
+        root: The folder of the repository.
+        paths: Files and folders in it, none of them beyond a link.
+    """
+    try:
+        done = subprocess.run(
+            _command(Path(root), ["-c", "safe.directory=*", "check-ignore", "-z", "--stdin"]),
+            input=b"\0".join(map(os.fsencode, paths)),
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            start_new_session=True,
+            env=_environment(()),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return set()
+    if done.returncode > 1 and len(paths) > 1 and _TOO_DEEP in done.stderr:
+        # One path lies in a repository that is not there: the others are asked about without it.
+        half = len(paths) // 2
+        return ignored_paths(root, paths[:half]) | ignored_paths(root, paths[half:])
+    return {os.fsdecode(each) for each in done.stdout.split(b"\0") if each}
 
 
 @dataclass(frozen=True, slots=True)

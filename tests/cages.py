@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from esper_agents.tools.withheld_files import withheld_files
 from esper_agents.torchlab import sandbox
 from esper_agents.torchlab.worker import landlock, seccomp
 
@@ -239,10 +240,9 @@ def view_of(folder, *roots, hidden=(), python=sys.executable):
     """Return a view of project folders with a scratch folder of its own."""
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
+    known = sandbox.interpreter(python)
+    environments = [each for each in known.places if Path(known.executable).is_relative_to(each)]
+    withheld = [path for root in roots for path in withheld_files(root, environments=environments)]
     return sandbox.View(
-        sandbox.interpreter(python),
-        tuple(each.resolve() for each in roots),
-        WORKER,
-        scratch.resolve(),
-        tuple(hidden),
+        known, tuple(each.resolve() for each in roots), WORKER, scratch.resolve(), tuple(hidden), tuple(withheld)
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from esper_agents.certificates.sealing.keys import secret_places
 from esper_agents.errors import BusyError, EsperError
 from esper_agents.paths import home
+from esper_agents.tools.withheld_files import withheld_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,17 +43,19 @@ class Bench:
         self._wanted = settings
         self._turn = asyncio.Lock()
         self._lab: Lab | None = None
+        self._asked: tuple[Path, ...] = ()
         # A thread of its own for as long as a lab is open: bubblewrap ends with the thread that started it.
         self._thread: ThreadPoolExecutor | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def measure(self, work: Callable[[Lab], T], *, roots: Sequence[Path] = ()) -> T:
+    async def measure(self, work: Callable[[Lab], T], *, roots: Sequence[Path] = (), asked: Sequence[Path] = ()) -> T:
         """Return what `work` makes of an open lab; it runs in a thread. Cancelled, no process is left.
 
         Args:
             work: Measures; it gets the lab.
             roots: Further folders that the measured code may read; they are open to this call only.
+            asked: Files and folders that git ignores and that it may read nevertheless, since the user named them.
 
         Raises:
             EvidenceError: No sandbox holds here, the interpreter has no torch, or the code did not do what it should.
@@ -60,6 +63,7 @@ class Bench:
             BusyError: Another measurement on this machine did not end in time.
         """
         async with self._turn:
+            self._asked = tuple(asked)
             if roots or (self._lab is not None and not self._lab.is_alive):
                 await self._put_away()
             elif self._idle is not None:
@@ -119,7 +123,7 @@ class Bench:
         deadline = loop.time() + _QUEUE_S
         while True:
             # Waiting is done here and not in the lab's thread: here it can be cancelled.
-            lab = Lab(self._root, settings, roots=roots, hidden=secret_places(home()))
+            lab = Lab(self._root, settings, roots=roots, hidden=secret_places(home()), withhold=self._withhold)
             try:
                 return await self._on_thread(lab, lab.__enter__)
             except BusyError as error:
@@ -127,6 +131,9 @@ class Bench:
                     problem = f"another measurement on this machine has run for over {_QUEUE_S:.0f} s"
                     raise BusyError(problem, remedy=error.remedy) from error
                 await asyncio.sleep(_PAUSE_S)
+
+    def _withhold(self, root: Path, environments: Sequence[Path]) -> Sequence[Path]:
+        return withheld_files(root, asked=self._asked, environments=environments)
 
     def _close_soon(self) -> None:
         task = asyncio.get_running_loop().create_task(self._close_if_idle())

@@ -14,6 +14,7 @@ from esper_agents.domain.finding import Claim, Confidence, Location, fingerprint
 from esper_agents.errors import EsperError, EvidenceError
 from esper_agents.storage.artifacts import Artifacts
 from esper_agents.tools.bench import Bench
+from esper_agents.tools.private import named_ignored
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ async def measure(
 
     bench = context.bench or Bench(context.root)
     try:
-        report, artifacts = await bench.measure(run, roots=roots)
+        report, artifacts = await bench.measure(run, roots=roots, asked=named_ignored(context))
     finally:
         if context.bench is None:
             await bench.close()

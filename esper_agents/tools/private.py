@@ -164,6 +164,12 @@ def _why_by_name(path: str) -> str:
     return ""
 
 
+def named_ignored(context: ToolContext) -> tuple[Path, ...]:
+    """Return the files and folders that the user named although git ignores them, without secrets."""
+    named = (each for each in context.named if not is_private(each) and is_ignored(context, each))
+    return tuple((context.root / each).resolve() for each in named)
+
+
 def is_ignored(context: ToolContext, path: str) -> bool:
     """Return whether git ignores something in the project; what it knows is not ignored, whatever its rules say."""
     return path != "." and _is_ignored(context.root, path)

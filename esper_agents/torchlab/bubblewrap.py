@@ -110,3 +110,7 @@ def _places(arrangement: Arrangement) -> Iterator[str]:
                 yield from ("--ro-bind", how, path)
             case _:
                 yield from (how, path, path)
+    # Last: what is bound in a cover needs a place in it.
+    for place, how in steps.items():
+        if how == "--tmpfs":
+            yield from ("--remount-ro", str(place))

@@ -8,8 +8,9 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab import sandbox
@@ -18,7 +19,7 @@ from esper_agents.torchlab.worker.channel import Channel, ChannelError
 from esper_agents.torchlab.worker.descent import children
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from esper_agents.domain.codec import JsonObject
 
@@ -32,6 +33,9 @@ _WORKER = Path(__file__).parent / "worker"
 _START_S = 120.0
 _OLDEST_TORCH = (2, 4)
 
+# Takes a folder that workers may read, and the environments of the interpreter; returns what of it they may not.
+Withhold: TypeAlias = "Callable[[Path, Sequence[Path]], Iterable[Path]]"
+
 
 class Forks:
     """The process that forks workers.
@@ -44,7 +48,14 @@ class Forks:
     """
 
     def __init__(
-        self, python: str | None, roots: Sequence[Path], hidden: Sequence[Path], scratch: Path, *, is_unconfined: bool
+        self,
+        python: str | None,
+        roots: Sequence[Path],
+        hidden: Sequence[Path],
+        scratch: Path,
+        *,
+        withhold: Withhold | None,
+        is_unconfined: bool,
     ) -> None:
         """Start it and wait until it has imported torch.
 
@@ -53,6 +64,7 @@ class Forks:
             roots: Folders that workers may read.
             hidden: Folders that they must not see, wherever they lie.
             scratch: The folder in which each gets one to write.
+            withhold: Names the files in the roots that workers cannot read; none if left out.
             is_unconfined: Whether a person said that no sandbox is needed.
 
         Raises:
@@ -60,7 +72,9 @@ class Forks:
             UsageError: It has no torch that can be used.
         """
         found = sandbox.interpreter(python or sys.executable)
+        self._withhold = None if is_unconfined else withhold
         view = sandbox.View(found, tuple(roots), _WORKER, scratch, tuple(hidden))
+        self._view = view = replace(view, withheld=self._withheld(view))
         self.choice = sandbox.choose(view, is_waived=is_unconfined)
         self.grants = sandbox.grants(view)
         self.is_alive = True
@@ -88,6 +102,24 @@ class Forks:
             self.interpreter = self._hello(found.executable)
             self._send({"do": "prepare", **self.confinement(), "scratch": str(scratch)})
             failed.pop_all()
+
+    def _withheld(self, view: sandbox.View) -> tuple[Path, ...]:
+        if self._withhold is None:
+            return ()
+        python = view.interpreter
+        environments = [each for each in python.places if Path(python.executable).is_relative_to(each)]
+        return tuple(path for root in view.roots for path in self._withhold(root, environments))
+
+    def look_again(self) -> None:
+        """Find out anew which files the workers to come may read: some may have been added since."""
+        if self._withhold is not None:
+            self._view = replace(self._view, withheld=self._withheld(self._view))
+            self.grants = sandbox.grants(self._view)
+
+    def withheld_at(self, path: Path) -> Path | None:
+        """Return the file or folder at a path, or around it, that workers cannot read; None if they can."""
+        found = path.resolve()
+        return next((each for each in self._view.withheld if found.is_relative_to(each)), None)
 
     def confinement(self) -> JsonObject:
         """Return what a worker is told of its confinement."""

@@ -6,6 +6,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.errors import EvidenceError, UsageError
@@ -14,8 +15,6 @@ from esper_agents.torchlab.scratch import remove
 from esper_agents.torchlab.worker.channel import Channel, ChannelError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.forks import Forks
     from esper_agents.torchlab.supervisor import Supervisor
@@ -152,11 +151,16 @@ class Worker:
                 case {"raised": {"problem": str(problem), "remedy": str(remedy)}}:
                     raise UsageError(problem[:500], remedy=remedy[:500])
                 case {"raised": dict(described)}:
-                    raise raised(self._name, described, self.said())
+                    raise self._raised(described)
                 case {"result": dict(result)}:
                     return Answer(result, tuple(files))
                 case _:
                     raise self._garbled()
+
+    def _raised(self, described: JsonObject) -> WorkerError:
+        refused = described.get("refused")
+        place = self._forks.withheld_at(Path(refused)) if isinstance(refused, str) and "\0" not in refused else None
+        return raised(self._name, described, self.said(), withheld="" if place is None else str(place))
 
     def _receive(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
         try:

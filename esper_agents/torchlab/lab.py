@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.forks import Withhold
     from esper_agents.torchlab.sandbox import Choice
     from esper_agents.torchlab.target import TargetSpec, Tell
 
@@ -71,6 +72,7 @@ class Lab:
         *,
         roots: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
+        withhold: Withhold | None = None,
         keep: Path | None = None,
         tell: Tell | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class Lab:
             settings: How to run it.
             roots: Further folders that workers may read, such as another revision of the project.
             hidden: Folders that they must not see, wherever they lie.
+            withhold: Names the files in the project and the roots that they cannot read; none if left out.
             keep: Where files go that measurements leave behind; a temporary folder where left out.
             tell: Told what is being done.
         """
@@ -89,6 +92,7 @@ class Lab:
         self.tell: Tell = tell or (lambda _what, _fraction: None)
         self._roots = [self.project, *(each.resolve() for each in roots)]
         self._hidden = list(hidden)
+        self._withhold = withhold
         self._keep = keep
         self._count = 0
         self._measurement = 0
@@ -113,6 +117,7 @@ class Lab:
                 self._roots,
                 self._hidden,
                 self._scratch,
+                withhold=self._withhold,
                 is_unconfined=self.settings.is_unconfined,
             )
             self._opened.callback(self._forks.close)
@@ -157,8 +162,9 @@ class Lab:
         opened.close()
 
     def begin_measurement(self) -> None:
-        """Give the workers to come new compile caches: no earlier measurement can plant code there."""
+        """Give the workers to come new compile caches, which no earlier measurement wrote, and look at the files."""
         self._measurement += 1
+        self._forks.look_again()
 
     def worker(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ class WorkerError(EvidenceError):
         label: Which worker it was, where there are several: `baseline` or `candidate`.
     """
 
-    def __init__(self, outcome: Outcome, what: str, *, where: str = "", said: str = "") -> None:
+    def __init__(self, outcome: Outcome, what: str, *, where: str = "", said: str = "", remedy: str = "") -> None:
         """Make the error.
 
         Args:
@@ -44,8 +45,9 @@ class WorkerError(EvidenceError):
             what: One line that says so.
             where: `file:line` in the user's code.
             said: The end of what it printed.
+            remedy: What to do about it; by the place or the outcome if left out.
         """
-        super().__init__(what, remedy=f"look at {where}" if where else _REMEDIES[outcome])
+        super().__init__(what, remedy=remedy or (f"look at {where}" if where else _REMEDIES[outcome]))
         self.outcome = outcome
         self.where = where
         self.said = said
@@ -64,17 +66,18 @@ _REMEDIES = {
     Outcome.OUT_OF_MEMORY: "give it smaller inputs, or more memory with --memory",
     Outcome.CLOSED: "a target must leave the files alone that it did not open",
     Outcome.GARBLED: "a target must leave the files alone that it did not open",
-    Outcome.LIMIT: "measure less at once: fewer processes, smaller inputs, fewer files; --memory sets the memory",
+    Outcome.LIMIT: "use fewer processes, smaller inputs or fewer files, or set --memory, --max-tasks or --max-disk",
 }
 
 
-def raised(name: str, described: JsonObject, said: str) -> WorkerError:
+def raised(name: str, described: JsonObject, said: str, *, withheld: str = "") -> WorkerError:
     """Return the error for an exception of the user's code.
 
     Args:
         name: The target.
         described: What the worker says of the exception.
         said: The end of what it printed.
+        withheld: The file or folder that it could not read because it is secret or ignored by git; empty if none.
     """
     frames = described.get("frames") or []
     where = f"{frames[-1]['file']}:{frames[-1]['line']}" if frames else ""
@@ -82,7 +85,13 @@ def raised(name: str, described: JsonObject, said: str) -> WorkerError:
     if described.get("memory"):
         return WorkerError(Outcome.OUT_OF_MEMORY, f"{name} ran out of memory: {first}", where=where, said=said)
     kind = str(described["type"])
-    return WorkerError(Outcome.RAISED, f"{name} raised {kind}{': ' + first if first else ''}", where=where, said=said)
+    what = f"{name} raised {kind}{': ' + first if first else ''}"
+    if withheld:
+        what += f" ({withheld!r} is not readable in the sandbox: it is secret, or git ignores it)"
+    remedy = (
+        f"allow it with --read {shlex.quote(withheld)}; for an agent, name it in the task's paths" if withheld else ""
+    )
+    return WorkerError(Outcome.RAISED, what, where=where, said=said, remedy=remedy)
 
 
 def ended(name: str, status: int | None, said: str) -> WorkerError:

@@ -16,7 +16,7 @@ from esper_agents.torchlab.interpreter import Interpreter, interpreter
 from esper_agents.torchlab.worker import landlock, seccomp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from esper_agents.domain.codec import JsonObject
 
@@ -63,6 +63,7 @@ class View:
         worker_folder: Our own code that runs there, read only.
         scratch: The folder that can be written.
         hidden: Files and folders that stay out of sight even inside the others, such as signing keys.
+        withheld: Likewise, of the project: secrets, and what git ignores.
         has_network: The machine's network can be used, because a person said so.
     """
 
@@ -71,6 +72,7 @@ class View:
     worker_folder: Path
     scratch: Path
     hidden: tuple[Path, ...] = ()
+    withheld: tuple[Path, ...] = ()
     has_network: bool = False
 
 
@@ -136,7 +138,7 @@ def choose(view: View, *, is_waived: bool) -> Choice:
 
 def _refuse_what_cannot_be_shown(view: View) -> None:
     for root in view.roots:
-        if not root.is_dir():
+        if not (root.is_dir() if root == view.roots[0] else root.exists()):
             raise UsageError(f"there is no folder {str(root)!r}", remedy="name the folder that the code is in")
         if root == Path(root.anchor):
             raise UsageError("the project is the root of the file system", remedy="move it into a folder of its own")
@@ -190,28 +192,39 @@ def command(choice: Choice, view: View, argv: Sequence[str]) -> list[str]:
 
 def grants(view: View) -> JsonObject:
     """Return what each worker is granted by Landlock: arguments of the worker's `confine`, but for its scratch."""
-    covered = [*_hidden(view), view.scratch]
-    readable: list[str] = []
-    listable: list[str] = []
-    for place in (*view.roots, *view.interpreter.places, view.worker_folder, *_resolving(view)):
-        _grant(place, covered, readable, listable)
+    # Names, not paths: there may be thousands of them.
+    covered = {str(each) for each in (*_hidden(view), *view.withheld, view.scratch)}
+    around: set[str] = set()
+    for place in covered:
+        above = os.path.dirname(place)  # noqa: PTH120 - a name
+        while above not in around:
+            around.add(above)
+            above = os.path.dirname(above)  # noqa: PTH120 - likewise
+    readable: dict[str, None] = {}
+    listable: dict[str, None] = {}
+    for place in map(str, (*view.roots, *view.interpreter.places, view.worker_folder, *_resolving(view))):
+        _grant(place, covered, around, readable, listable)
     if gadgets := devices():
         # Their drivers look for them there.
-        readable.append("/sys")
-    return {"readable": readable, "listable": listable, "devices": gadgets}
+        readable["/sys"] = None
+    return {"readable": list(readable), "listable": list(listable), "devices": gadgets}
 
 
-def _grant(place: Path, covered: Sequence[Path], readable: list[str], listable: list[str]) -> None:
+def _grant(
+    place: str, covered: Collection[str], around: Collection[str], readable: dict[str, None], listable: dict[str, None]
+) -> None:
     """Grant a place without what is covered in it: Landlock has no word for "but not"."""
     if place in covered:
         return
-    if not any(place in each.parents for each in covered):
-        readable.append(str(place))
+    if place not in around:
+        readable[place] = None
         return
-    listable.append(str(place))
+    listable[place] = None
     # What is a link grants nothing by itself: it counts where it leads to.
-    for entry in sorted(each for each in place.iterdir() if not each.is_symlink()):
-        _grant(entry, covered, readable, listable)
+    with os.scandir(place) as entries:
+        inner = sorted(each.path for each in entries if not each.is_symlink())
+    for entry in inner:
+        _grant(entry, covered, around, readable, listable)
 
 
 def devices() -> list[str]:
@@ -238,11 +251,13 @@ def _hidden(view: View) -> list[Path]:
 
 
 def _arrangement(view: View, *, can_wall: bool) -> bubblewrap.Arrangement:
+    # Landlock withholds what changes while the machine stands, and each of thousands of covers costs each worker.
+    withheld = () if landlock.version() else view.withheld
     return bubblewrap.Arrangement(
         python=view.interpreter.executable,
         readable=(*view.interpreter.places, *view.roots, view.worker_folder, *_resolving(view)),
         scratch=view.scratch,
-        hidden=tuple(_hidden(view)),
+        hidden=(*_hidden(view), *withheld),
         devices=tuple(map(Path, devices())),
         can_wall=can_wall,
         has_network=view.has_network,

@@ -46,6 +46,9 @@ class Asked:
         no_sandbox: Whether the code runs unconfined.
         threads: What torch may use inside an operation.
         memory: What the code may allocate, such as `16G`.
+        max_tasks: How many processes and threads it may have at once, all together.
+        max_disk: What it may write to disk, all together, such as `8G`.
+        read: Files and folders that it may read though they are secret, ignored by git or outside the project.
         timeout: Seconds that it may take for one answer.
         seed: What every generator is seeded with; where None, a comparison draws one and the rest use 0.
         out: Where report and artifacts go.
@@ -72,6 +75,16 @@ class Asked:
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory that the code may allocate, such as 500M.")] = (
         "16G"
     )
+    max_tasks: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Processes and threads that the code may have at once.")
+    ] = Settings().tasks
+    max_disk: Annotated[str, typer.Option(metavar="SIZE", help="What the code may write to disk, such as 500M.")] = (
+        f"{Settings().disk_bytes >> 30}G"
+    )
+    read: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="Let the code read a file or folder that git ignores; repeatable."),
+    ] = None
     timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long one answer may take.")] = 120.0
     python: Annotated[str, typer.Option(metavar="PATH", help="The interpreter whose torch is measured.")] = ""
     no_sandbox: Annotated[
@@ -88,7 +101,20 @@ class Asked:
             memory_bytes=bytes_of(self.memory),
             timeout_s=self.timeout,
             threads=self.threads,
+            tasks=self.max_tasks,
+            disk_bytes=bytes_of(self.max_disk),
         )
+
+    def readable(self) -> tuple[Path, ...]:
+        """Return what --read names, as absolute paths with links resolved.
+
+        Raises:
+            UsageError: Something that it names does not exist.
+        """
+        for path in self.read or ():
+            if not path.exists():
+                raise UsageError(f"--read names {str(path)!r}, which does not exist", remedy="name a file or folder")
+        return tuple(path.resolve() for path in self.read or ())
 
     def refuse_two_inputs(self) -> None:
         """Refuse inputs from two places.

@@ -20,6 +20,7 @@ from esper_agents.cli.torch.place import Place, place_of
 from esper_agents.cli.torch.progress import progress
 from esper_agents.errors import ExitCode, UsageError
 from esper_agents.paths import home
+from esper_agents.tools.withheld_files import withheld_files
 from esper_agents.torchlab.capture import SUFFIX, with_captured
 from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.outcome import WorkerError
@@ -137,15 +138,22 @@ def opened(place: Place, asked: Asked, *, keep: Path | None, roots: Sequence[Pat
         SystemExit: With 130, when the person interrupts.
         WorkerError: The code did not answer; what is known of it was printed.
     """
+    asked_files = asked.readable()
+    outside = (path for path in asked_files if not path.is_relative_to(place.root.resolve()))
     shared = Path(tempfile.mkdtemp(prefix="esper-shared-"))
+
+    def withhold(root: Path, environments: Sequence[Path]) -> Sequence[Path]:
+        return withheld_files(root, asked=asked_files, environments=environments)
+
     try:
         with _interruptible(), progress() as tell:
             waiting = _Waiting(tell)
             lab = Lab(
                 place.root,
                 asked.settings(),
-                roots=(*roots, shared),
+                roots=(*roots, shared, *outside),
                 hidden=secret_places(home()),
+                withhold=withhold,
                 keep=keep,
                 tell=waiting,
             )

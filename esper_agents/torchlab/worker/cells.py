@@ -223,7 +223,12 @@ def _limit_processes() -> None:
 
 
 def _outermost(folders: list[str]) -> list[str]:
-    return [each for each in dict.fromkeys(folders) if not any(each.startswith(other + "/") for other in folders)]
+    found: list[str] = []
+    # So sorted, all that lies in a folder follows it.
+    for each in sorted(set(folders), key=lambda path: f"{path}/"):
+        if not found or not each.startswith(f"{found[-1]}/"):
+            found.append(each)
+    return found
 
 
 def _furnish(cover: Sequence[str], keep: Sequence[str], writable: Sequence[str], *, is_read_only: bool) -> None:

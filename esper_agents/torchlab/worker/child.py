@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -22,6 +23,7 @@ from .target import Target, load, own_file
 _MOST_TEXT = 4_000
 # What user code prints goes into a file; so do traces.
 _MOST_FILE_BYTES = 4 << 30
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
 _JOB = re.compile(r"[a-z][a-z_]*")
 
 
@@ -149,6 +151,8 @@ class _Worker:
             described.update(problem=error.problem, remedy=error.remedy)
         if ran_out(error):
             described["memory"] = True
+        if refused := _refused(error):
+            described["refused"] = refused
         frames = [
             {"file": own, "line": frame.lineno, "function": frame.name}
             for frame in traceback.extract_tb(error.__traceback__)
@@ -156,6 +160,18 @@ class _Worker:
         ]
         described["frames"] = frames[-20:]
         return described
+
+
+def _refused(error: BaseException) -> str:
+    """Return the absolute path of the file that could not be opened, from which the error came; empty if none."""
+    seen: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in seen:
+        if isinstance(at, OSError) and at.errno in _REFUSALS and isinstance(at.filename, (str, bytes)):
+            return os.path.abspath(os.fsdecode(at.filename))[:_MOST_TEXT]  # noqa: PTH100 - links stay as they are
+        seen.append(at)
+        at = at.__cause__ or at.__context__
+    return ""
 
 
 def _summary(target: Target) -> dict[str, Any]:

@@ -1,0 +1,173 @@
+"""Names the files of a project that code in the torch lab cannot read: secrets, git's own, and what git ignores.
+
+Code that Python imports stays readable though git ignores it, such as built extensions. The names of secrets stand in
+`private.toml`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.inert_git import ignored_paths
+from esper_agents.tools.private import is_private
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Python imports these, or finds out by them what is installed.
+_CODE = re.compile(r".*\.(pyi?|pyc|pyd|pth|dylib|so(\.\d+)*)", re.IGNORECASE)
+_METADATA = re.compile(r".*\.(dist|egg)-info", re.IGNORECASE)
+# An environment of another interpreter than the one that runs: tens of thousands of files that nothing imports.
+_ENVIRONMENT = frozenset(("pyvenv.cfg", "conda-meta"))
+# Entries that are looked at; folders that are not looked into are withheld whole.
+_MOST_ENTRIES = 200_000
+_MOST_LATE_ENTRIES = 10_000
+_MOST_REPOSITORIES = 50
+_MOST_LEVELS = 100
+
+
+def withheld_files(root: Path, *, asked: Iterable[Path] = (), environments: Iterable[Path] = ()) -> tuple[Path, ...]:
+    """Return the files and folders of a project that measured code cannot read.
+
+    Args:
+        root: The project's folder, or that of another revision of it.
+        asked: Files and folders that the user asked for. A folder's secrets are still withheld, unless they are asked
+            for by their own names.
+        environments: Folders that stay as they are: the environment of the interpreter that runs.
+    """
+    return _Search(root.resolve(), {str(each) for each in asked}, {str(each) for each in environments}).withheld()
+
+
+@dataclass(slots=True)
+class _Folder:
+    """A folder of the project.
+
+    Attributes:
+        path: Its absolute path.
+        repository: The folder of the repository that it belongs to; that of the project if there is none.
+        is_ignored: git ignores it.
+        is_asked: The user asked for it, or for a folder that it lies in.
+        files: Its files, each with whether it can be read.
+        folders: Its folders.
+    """
+
+    path: str
+    repository: str
+    is_ignored: bool = False
+    is_asked: bool = False
+    files: dict[str, bool] = field(default_factory=dict)
+    folders: list[_Folder] = field(default_factory=list)
+
+
+class _Search:
+    def __init__(self, root: Path, asked: set[str], environments: set[str]) -> None:
+        self._root = str(root)
+        self._asked = asked
+        self._environments = environments - {self._root}
+        self._repositories: set[str] = set()
+        self._known: list[_Folder] = []
+        # What a link with the name of a secret leads to.
+        self._secrets: set[str] = set()
+        self._left = {False: _MOST_ENTRIES, True: _MOST_LATE_ENTRIES}
+
+    def withheld(self) -> tuple[Path, ...]:
+        root = _Folder(self._root, self._root, is_asked=self._root in self._asked)
+        if not ignored_paths(root.path, ["."]):
+            self._repositories.add(self._root)
+        # What git ignores comes last: it may be large, and most of it is no code.
+        late: list[_Folder] = []
+        level = [root]
+        for _ in range(_MOST_LEVELS):
+            if not level:
+                break
+            inner = self._look_into(level, is_late=False)
+            late += [each for each in inner if each.is_ignored or each.is_asked]
+            level = [each for each in inner if not each.is_ignored and not each.is_asked]
+        for _ in range(_MOST_LEVELS):
+            if not late:
+                break
+            late = self._look_into(late, is_late=True)
+        return tuple(map(Path, self._chosen(root)))
+
+    def _look_into(self, level: list[_Folder], *, is_late: bool) -> list[_Folder]:
+        """Note what these folders hold; return the folders in them."""
+        listed = [(folder, entries) for folder in level if (entries := self._listed(folder, is_late=is_late))]
+        ignored = self._ignored([(folder.repository, entry.path) for folder, entries in listed for entry in entries])
+        for folder, entries in listed:
+            self._known.append(folder)
+            for entry in entries:
+                self._note(folder, entry, is_ignored=entry.path in ignored)
+        return [inner for folder, _ in listed for inner in folder.folders]
+
+    def _listed(self, folder: _Folder, *, is_late: bool) -> list[os.DirEntry[str]]:
+        """Return what a folder holds; nothing if it is withheld whole."""
+        if self._left[is_late] <= 0:
+            return []
+        try:
+            with os.scandir(folder.path) as found:
+                entries = list(found)
+        except OSError:
+            return []
+        self._left[is_late] -= len(entries)
+        names = {each.name for each in entries}
+        if folder.is_ignored and names & _ENVIRONMENT:
+            return []
+        if ".git" in names and folder.path != self._root:
+            folder.repository = folder.path
+            self._repositories.add(folder.path)
+            if len(self._repositories) > _MOST_REPOSITORIES:
+                return []
+        if not entries:
+            self._known.append(folder)
+        return entries
+
+    def _ignored(self, entries: Iterable[tuple[str, str]]) -> set[str]:
+        paths: dict[str, list[str]] = {}
+        for repository, path in entries:
+            if repository in self._repositories:
+                paths.setdefault(repository, []).append(path)
+        return {path for repository, some in paths.items() for path in ignored_paths(repository, some)}
+
+    def _note(self, folder: _Folder, entry: os.DirEntry[str], *, is_ignored: bool) -> None:
+        path = entry.path
+        is_asked = path in self._asked
+        if entry.is_symlink():
+            if is_private(entry.name) and not is_asked:
+                self._secrets.add(os.path.realpath(path))
+        elif not entry.is_dir():
+            is_code = bool(_CODE.fullmatch(entry.name) or _METADATA.fullmatch(folder.path))
+            is_shown = (is_code or folder.is_asked or not is_ignored) and not is_private(entry.name)
+            folder.files[path] = is_asked or is_shown
+        elif is_private(f"{entry.name}/-") and not is_asked:
+            folder.files[path] = False
+        elif path not in self._environments:
+            is_asked = is_asked or folder.is_asked
+            folder.folders.append(_Folder(path, folder.repository, is_ignored and not is_asked, is_asked))
+
+    def _chosen(self, root: _Folder) -> Iterable[str]:
+        """Yield what is withheld: whole folders where nothing in them can be read."""
+        readable: set[str] = set()
+        # Inner folders were found after the outer ones.
+        for folder in reversed(self._known):
+            folder.files |= dict.fromkeys(self._secrets & folder.files.keys(), False)
+            is_empty = not folder.files and not folder.folders
+            if any(folder.files.values()) or any(self._holds(each, readable) for each in folder.folders) or is_empty:
+                readable.add(folder.path)
+        waiting = [root]
+        while waiting:
+            folder = waiting.pop()
+            yield from (each for each, is_shown in folder.files.items() if not is_shown)
+            for each in folder.folders:
+                if self._holds(each, readable):
+                    waiting.append(each)
+                else:
+                    yield each.path
+
+    @staticmethod
+    def _holds(folder: _Folder, readable: set[str]) -> bool:
+        # Of what was asked for, all is readable but the secrets that were found.
+        return folder.path in readable or folder.is_asked
