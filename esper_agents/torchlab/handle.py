@@ -158,6 +158,9 @@ class Worker:
                     raise self._garbled()
 
     def _raised(self, described: JsonObject) -> WorkerError:
+        # What the kernel refused at its own limit ends here.
+        if over := self._over():
+            return over
         refused = described.get("refused")
         place = self._forks.withheld_at(Path(refused)) if isinstance(refused, str) and "\0" not in refused else None
         return raised(self._name, described, self.said(), withheld="" if place is None else str(place))
@@ -185,13 +188,16 @@ class Worker:
 
     def _over(self) -> WorkerError | None:
         """Return the error for a limit of all processes together; None if the workers stayed within them."""
-        if not (why := self._supervisor.exceeded):
+        if not (why := self._supervisor.look()):
             return None
         return WorkerError(Outcome.LIMIT, f"{self._name} was stopped: it used {why}", said=self.said())
 
     def _garbled(self) -> WorkerError:
+        error = self._over()
         self.kill()
-        return WorkerError(Outcome.GARBLED, f"{self._name} wrote into the channel it answers on", said=self.said())
+        return error or WorkerError(
+            Outcome.GARBLED, f"{self._name} wrote into the channel it answers on", said=self.said()
+        )
 
     def said(self) -> str:
         """Return the end of what user code printed."""

@@ -9,7 +9,6 @@ import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
@@ -20,7 +19,7 @@ from esper_agents.torchlab.handle import Worker
 from esper_agents.torchlab.outcome import Outcome, WorkerError
 from esper_agents.torchlab.report import SCHEMA, Made, Report, now
 from esper_agents.torchlab.scratch import remove
-from esper_agents.torchlab.supervisor import Supervisor, TotalLimits
+from esper_agents.torchlab.supervisor import Supervisor, TotalLimits, tasks_of_user
 from esper_agents.torchlab.turn import turn
 from esper_agents.torchlab.worker.channel import Channel
 
@@ -122,9 +121,8 @@ class Lab:
             )
             self._opened.callback(self._forks.close)
             total = TotalLimits(self._total_memory(), self.settings.tasks, self.settings.disk_bytes)
-            self._supervisor = Supervisor(
-                partial(self._forks.descendants, total.tasks), [self._scratch], total, self._forks.workers
-            )
+            self._supervisor = Supervisor(self._forks.descendants, [self._scratch], total, self._forks.workers)
+            self._tasks_of_user = tasks_of_user()
             self._opened.enter_context(self._supervisor)
         except BaseException:
             self.close()
@@ -203,6 +201,8 @@ class Lab:
             "cache": str(cache),
             "device": device,
             "memory_bytes": self.settings.memory_bytes,
+            "tasks": self.settings.tasks,
+            "tasks_of_user": self._tasks_of_user,
             "cpu": cpu,
             "threads": self.settings.threads,
             "padding": padding,

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, get_native_id
 from typing import TYPE_CHECKING, Self
 
 from esper_agents.torchlab.worker.descent import children
@@ -22,6 +22,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _WORTH_WALKING_BYTES = 16 << 20
 _WORTH_WALKING_FILES = 1_000
 _MOST_ROUNDS = 1_000
+_ALL = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Supervisor:
 
     def __init__(
         self,
-        members: Callable[[], Collection[int]],
+        members: Callable[[int], Collection[int]],
         folders: Sequence[Path],
         limits: TotalLimits,
         leaders: Callable[[], Iterable[int]],
@@ -58,7 +59,7 @@ class Supervisor:
         """Prepare; entering starts the watch.
 
         Args:
-            members: Returns the processes to watch, and to kill.
+            members: Returns the processes to watch, and to kill; little more than a number of them.
             folders: The directories that they can write.
             limits: What they may use.
             leaders: Returns those of the processes whose end ends the others where they have namespaces of their own.
@@ -70,28 +71,42 @@ class Supervisor:
         self._limits = limits
         self._free = _free(folders)
         self._ended = Event()
-        self._thread = Thread(target=self._watch, name="esper-supervisor", daemon=True)
+        # Two: memory that a fork copies can be looked at only when that ends, and a bomb forks on meanwhile.
+        self._threads = [
+            Thread(target=self._watch, args=(check,), name="esper-supervisor", daemon=True)
+            for check in (self._check_tasks, self._check_rest)
+        ]
 
     def __enter__(self) -> Self:
         """Start the watch."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the watch."""
         self._ended.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def _watch(self) -> None:
+    def look(self) -> str:
+        """Count processes at once, not only at the next turn; return what is exceeded, and empty if nothing is."""
+        self.exceeded = self.exceeded or self._check_tasks(self._members(self._limits.tasks))
+        return self.exceeded
+
+    def _watch(self, check: Callable[[Collection[int]], str]) -> None:
+        _come_first()
         while not self._ended.wait(_PAUSE_S):
-            members = self._members()
-            if why := self._check(members):
-                self.exceeded = why
+            if why := check(self._members(self._limits.tasks)):
+                self.exceeded = self.exceeded or why
                 kill_members(self._members, self._leaders)
 
-    def _check(self, members: Collection[int]) -> str:
+    def _check_tasks(self, members: Collection[int]) -> str:
         if len(members) > self._limits.tasks or sum(map(_tasks, members)) > self._limits.tasks:
             return f"more than {self._limits.tasks} processes and threads"
+        return ""
+
+    def _check_rest(self, members: Collection[int]) -> str:
         private = sum(map(_private_bytes, members))
         # Pages that a fork shares are counted once for each process: only a closer look decides.
         if private > self._limits.memory_bytes and _proportional_bytes(members) > self._limits.memory_bytes:
@@ -111,7 +126,26 @@ class Supervisor:
         return f"more than {self._limits.disk_bytes >> 20} MiB of disk" if taken > self._limits.disk_bytes else ""
 
 
-def descendants(pid: int, most: int = 100_000) -> list[int]:
+def _come_first() -> None:
+    """Have the kernel run this thread before all that it watches, if allowed: a bomb leaves it no time otherwise."""
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        return
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), -20)
+
+
+def tasks_of_user() -> int:
+    """Return how many processes and threads the user of this process has on the machine."""
+    found = 0
+    for place in Path("/proc").iterdir():
+        with suppress(OSError):
+            if place.name.isdecimal() and place.stat().st_uid == os.getuid():
+                found += _tasks(int(place.name))
+    return found
+
+
+def descendants(pid: int, most: int = _ALL) -> list[int]:
     """Return the processes that descend from one, itself not included; the search ends at more than `most`."""
     found: dict[int, None] = {}
     waiting = [pid]
@@ -123,13 +157,13 @@ def descendants(pid: int, most: int = 100_000) -> list[int]:
     return list(found)
 
 
-def kill_members(members: Callable[[], Iterable[int]], leaders: Callable[[], Iterable[int]]) -> None:
+def kill_members(members: Callable[[int], Iterable[int]], leaders: Callable[[], Iterable[int]]) -> None:
     """Kill the leaders; stop every process that is left until none is new, then kill all: what is stopped forks not."""
     for pid in leaders():
         _signal(pid, signal.SIGKILL)
     stopped: dict[int, None] = {}
     for _ in range(_MOST_ROUNDS):
-        fresh = [pid for pid in members() if pid not in stopped]
+        fresh = [pid for pid in members(_ALL) if pid not in stopped]
         if not fresh:
             break
         for pid in fresh:

@@ -32,6 +32,8 @@ _SHARED_BYTES = 4 << 30
 # Since this version of Linux the limit belongs to a PID namespace; before, to the whole machine.
 _OWN_PID_LIMIT = (6, 14)
 _MOST_PROCESSES = 8192
+# A namespace keeps so many numbers back once it has used all others.
+_RESERVED = 300
 _MOST_DESCRIPTORS = 65_536
 _NO_CELL = 72
 # The number is the same on every machine; Linux has it since 5.12, and Landlock since 5.13.
@@ -72,7 +74,7 @@ class Cells:
         self._home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.is_walled = not is_open and self._try()
         if is_alone:
-            _limit_processes()
+            _limit_processes(_MOST_PROCESSES)
 
     def _try(self) -> bool:
         self.is_walled = True
@@ -87,12 +89,14 @@ class Cells:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         return self.kill(pid) == 0
 
-    def fork(self, keep: Sequence[str] = (), writable: Sequence[str] = ()) -> int:
+    def fork(self, keep: Sequence[str] = (), writable: Sequence[str] = (), *, most_tasks: int = _MOST_PROCESSES) -> int:
         """Fork a worker; return its process id, and 0 in the worker itself.
 
         Args:
             keep: Files and folders that the worker sees even in what is covered; in a cell it cannot write them.
             writable: Folders that it sees there as well, and can write.
+            most_tasks: Processes and threads in its cell that the kernel always allows; some hundreds more it refuses,
+                if the kernel can bound a namespace.
 
         Raises:
             OSError: The kernel refused.
@@ -102,7 +106,7 @@ class Cells:
         try:
             pid = os.fork()
             if pid == 0:
-                self._become_worker(parent, cell, keep, writable)
+                self._become_worker(parent, cell, keep, writable, most_tasks)
                 return 0
         except OSError:
             if cell:
@@ -113,13 +117,17 @@ class Cells:
         self._cells[pid] = cell
         return pid
 
-    def _become_worker(self, parent: int, cell: _Cell | None, keep: Sequence[str], writable: Sequence[str]) -> None:
+    def _become_worker(
+        self, parent: int, cell: _Cell | None, keep: Sequence[str], writable: Sequence[str], most_tasks: int
+    ) -> None:
         kernel.die_with_parent()
         try:
             os.close(self._home)
             kernel.show_memory()
             _be_first_to_die()
             if cell:
+                # The setting is that of the namespace of whoever writes it.
+                _limit_processes(most_tasks + _RESERVED)
                 _furnish(self._cover, keep, writable, is_read_only=self._is_alone)
             elif os.getppid() != parent:
                 os._exit(_NO_CELL)
@@ -214,12 +222,12 @@ def _be_first_to_die() -> None:
         kernel.write("/proc/self/oom_score_adj", b"1000")
 
 
-def _limit_processes() -> None:
-    """Bound what a fork bomb can do to the machine: no other limit holds for root."""
+def _limit_processes(most: int) -> None:
+    """Bound what a fork bomb can do in this PID namespace: no other limit holds for root."""
     release = tuple(int(each) for each in os.uname().release.split(".")[:2] if each.isdecimal())
     if release >= _OWN_PID_LIMIT:
         with contextlib.suppress(OSError):
-            kernel.write("/proc/sys/kernel/pid_max", b"%d" % _MOST_PROCESSES)
+            kernel.write("/proc/sys/kernel/pid_max", b"%d" % most)
 
 
 def _outermost(folders: list[str]) -> list[str]:

@@ -32,7 +32,7 @@ def live(message: dict[str, Any], files: list[int]) -> None:
 
     Args:
         message: What the lab wants of it: `root`, `scratch`, `cache`, `grants`, `confined`,
-            `own_network`, `walled`, `device`, `memory_bytes`, `cpu`, `threads`, `padding`.
+            `own_network`, `walled`, `device`, `memory_bytes`, `tasks`, `tasks_of_user`, `cpu`, `threads`, `padding`.
         files: The worker's socket, and the file that takes what user code prints.
     """
     code = 70
@@ -93,7 +93,10 @@ class _Worker:
         held: dict[str, Any] = confine.confine(
             confine.Grants(**grants),
             confine.Limits(
-                self._message["memory_bytes"], _MOST_FILE_BYTES, has_cuda=self._message["device"].startswith("cuda")
+                self._message["memory_bytes"],
+                _MOST_FILE_BYTES,
+                has_cuda=self._message["device"].startswith("cuda"),
+                tasks=self._message["tasks_of_user"] + self._message["tasks"],
             ),
             use_landlock=self._message["confined"],
             use_seccomp=self._message["confined"],

@@ -19,6 +19,8 @@ _SYSTEM = (
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _PRIVATE = ("/dev/shm",)  # noqa: S108 - inside walls a worker has one of its own
 _MOST_OPEN_FILES = 65_536
+# Tasks above a limit at which the kernel refuses more: a supervisor sees in time that the limit is exceeded.
+SPARE_TASKS = 128
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,14 @@ class Limits:
         file_bytes: How large each file may grow, those in memory included; None for no limit.
         has_cuda: It may use CUDA, whose driver reserves more addresses than most machines have memory. Then memory is
             counted where it is private and can be written: not what is only reserved, nor what is shared.
+        tasks: How many processes and threads its user may have, those outside included; None for no limit. The kernel
+            asks nobody who is root.
     """
 
     memory_bytes: int | None = None
     file_bytes: int | None = 16 << 30
     has_cuda: bool = False
+    tasks: int | None = None
 
 
 def confine(
@@ -134,6 +139,8 @@ def _limit(limits: Limits) -> dict[str, int]:
     held = {}
     if limits.file_bytes is not None:
         held["file_bytes"] = _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
+    if limits.tasks is not None:
+        held["tasks"] = _lower(resource.RLIMIT_NPROC, limits.tasks + SPARE_TASKS)
     if limits.memory_bytes is not None:
         # The limits count what is mapped already, most of it torch's libraries.
         mapped, *_, private, _ = map(int, kernel.read("/proc/self/statm").split())
