@@ -22,6 +22,14 @@ from esper_agents.tools.scratch_tree import own_folder
 from esper_agents.tools.secret_stores import secret_store
 from esper_agents.torchlab import sandbox
 from esper_agents.torchlab.lab import Settings
+from esper_agents.torchlab.supervisor import (
+    Supervisor,
+    TotalLimits,
+    descendants,
+    kill_members,
+    memory_at_most,
+    tasks_of_user,
+)
 from esper_agents.torchlab.worker import launch
 
 if TYPE_CHECKING:
@@ -45,9 +53,9 @@ _MEMORY_BYTES = Settings().memory_bytes
 # Of what it prints; the rest is read and dropped.
 _MOST_PRINTED = 2 << 20
 _CHUNK = 1 << 16
-_MOST_WRITTEN = 4 << 30
 _LARGEST_STORE = 5 << 20
-_LOOKING_S = 0.2
+# Of all that runs in one call.
+_TOTAL = TotalLimits(memory_at_most(_MEMORY_BYTES), Settings().tasks, disk_bytes=4 << 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,13 +240,22 @@ async def run(
         raise
     finally:
         os.close(start)
-    reading, filling = asyncio.create_task(_read(end)), asyncio.create_task(_filled(place.folder))
-    ending = asyncio.create_task(process.wait())
+    reading, ending = asyncio.create_task(_read(end)), asyncio.create_task(process.wait())
+
+    def members(most: int) -> list[int]:
+        return [process.pid, *descendants(process.pid, most)]
+
+    def leaders() -> list[int]:
+        # Its end ends all that runs in its namespaces; where there are none, what it leaves behind would go on.
+        return [process.pid] if place.choice.sandbox is sandbox.Sandbox.BUBBLEWRAP else []
+
     try:
-        done, _ = await asyncio.wait({ending, filling}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        with Supervisor(members, [place.folder], _TOTAL, leaders) as supervisor:
+            done, _ = await asyncio.wait({ending}, timeout=timeout_s)
     finally:
-        filling.cancel()
-        # What it left running in the background ends as well.
+        # What it left running in the background has ended with it.
+        if process.returncode is None:
+            await asyncio.to_thread(kill_members, members, leaders)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await ending
@@ -246,20 +263,9 @@ async def run(
     printed = data.decode("utf-8", "replace").replace(str(place.tree), str(context.root.resolve()))
     if process.returncode == launch.REFUSED and printed.startswith(launch.NOT_CONFINED):
         raise EvidenceError(printed.strip()[:300], remedy="run it by hand, where you trust it")
-    stopped = "" if ending in done else "filling the disk" if filling in done else f"{timeout_s} s"
+    exceeded = f"using {supervisor.exceeded}" if supervisor.exceeded else ""
+    stopped = exceeded or ("" if ending in done else f"{timeout_s} s")
     return Ran(process.returncode, stopped, printed.replace(str(place.folder), "~"), dropped)
-
-
-async def _filled(folder: Path) -> None:
-    """Return when much more of the disk is taken than when this began, by whomever: nothing else bounds many files."""
-    begun = _free_bytes(folder)
-    while begun - _free_bytes(folder) < _MOST_WRITTEN:  # noqa: ASYNC110 - no disk tells
-        await asyncio.sleep(_LOOKING_S)
-
-
-def _free_bytes(folder: Path) -> int:
-    state = os.statvfs(folder)
-    return state.f_bavail * state.f_frsize
 
 
 def _message(place: Workplace, argv: Sequence[str]) -> JsonObject:
@@ -272,6 +278,7 @@ def _message(place: Workplace, argv: Sequence[str]) -> JsonObject:
         "own_network": place.choice.has_own_network or place.view.has_network,
         "memory_bytes": _MEMORY_BYTES,
         "file_bytes": _LARGEST_FILE,
+        "tasks": tasks_of_user() + _TOTAL.tasks,
     }
 
 

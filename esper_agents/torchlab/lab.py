@@ -19,7 +19,7 @@ from esper_agents.torchlab.handle import Worker
 from esper_agents.torchlab.outcome import Outcome, WorkerError
 from esper_agents.torchlab.report import SCHEMA, Made, Report, now
 from esper_agents.torchlab.scratch import remove
-from esper_agents.torchlab.supervisor import Supervisor, TotalLimits, tasks_of_user
+from esper_agents.torchlab.supervisor import Supervisor, TotalLimits, memory_at_most, tasks_of_user
 from esper_agents.torchlab.turn import turn
 from esper_agents.torchlab.worker.channel import Channel
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 _MOST_WORKERS = 3
-_MOST_OF_MACHINE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +134,7 @@ class Lab:
 
     def _total_memory(self) -> int:
         """Return how much memory all workers may use together: two arms and the referee run at once."""
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return min(_MOST_WORKERS * self.settings.memory_bytes, int(machine * _MOST_OF_MACHINE))
+        return memory_at_most(_MOST_WORKERS * self.settings.memory_bytes)
 
     @property
     def is_alive(self) -> bool:

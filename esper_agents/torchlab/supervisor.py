@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Thread, get_native_id
 from typing import TYPE_CHECKING, Self
@@ -23,6 +24,13 @@ _WORTH_WALKING_BYTES = 16 << 20
 _WORTH_WALKING_FILES = 1_000
 _MOST_ROUNDS = 1_000
 _ALL = 100_000
+_MOST_OF_MACHINE = 0.9
+
+
+def memory_at_most(wanted_bytes: int) -> int:
+    """Return how much memory processes may use together: what is wanted, but not all that the machine has."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(wanted_bytes, int(machine * _MOST_OF_MACHINE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +40,17 @@ class TotalLimits:
     Attributes:
         memory_bytes: Private memory of all of them.
         tasks: Processes and threads.
-        disk_bytes: What they may write to disk, deleted files that are still open included.
-        files: How many files they may have.
+        disk_bytes: What they may add to their directories, deleted files that are still open included.
+        files: How many files they may add.
     """
 
     memory_bytes: int
     tasks: int = 2_048
     disk_bytes: int = 8 << 30
     files: int = 200_000
+
+
+_UNLIMITED = TotalLimits(sys.maxsize, sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 class Supervisor:
@@ -70,6 +81,7 @@ class Supervisor:
         self._folders = folders
         self._limits = limits
         self._free = _free(folders)
+        self._before = _written(folders, (), _UNLIMITED)
         self._ended = Event()
         # Two: memory that a fork copies can be looked at only when that ends, and a bomb forks on meanwhile.
         self._threads = [
@@ -120,10 +132,16 @@ class Supervisor:
             self._free = (max(now[0], self._free[0]), max(now[1], self._free[1]))
             return ""
         self._free = now
-        taken, files = _written(self._folders, members, self._limits)
-        if files > self._limits.files:
+        bytes_before, files_before = self._before
+        most = replace(
+            self._limits,
+            disk_bytes=self._limits.disk_bytes + bytes_before,
+            files=self._limits.files + files_before,
+        )
+        taken, files = _written(self._folders, members, most)
+        if files > most.files:
             return f"more than {self._limits.files} files"
-        return f"more than {self._limits.disk_bytes >> 20} MiB of disk" if taken > self._limits.disk_bytes else ""
+        return f"more than {self._limits.disk_bytes >> 20} MiB of disk" if taken > most.disk_bytes else ""
 
 
 def _come_first() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from esper_agents.tools import sandboxed
 from esper_agents.tools.run_python import run_python
 from esper_agents.tools.shell import shell as shell_tool
 from esper_agents.torchlab import bubblewrap
+from esper_agents.torchlab.supervisor import descendants
 from esper_agents.torchlab.worker import landlock
 
 pytestmark = pytest.mark.anyio
@@ -161,14 +164,48 @@ async def test_memory_has_a_bound(context, held, monkeypatch):
     assert "MemoryError" in (await python(context, "x = bytearray(4 << 30)"))["printed"]
 
 
-async def test_what_fills_the_disk_is_stopped(context, monkeypatch):
-    monkeypatch.setattr(sandboxed, "_MOST_WRITTEN", 20 << 20)
+async def test_what_fills_the_disk_is_stopped(context, held, monkeypatch):
+    monkeypatch.setattr(sandboxed, "_TOTAL", replace(sandboxed._TOTAL, disk_bytes=60 << 20))
     code = (
         "import time\nfor number in range(20):\n    with open(f'f{number}', 'wb') as file:\n"
         "        file.write(b'x' * (20 << 20))\ntime.sleep(600)"
     )
     found = await python(context, code)
-    assert (found["exit_code"], found["ended"]) == (None, "stopped after filling the disk")
+    assert (found["exit_code"], found["ended"]) == (None, "stopped after using more than 60 MiB of disk")
+
+
+SLEEPS = "import os, time\nfor _ in range(150):\n    if os.fork() == 0:\n        time.sleep(600)\ntime.sleep(600)"
+HOLDS = (
+    "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        x = os.urandom(1 << 20) * 60\n"
+    "        time.sleep(600)\ntime.sleep(600)"
+)
+
+
+@pytest.mark.parametrize(("code", "said"), [(SLEEPS, "100 processes and threads"), (HOLDS, "200 MiB of memory")])
+async def test_all_processes_together_are_bounded(context, held, monkeypatch, code, said):
+    monkeypatch.setattr(sandboxed, "_TOTAL", replace(sandboxed._TOTAL, tasks=100, memory_bytes=200 << 20))
+    at_rest = set(descendants(os.getpid()))
+    assert (await python(context, code))["ended"] == f"stopped after using more than {said}"
+    assert set(descendants(os.getpid())) <= at_rest
+
+
+async def test_a_process_that_got_away_ends_with_the_program(context, held):
+    code = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    if os.fork() == 0:\n"
+        "        null = os.open('/dev/null', os.O_RDWR)\n"
+        "        for each in (0, 1, 2):\n            os.dup2(null, each)\n"
+        "        os.execvp('sleep', ['sleep', '86399'])\n"
+        "    os._exit(0)\n"
+        "time.sleep(1)\nprint('done')"
+    )
+    found = await python(context, code)
+    assert (found["exit_code"], found["printed"]) == (0, "done\n")
+    for place in Path("/proc").iterdir():
+        if place.name.isdecimal():
+            with suppress(OSError):
+                assert b"86399" not in (place / "cmdline").read_bytes()
 
 
 async def test_what_git_ignores_is_there_when_it_is_named(context):
