@@ -10,7 +10,7 @@ import secrets
 import shutil
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
@@ -136,6 +136,8 @@ class _TestRun:
 
 async def _confined(context: ToolContext, asked: _Asked) -> ToolResult:
     named = [path for path in asked.subject if context.inside(path).is_file()]
+    # What the user allowed by an exception counts as named.
+    context = replace(context, named=(*context.named, *asked.data))
     python = shutil.which("python") or sys.executable
     try:
         async with workplace(context, [*asked.data, *named], python=python, has_network=asked.has_network) as place:

@@ -39,7 +39,7 @@ UNREADABLE = {
     "undecodable": ("latin.py", b"x = '\xfc'\n", "cannot be decoded"),
     "lying": ("lying.py", b"# coding: ascii\nx = '\xc3\xbc'\n", "cannot be decoded"),
     "unknown encoding": ("unknown.py", b"# coding: klingon\nx = 1\n", "cannot be decoded"),
-    "enormous": ("enormous.py", b"x = 1\n" * 1_000_000, "larger than"),
+    "enormous": ("enormous.py", b"x = 1\n" * 5_000_000, "larger than"),
     "no Python": ("notes.txt", b"x = 1\n", "no Python source"),
     "no notebook": ("notes.ipynb", b"{}", "it has no cells"),
 }

@@ -92,7 +92,7 @@ def test_a_session_is_watched_from_another_process_until_it_ends(slow):
 def test_a_session_that_nobody_runs_is_not_waited_for(slow):
     done = slow.place.esper("sessions", "attach", code=9)
     assert said(done.stdout, "state") == ["waiting for you"]
-    assert len(slow.place.esper("sessions", "tail", "-n", "2", code=0).stdout.splitlines()) <= 6
+    assert len(slow.place.esper("sessions", "tail", "-n", "2", code=0).stdout.splitlines()) <= 8
 
 
 def test_an_agent_that_has_changed_is_shown_and_a_person_says_what_counts(place, tmp_path):
@@ -127,7 +127,7 @@ def test_a_session_of_another_project_or_a_name_that_fits_several_is_refused(kno
     ((session,),) = known.rows("SELECT id FROM session")
     twin = session[:-1] + ("0" if session[-1] != "0" else "1")
     with closing(sqlite3.connect(known.database)) as connection, connection:
-        connection.execute("INSERT INTO project SELECT 'other', '/elsewhere', 'other', opened_at FROM project")
+        connection.execute("INSERT INTO project SELECT 'other', '/elsewhere', 'other', opened_at, 0 FROM project")
         columns = [each[1] for each in connection.execute("PRAGMA table_info(session)")]
         for name, key in ((twin, "project_key"), (session[:-4] + "beef", "'other'")):
             values = ", ".join({"id": f"'{name}'", "project_key": key}.get(each, each) for each in columns)

@@ -126,7 +126,7 @@ async def test_beside_a_call_that_cannot_be_read_the_others_of_its_turn_are_carr
     results = server.requests[1].body["messages"][-1]["content"]
     assert sorted(each["is_error"] for each in results) == [False, True]
     # The first is the playbook's, before the model is asked.
-    assert worker.effects() == ["look", "look"]
+    assert worker.effects() == ["look", "look this"]
     assert ran.outcome.state is SessionState.DONE
 
 

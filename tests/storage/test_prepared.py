@@ -15,7 +15,7 @@ NAMED = Prepared(
 
 
 def row(key):
-    return {"key": key, "root": "/", "name": f"the {key}", "opened_at": ""}
+    return {"key": key, "root": "/", "name": f"the {key}", "opened_at": "", "log_id": 0}
 
 
 def test_rows_come_back_in_the_order_of_the_statement(store):

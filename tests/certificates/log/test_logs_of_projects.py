@@ -382,7 +382,7 @@ class Earlier:
                 cancel_requested=False,
             )
             columns = archive.index.columns(issued)
-            shared = {"session_id": issued.session, "project_key": project.key, "view_name": f"{issued.id}.md"}
+            shared = {"project_key": project.key, "view_name": f"{issued.id}.md"}
             write("certificate", id=issued.id, sha256=sha256(data).hexdigest(), statement=data, **shared, **columns)
             write(
                 "log_entry",
