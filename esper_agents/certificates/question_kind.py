@@ -55,6 +55,8 @@ class _Triggers:
     speed_figures: tuple[re.Pattern[str], ...]
     change: tuple[re.Pattern[str], ...]
     change_words: frozenset[str]
+    change_figures: tuple[re.Pattern[str], ...]
+    change_code: tuple[re.Pattern[str], ...]
 
 
 @cache
@@ -83,12 +85,9 @@ def speed_up_asked(request: str) -> str:
 
     Reads the first 20,000 characters. Total.
     """
-    triggers = _triggers()
-    text = _CODE.sub(" `code` ", unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]))
-    figures = (found for each in triggers.speed_figures if (found := each.search(text)))
-    if figure := next(figures, None):
-        return " ".join(figure.group().split())[:_LONGEST_BECAUSE]
-    return _first_of(text, triggers, triggers.speed_up, triggers.speed_words)
+    triggers, text = _triggers(), _prose(request)
+    figure = _figure(text, triggers.speed_figures)
+    return figure or _first_of(text, triggers, triggers.speed_up, triggers.speed_words)
 
 
 def change_asked(request: str) -> str:
@@ -96,19 +95,42 @@ def change_asked(request: str) -> str:
 
     Reads the first 20,000 characters. Total.
     """
-    triggers = _triggers()
-    text = _CODE.sub(" `code` ", unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]))
-    return _first_of(text, triggers, triggers.change, triggers.change_words)
+    triggers, text = _triggers(), _prose(request)
+    found = _first_of(text, triggers, triggers.change, triggers.change_words, code=triggers.change_code)
+    return found or _figure(text, triggers.change_figures)
 
 
-def _first_of(text: str, triggers: _Triggers, phrases: tuple[re.Pattern[str], ...], wanted: frozenset[str]) -> str:
-    """Return the first phrase or word of a text that asks for something; empty where there is none."""
-    for words in _clauses(text, triggers):
-        clause = " ".join(words)
+def _prose(request: str) -> str:
+    """Return a request without its code, as far as it is read."""
+    text = unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]).replace("’", "'")  # noqa: RUF001 - as people type it
+    return _CODE.sub(" `code` ", text)
+
+
+def _figure(text: str, figures: tuple[re.Pattern[str], ...]) -> str:
+    found = next((match for each in figures if (match := each.search(text))), None)
+    return " ".join(found.group().split())[:_LONGEST_BECAUSE] if found else ""
+
+
+def _first_of(
+    text: str,
+    triggers: _Triggers,
+    phrases: tuple[re.Pattern[str], ...],
+    wanted: frozenset[str],
+    code: tuple[re.Pattern[str], ...] = (),
+) -> str:
+    """Return the first phrase or word of a text that asks for something; empty where there is none.
+
+    Phrases of `code` are not read.
+    """
+    for every in _clauses(text, triggers):
+        clause = " ".join(every)
+        for each in code:
+            clause = each.sub("`code`", clause)
+        words = tuple(clause.split())
         for phrase in phrases:
-            match = phrase.search(clause)
-            if match and not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
-                return match.group()[:_LONGEST_BECAUSE]
+            for match in phrase.finditer(clause):
+                if not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
+                    return match.group()[:_LONGEST_BECAUSE]
         for position, word in enumerate(words):
             if word.casefold() in wanted and _asks(words, position, triggers):
                 return word
@@ -167,6 +189,8 @@ def _triggers(text: str = "") -> _Triggers:
         # Tables of earlier versions, which old certificates name, have none.
         change=tuple(_pattern(phrase) for phrase in table.get("change", {}).get("phrases", ())),
         change_words=frozenset(table.get("change", {}).get("words", ())),
+        change_figures=tuple(re.compile(each, re.IGNORECASE) for each in table.get("change", {}).get("figures", ())),
+        change_code=tuple(_pattern(phrase) for phrase in table.get("change", {}).get("code", ())),
     )
 
 
