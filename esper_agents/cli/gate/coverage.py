@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 COUNTED = frozenset((Kind.APPROVAL, Kind.GO))
 # What says that something must not go on, of the question types that count.
 AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.EMERGENCY_STOP))
-_REVIEW = "static-review"
+_REVIEW, _TESTS = "static-review", "run-tests"
+_PASSED, _FAILED = "passed", "failed"
 
 
 class Standing(StrEnum):
@@ -174,6 +175,9 @@ def coverage_of(
     Certificates of other question types than approval and go/no-go count neither for nor against it, and one that is
     narrower than a review does not cover it.
 
+    Of the tests the newest certificate on these bytes in which they ran decides: a failing run stands until a later one
+    passes, whatever was concluded without running them.
+
     What a person put in the place of a status counts where it is worse; where it is better, only if that is accepted.
     A status that today's policy would not allow for what is on record does not count.
 
@@ -193,11 +197,8 @@ def coverage_of(
     same = [each for each in about if sha256 in each.digests[path]]
     vouched = [each for each in same if each.verified.exit_code is ExitCode.DONE]
     reviews = [each for each in vouched if path not in each.narrower]
-    # What an agent said last of a part takes nothing back that it said of the whole.
-    for newest in ({_agent(each): each for each in reversed(found)} for found in (vouched, reviews)):
-        for each in newest.values():
-            if each.status in AGAINST:
-                return _told(path, agent, Standing.AGAINST, each, f"{each.status} stands against it")
+    if against := _against(path, agent, same, vouched, reviews):
+        return against
     named = [each for each in reviews if not agent or _agent(each) == agent]
     own = [each for each in named if not _excess(each)]
     if not own:
@@ -213,6 +214,44 @@ def coverage_of(
         why = f"{own[0].status} on a condition, and {wanted} without one is required: {conditions[0]}"
         return _told(path, agent, Standing.OTHER_STATUS, own[0], why)
     return _told(path, agent, Standing.COVERED, own[0], "")
+
+
+def _against(
+    path: str, agent: str, same: Sequence[Judged], vouched: Sequence[Judged], reviews: Sequence[Judged]
+) -> FileCoverage | None:
+    """Return how a file stands if a verdict or a failing test run stands against these very bytes; None where none does."""
+    # What an agent said last of a part takes nothing back that it said of the whole.
+    for newest in ({_agent(each): each for each in reversed(found)} for found in (vouched, reviews)):
+        for each in newest.values():
+            if each.status in AGAINST:
+                return _told(path, agent, Standing.AGAINST, each, f"{each.status} stands against it")
+    if failing := _failing_tests(same):
+        why = "the tests failed on these bytes, and no later run of them passed; submit again with --allow run-tests"
+        return _told(path, agent, Standing.AGAINST, failing, why)
+    return None
+
+
+def _failing_tests(same: Sequence[Judged]) -> Judged | None:
+    """Return the newest certificate in which tests ran, if they failed; none where a person's override answers for it.
+
+    One that a later certificate superseded still says how the tests came out; one that is revoked or stale does not.
+    """
+    for each in same:
+        issued, verified = each.verified.certificate, each.verified
+        if issued is None or verified.soundness is not ExitCode.DONE:
+            continue
+        if verified.currency not in {Currency.VALID, Currency.SUPERSEDED}:
+            continue
+        ran = {
+            str(one.output.get("outcome", ""))
+            for one in issued.evidence
+            if one.tool == _TESTS and one.outcome is CallOutcome.COMPLETED
+        }
+        if _FAILED in ran:
+            return None if each.override is not None and each.override.is_better else each
+        if _PASSED in ran:
+            return None
+    return None
 
 
 @cache

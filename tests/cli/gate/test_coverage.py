@@ -112,6 +112,45 @@ def test_a_verdict_against_that_the_same_agent_took_back_later_does_not(status):
     assert standing(judged(), judged(status)).standing is Standing.COVERED
 
 
+def with_tests(found, *outcomes):
+    runs = tuple(ran_tests(number, output={"outcome": each}) for number, each in enumerate(outcomes, 8))
+    issued = replace(found.verified.certificate, evidence=(evidence(), *runs))
+    return replace(found, verified=replace(found.verified, certificate=issued))
+
+
+CONDITIONAL = frozenset({Status.APPROVED, Status.CONDITIONALLY_APPROVED})
+
+
+@pytest.mark.parametrize("currency", [Currency.VALID, Currency.SUPERSEDED])
+@pytest.mark.parametrize("runs", [("failed",), ("failed", "passed")])
+def test_failing_tests_stand_against_the_same_bytes_until_a_later_run_passes(runs, currency):
+    failing = with_tests(judged(Status.REQUIRES_REMEDIATION, currency=currency), *runs)
+    unrun = with_tests(judged(Status.CONDITIONALLY_APPROVED))
+    found = standing(unrun, failing, required=CONDITIONAL)
+    assert (found.standing, found.certificate) == (Standing.AGAINST, failing.verified.certificate.id)
+    assert found.why.startswith("the tests failed on these bytes, and no later run of them passed")
+    undecided = with_tests(judged(Status.CONDITIONALLY_APPROVED), "not decided")
+    assert standing(undecided, failing, required=CONDITIONAL).standing is Standing.AGAINST
+    passing = with_tests(judged(Status.CONDITIONALLY_APPROVED), "passed")
+    assert standing(passing, failing, required=CONDITIONAL).standing is Standing.COVERED
+    assert standing(unrun, passing, failing, required=CONDITIONAL).standing is Standing.COVERED
+
+
+def test_failing_tests_of_other_bytes_or_of_a_revoked_certificate_do_not_stand():
+    unrun = with_tests(judged(Status.CONDITIONALLY_APPROVED))
+    for ended in ({"digest": OLD}, {"currency": Currency.REVOKED}, {"currency": Currency.STALE}):
+        failing = with_tests(judged(Status.REQUIRES_REMEDIATION, **ended), "failed")
+        assert standing(unrun, failing, required=CONDITIONAL).standing is Standing.COVERED
+
+
+def test_failing_tests_that_an_accepted_override_answers_for_do_not_stand():
+    unrun = with_tests(judged(Status.CONDITIONALLY_APPROVED))
+    failing = with_tests(judged(Status.REQUIRES_REMEDIATION), "failed")
+    for accepted, expected in ((True, Standing.COVERED), (False, Standing.AGAINST)):
+        waived = overridden(failing, Status.CONDITIONALLY_APPROVED, is_better=True, accepted=accepted)
+        assert standing(unrun, waived, required=CONDITIONAL).standing is expected
+
+
 ASIDE = frozenset({Status.RECOMMEND, Status.DO_NOT_RECOMMEND, Status.ADVISORY_ONLY})
 
 
