@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from esper_agents.certificates.plain_text import plain
 from esper_agents.certificates.question_kind import change_asked, speed_up_asked
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap
-from esper_agents.domain.evidence import CallOutcome, Evidence
+from esper_agents.domain.evidence import CallOutcome, Evidence, coverage_rows
 from esper_agents.domain.finding import Category, Confidence, Finding, Severity
 from esper_agents.domain.task import is_about
 
@@ -286,7 +286,7 @@ def _not_executed(condition: NotExecuted, facts: Facts) -> Hit | None:
     executed = set(_compared_files(condition, facts))
     exempt: set[str] = set()
     for each in _calls(condition.tests, facts):
-        for path, lines, hit_lines in _line_counts(each):
+        for path, lines, hit_lines in coverage_rows(each):
             if lines == 0:
                 exempt.add(path)
             elif hit_lines > 0 and _outcome(each) == _PASSED:
@@ -314,17 +314,6 @@ def _compared_files(condition: NotExecuted, facts: Facts) -> Iterator[str]:
             yield candidate.rpartition(":")[0]
             if not base:
                 yield baseline.rpartition(":")[0]
-
-
-def _line_counts(evidence: Evidence) -> Iterator[tuple[str, int, int]]:
-    """Yield each file whose lines were watched, how many of them a run can execute, and how many it did."""
-    rows = evidence.output.get("coverage", ())
-    for row in rows if isinstance(rows, list | tuple) else ():
-        match row:
-            case {"path": str(path), "lines": int(lines), "executed": int(executed)}:
-                yield path, lines, executed
-            case _:
-                continue
 
 
 def _outcome_missing(condition: OutcomeMissing, facts: Facts) -> Hit | None:

@@ -15,7 +15,7 @@ from esper_agents.cli.begun import sessions as begun
 from esper_agents.cli.live import Narrator, narrator, say
 from esper_agents.cli.spending import Part, as_row, by, total
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, coverage_rows, is_test_run, tests_told
 from esper_agents.domain.finding import counted
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.session import SessionState
@@ -144,10 +144,8 @@ async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certif
     if outcome.stopped_by:
         say("stopped", f"by the budget of {outcome.stopped_by}; what was still to be done is in the certificate")
     say("verdict", f"{verdict.status} for {issued.component}, by {issued.agent}")
-    for line in verdict.ceiling.lines[:1] or ():
-        say("because", line.because)
-    if verdict.below_ceiling:
-        say("because", verdict.below_ceiling)
+    for reason in _reasons(issued):
+        say("because", reason)
     if verdict.kind is Kind.ADVICE:
         say("answer", issued.summary)
     for condition in verdict.conditions[:_SHOWN]:
@@ -164,6 +162,13 @@ async def _verdict_screen(project: OpenProject, outcome: Outcome, issued: Certif
     if remedy := remedy_of(issued.evidence, command):
         say("fix", remedy)
     say("next", command)
+
+
+def _reasons(issued: Certificate) -> Iterable[str]:
+    """Return what set the ceiling, or which tests ran where nothing did, and why the agent stands below."""
+    lines = issued.verdict.ceiling.lines
+    first = lines[0].because if lines else tests_told(issued.evidence)
+    return filter(None, (first, issued.verdict.below_ceiling))
 
 
 def _findings_screen(findings: tuple[Finding, ...], told: Collection[str]) -> None:
@@ -219,31 +224,44 @@ def next_command(issued: Certificate, root: Path) -> str:
             | Status.DO_NOT_RECOMMEND
             | Status.EMERGENCY_STOP
         ):
-            leave = "".join(f" --allow {quote(each)}" for each in issued.task.options.get("allow", "").split())
-            return f"mend the findings, then esper submit --again {issued.id}{leave}"
+            return f"{_again(issued)} # after fixing the findings"
         case Status.APPROVED | Status.CONDITIONALLY_APPROVED | Status.GO | Status.RECOMMEND | Status.ADVISORY_ONLY:
             return f"esper why {issued.id}"
 
 
+def _again(issued: Certificate, allow: str = "") -> str:
+    tools = dict.fromkeys((*issued.task.options.get("allow", "").split(), *allow.split()))
+    return f"esper submit --again {issued.id}" + "".join(f" --allow {quote(each)}" for each in tools)
+
+
 def _deciding_command(issued: Certificate, root: Path) -> str:
-    """Return the command line that runs the tests of what is in question; empty where they ran or cannot decide."""
+    """Return the command line that runs the tests of what is in question; empty where they cannot decide.
+
+    Where tests are missing, a comment behind it says which are to be added before.
+    """
     lines = {line.name: line for line in issued.verdict.ceiling.lines}
     blocking = any(gap.blocks_approval for gap in issued.gaps)
-    has_run = any(each.tool == _TESTS for each in issued.evidence) or REPRODUCE in issued.task.options
-    if "not-executed" not in lines or blocking or has_run:
+    calls = [each for each in issued.evidence if each.tool == _TESTS]
+    is_settled = REPRODUCE in issued.task.options or not all(is_test_run(each) for each in calls)
+    if "not-executed" not in lines or blocking or is_settled:
         return ""
     others = [line for name, line in lines.items() if name not in {"not-executed", _CHANGE}]
     if any(line.stance is issued.verdict.stance for line in others) and issued.verdict.kind is Kind.GO:
         return ""
+    # Run or allowed, and nothing was executed: the same again would come out the same.
+    needs_tests = bool(calls) or _TESTS in issued.task.options.get("allow", "").split()
+    unread = [path for each in calls for path, count, executed in coverage_rows(each) if count and not executed]
+    named = ", ".join(dict.fromkeys(unread)) or ", ".join(issued.task.paths)
+    comment = f" # after adding tests that call {named}" if needs_tests else ""
+    if needs_tests and _CHANGE not in lines and issued.agent == _REVIEWER:
+        return f"{_again(issued, _TESTS)}{comment}"
     # A change is not judged as one yet; the files as they are can be.
     request = _AS_IT_IS if _CHANGE in lines else ""
     agent = issued.task.agent if issued.agent == _REVIEWER else _REVIEWER
-    command = issued.task.command(
+    again = issued.task.command(
         *(_shown(root, path) for path in issued.task.paths), allow=_TESTS, agent=agent, request=request
     )
-    # Allowed, and not called: there is nothing to call it on.
-    is_allowed = _TESTS in issued.task.options.get("allow", "").split()
-    return f"add a test that executes the code in question, then {command}" if is_allowed else command
+    return f"{again}{comment}"
 
 
 def _shown(root: Path, path: str) -> str:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha1, sha256
+from typing import TYPE_CHECKING
 
 from esper_agents.domain.codec import JsonObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_TESTS = "run-tests"
+_FILES_NAMED = 3
 
 
 class Risk(StrEnum):
@@ -117,3 +124,47 @@ class Evidence:
     rerun: str
     refutes: tuple[str, ...] = ()
     redactions: int = 0
+
+
+def tests_told(evidence: Iterable[Evidence]) -> str:
+    """Return how the tests came out and how much of the files in question they executed; empty where none ran.
+
+    Example:
+        "12 tests passed and executed 84 of 120 lines of train.py".
+    """
+    return "; ".join(_run_told(each) for each in evidence if is_test_run(each))
+
+
+def is_test_run(evidence: Evidence) -> bool:
+    """Return whether it is the record of tests that ran to their end, with the lines of the files in question."""
+    is_complete = evidence.tool == _TESTS and evidence.outcome is CallOutcome.COMPLETED
+    return is_complete and "coverage" in evidence.output and "counts" in evidence.output
+
+
+def coverage_rows(evidence: Evidence) -> Iterator[tuple[str, int, int]]:
+    """Yield each file whose lines were watched, how many of them a run can execute, and how many it did."""
+    rows = evidence.output.get("coverage", ())
+    for row in rows if isinstance(rows, list | tuple) else ():
+        match row:
+            case {"path": str(path), "lines": int(lines), "executed": int(executed)}:
+                yield path, lines, executed
+            case _:
+                continue
+
+
+def _run_told(evidence: Evidence) -> str:
+    told = evidence.output.get("counts")
+    counts = (
+        {name: number for name, number in told.items() if isinstance(number, int)} if isinstance(told, dict) else {}
+    )
+    passed, failed = counts.get("passed", 0), counts.get("failed", 0) + counts.get("errors", 0)
+    tests = f"{passed} test{'' if passed == 1 else 's'} passed"
+    if failed:
+        tests = f"{failed} test{'' if failed == 1 else 's'} failed, {passed} passed"
+    watched = [row for row in coverage_rows(evidence) if row[1]]
+    if not watched:
+        return tests
+    lines, executed = (sum(row[place] for row in watched) for place in (1, 2))
+    named = ", ".join(path for path, _, _ in watched[:_FILES_NAMED])
+    more = f" and {len(watched) - _FILES_NAMED} more" if len(watched) > _FILES_NAMED else ""
+    return f"{tests} and executed {executed} of {lines} lines of {named}{more}"

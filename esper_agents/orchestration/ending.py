@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.policy import ceiling, settle
 from esper_agents.certificates.redaction import redacted
 from esper_agents.certificates.statement import digest_of_packet
+from esper_agents.domain.evidence import tests_told
 from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.identifier import Prefix, new_id
@@ -120,7 +121,7 @@ def _verdict(
         task.kind,
         wanted=stance,
         reason=reason,
-        rationale=move.rationale,
+        rationale=move.rationale.strip() or ("" if allowed.lines else tests_told(history.evidence())),
         conditions=move.conditions,
         findings=findings,
     )

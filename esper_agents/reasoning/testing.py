@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, coverage_rows
 from esper_agents.domain.move import ToolCall
 from esper_agents.domain.status import Kind
 from esper_agents.reasoning.investigation import completed
@@ -74,7 +74,6 @@ def _is_test(path: str) -> bool:
 def testing_gaps(brief: Brief, around: Sequence[ToolReport], reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
     """Yield what is missing so that an execution could decide, with the command that would supply it."""
     runs = [each for each in reports if each.evidence.tool == TESTING]
-    about = ", ".join(brief.task.paths)
     if not runs:
         has_tests = bool(_tests(brief, around))
         why = "shapes, devices and values are known only when it runs"
@@ -84,10 +83,11 @@ def testing_gaps(brief: Brief, around: Sequence[ToolReport], reports: Sequence[T
         yield InformationGap(what, why, brief.task.command(allow=TESTING))
     for each in runs:
         if each.evidence.outcome is CallOutcome.COMPLETED:
-            unread = [row["path"] for row in each.evidence.output["coverage"] if row["lines"] and not row["executed"]]
+            unread = {path: lines for path, lines, executed in coverage_rows(each.evidence) if lines and not executed}
             if unread:
+                named = ", ".join(unread)
                 yield InformationGap(
-                    f"what {', '.join(unread)} does when it runs: no test that passed executed a line of it",
-                    f"the tests that were run say nothing about it, and {about} is in question",
-                    brief.task.command(allow=TESTING),
+                    f"no passing test executed {named} (0 of {sum(unread.values())} lines)",
+                    f"add tests that call {'it' if len(unread) == 1 else 'them'}",
+                    f"{brief.task.command(allow=TESTING)} # after adding tests that call {named}",
                 )

@@ -60,12 +60,19 @@ def test_with_nothing_run_nothing_is_decided_and_the_printed_command_is_the_one_
     if files:
         assert again.returncode == 0, again.stdout
         assert "verdict    GO for train, by pytorch-code-reviewer" in again.stdout
-        assert "1 passed; 1 test executed 5 of 5 lines of train.py" in " ".join(again.stdout.split())
+        assert said(again, "because") == ["1 test passed and executed 5 of 5 lines of train.py"]
+        certificate = made.esper("certificates", "show", "latest", "--json").json()
+        assert certificate["verdict"]["rationale"] == "1 test passed and executed 5 of 5 lines of train.py"
+        assert certificate["caveats"] == [
+            "1 test passed and executed 5 of 5 lines of train.py; what depends on data or devices can stay hidden."
+        ]
         assert git(made.root, "status", "--porcelain", ":!docs") == ""
     else:
         assert again.returncode == 4, again.stdout
         assert "the project has no tests" in " ".join(again.stdout.split())
-        assert f"add a test that executes the code in question, then {command}" in " ".join(again.stdout.split())
+        (following,) = said(again, "next")
+        assert following.startswith("esper submit --again crt_")
+        assert following.endswith(" --allow run-tests # after adding tests that call train.py")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +89,28 @@ def test_tests_that_execute_nothing_of_it_lift_nothing_and_failing_tests_decide_
     done = made.esper(*ASKED, "--allow", "run-tests", code=code)
     assert said(done, "verdict") == [f"{status} for train, by pytorch-code-reviewer"]
     assert because in " ".join(done.stdout.split())
+
+
+def test_after_tests_that_execute_nothing_the_same_command_is_not_offered_again(place):
+    made = place({"train.py": SOUND, "test_train.py": BESIDE})
+    done = made.esper(*ASKED, "--allow", "run-tests", code=4)
+    assert said(done, "missing") == ["no passing test executed train.py (0 of 5 lines); add tests that call it"]
+    (command,) = said(done, "next")
+    assert command.startswith("esper submit --again crt_")
+    assert command.endswith(" --allow run-tests # after adding tests that call train.py")
+    write(made.root, {"test_train.py": PASSES})
+    again = subprocess.run(  # noqa: S602 - as it is pasted
+        command, shell=True, cwd=made.root, env=environment(made.home), capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 0, again.stdout
+
+
+def test_a_folder_whose_tests_execute_nothing_is_named_by_its_files(place):
+    made = place({"train.py": SOUND, "model.py": SOUND, "test_train.py": BESIDE})
+    done = made.esper("submit", "lgtm? ship it", ".", "--allow", "run-tests", code=4)
+    (missing,) = said(done, "missing")
+    assert missing.startswith("no passing test executed ")
+    assert "and . is in question" not in done.stdout
 
 
 def test_a_question_about_a_branch_is_not_decided_by_tests_that_pass(place):

@@ -34,7 +34,7 @@ def test_each_step_is_told_and_one_screen_ends_with_verdict_view_and_next_comman
     assert said(screen, "verdict") == ["REQUIRES_REMEDIATION for train, by pytorch-code-reviewer"]
     assert said(screen, "because") == ["one critical finding stands: ESP101 at train.py:5"]
     (certified,) = said(told, "certified")
-    assert said(screen, "next") == [f"mend the findings, then esper submit --again {certified}"]
+    assert said(screen, "next") == [f"esper submit --again {certified} # after fixing the findings"]
     assert said(screen, "findings") == ["1 critical, 1 warning"]
     assert told.count("gradients are added up") == 1
     assert "gradients are added up" not in screen

@@ -120,7 +120,7 @@ def test_a_whole_submission_fits_forty_columns(known):
     assert all(len(line) <= 40 or re.search(r"ses_|crt_|view: |next: ", line) for line in lines), done.stdout
     ((session, certificate),) = known.rows("SELECT id, certificate_id FROM session ORDER BY id DESC LIMIT 1")
     assert f"session: {session}" in lines
-    assert f"next: mend the findings, then esper submit --again {certificate}" in lines
+    assert f"next: esper submit --again {certificate} # after fixing the findings" in lines
     assert any(line.startswith("view: ") and Path(line.removeprefix("view: ")).is_file() for line in lines)
 
 

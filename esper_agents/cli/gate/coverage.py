@@ -219,7 +219,7 @@ def coverage_of(
 def _against(
     path: str, agent: str, same: Sequence[Judged], vouched: Sequence[Judged], reviews: Sequence[Judged]
 ) -> FileCoverage | None:
-    """Return how a file stands if a verdict or a failing test run stands against these very bytes; None where none does."""
+    """Return how a file stands if a verdict or a failing test run stands against these very bytes; None if none."""
     # What an agent said last of a part takes nothing back that it said of the whole.
     for newest in ({_agent(each): each for each in reversed(found)} for found in (vouched, reviews)):
         for each in newest.values():

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, tests_told
 from esper_agents.domain.finding import Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.move import Conclude, HandOff, RiskAssessment, RiskRow, ToolCall
@@ -20,6 +20,7 @@ from esper_agents.reasoning.testing import testing_gaps, tests_to_run
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.move import Likelihood, Move, RiskLevel, ToolReport
@@ -30,7 +31,7 @@ _ASKS_FOR_TESTS = re.compile(r"\b(run|execute|with)\b[^.]{0,40}\btests?\b|\btest
 
 
 _TARGETS = "torch-targets"
-_CAVEATS = ("Rules read the code and did not run it; what depends on data or devices can stay hidden.",)
+_NOT_RUN, _HIDDEN = "Rules read the code and did not run it", "what depends on data or devices can stay hidden"
 _SEVERITY: dict[Severity, RiskLevel] = {
     Severity.CRITICAL: "Critical",
     Severity.WARNING: "Medium",
@@ -82,7 +83,7 @@ def _conclusion(brief: Brief, reports: tuple[ToolReport, ...], found: Confirmed)
         summary=_sentences(f"Static review: {review.evidence.summary}.", found.summary, since),
         assumptions=assumptions,
         gaps=gaps,
-        caveats=_CAVEATS,
+        caveats=_caveats([report.evidence for report in reports]),
         next_steps=_next_steps(findings),
         risks=_risks(findings),
     )
@@ -112,10 +113,14 @@ def _verdict_on_the_whole(brief: Brief) -> Conclude:
     since = since_last(brief.notes, brief.findings, brief.evidence)
     return Conclude(
         summary=" ".join((mine, *(each.context for each in others), since)).strip(),
-        caveats=_CAVEATS,
+        caveats=_caveats(brief.evidence),
         next_steps=_next_steps(brief.findings),
         risks=_risks(brief.findings),
     )
+
+
+def _caveats(evidence: Sequence[Evidence]) -> tuple[str, ...]:
+    return (f"{tests_told(evidence) or _NOT_RUN}; {_HIDDEN}.",)
 
 
 def _next_steps(findings: Sequence[Finding]) -> tuple[str, ...]:
