@@ -32,6 +32,8 @@ _NOT_THERE = re.compile(
     r"recommend\w*|e\.g|example|such as|generated?|generates|generating|output|if)\b",
     re.IGNORECASE,
 )
+_ESCAPED = re.compile(r"\\([\\`*_{}\[\]<>#|!~&])|`+")
+_BACKTICKS = re.compile("`+")
 _COMMIT = re.compile(r"\b(?:commit|revision|rev|sha)\b[\s:`*_(]{1,6}([0-9a-f]{7,40})\b", re.IGNORECASE)
 
 _EXTENSIONS = """
@@ -92,6 +94,25 @@ def cited_in(line: str) -> Iterator[Cited]:
             yield Cited(path, first, last, is_of_what_is_not=False)
         if not ranges and not _may_be_no_file(path, after):
             yield Cited(path, None, None, says_no)
+
+
+def without_escapes(line: str) -> str:
+    r"""Return a line of Markdown with `\_` as `_`, as it is shown; code spans have no escapes and stay as they are."""
+    line = line[:LONGEST_LINE]
+    ends: dict[int, int] = {}
+    next_of_length: dict[int, int] = {}
+    for run in reversed(list(_BACKTICKS.finditer(line))):
+        length = len(run.group())
+        ends[run.start()] = next_of_length.get(length, 0)
+        next_of_length[length] = run.end()
+    pieces, at = [], 0
+    for found in _ESCAPED.finditer(line):
+        if found.start() < at:
+            continue
+        end = found.end() if found[1] else ends.get(found.start()) or found.end()
+        pieces += [line[at : found.start()], found[1] or line[found.start() : end]]
+        at = end
+    return "".join((*pieces, line[at:]))
 
 
 def commits_in(line: str) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.audit.citing import LONGEST_LINE, cited_in, commits_in
+from esper_agents.certificates.audit.citing import LONGEST_LINE, cited_in, commits_in, without_escapes
 from esper_agents.certificates.audit.document import (
     Citation,
     DocumentKind,
@@ -195,7 +195,7 @@ def _citations(lines: Iterable[Line]) -> tuple[Citation, ...]:
     for line in lines:
         if line.is_code:
             continue
-        for each in cited_in(line.text):
+        for each in cited_in(without_escapes(line.text)):
             if len(found) >= _MOST_CITATIONS:
                 return tuple(found.values())
             citation = Citation(each.path, each.first, each.last, line.number, line.part, each.is_of_what_is_not)

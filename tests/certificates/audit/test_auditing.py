@@ -368,7 +368,10 @@ def issued(archive):
     commit = archive.commit("2026-01-02T00:00:00+00:00")
 
     def put(made):
-        here = replace(made.revision, commit=commit)
+        # Whoever names another commit keeps it.
+        here = (
+            replace(made.revision, commit=commit) if made.revision == of_status(Status.GO).revision else made.revision
+        )
         data = statement(replace(made, agent="pytorch-code-reviewer", revision=here))
         archive.write(data, f"{OUR_NAME}.intoto.json", OUR_FOLDER)
         view = archive.write(render_markdown(data), f"{OUR_NAME}.md", OUR_FOLDER)
@@ -420,6 +423,24 @@ def test_an_artifact_that_stands_in_no_record_of_this_certificate_does_not_hold(
 def test_a_line_of_a_file_that_is_called_like_an_artifact_is_looked_up(archive, issued) -> None:
     view = issued(replace(of_status(Status.RECOMMEND), evidence=(evidence(), measurement(summary="samples.json:3"))))
     assert [code for code, _ in codes_of(archive, view)] == ["citation-absent"]
+
+
+@pytest.mark.parametrize("fate", ["never committed", "deleted later"])
+def test_files_that_the_record_examined_need_not_be_in_git(archive, issued, fate) -> None:
+    if fate == "never committed":
+        archive.git("reset", "-q", "--hard", "HEAD~1")
+    else:
+        (archive.root / "examples/train.py").unlink()
+    commit = archive.commit("2026-01-03T00:00:00+00:00")
+    archive.commit("2026-01-04T00:00:00+00:00")
+    made = of_status(Status.REQUIRES_REMEDIATION)
+    view = issued(replace(made, revision=replace(made.revision, commit=commit)))
+    assert "examples/train.py" in view.read_text()
+    assert [code for code, _ in codes_of(archive, view) if code.startswith("citation")] == []
+    lines = view.read_text()
+    view.write_text(lines + "\n- `examples/model.py:3` and `examples/train.py:9999`\n")
+    codes = [code for code, _ in codes_of(archive, view) if code.startswith("citation")]
+    assert len(codes) == 2
 
 
 def test_folders_are_walked_and_other_markdown_is_passed_over(archive) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from certificate_samples import of_status
 from freehand import COMMITTED, NAME, certificate
 
+from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.statement import parse, statement
+from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode
 
 FOLDER = "docs/ai/agents/torch-specialist"
@@ -63,6 +69,40 @@ def test_each_fault_is_found(codes, name, line, code) -> None:
 )
 def test_what_is_to_come_is_no_claim(codes, name, line, found) -> None:
     assert codes(name, f"# Notes\n\n{line}\n") == found
+
+
+def test_an_escaped_underscore_is_read_as_it_is_shown(archive, codes) -> None:
+    archive.write("x = 1\n", "test_train.py", "tests")
+    assert codes("decisions-log.md", "# Notes\n\n- tests/test\\_train.py was read, and tests/test\\_train.py:1\n") == []
+    assert codes("decisions-log.md", "# Notes\n\n- tests/test\\_model.py was read\n") == ["citation-absent"]
+
+
+def note(*paths: str) -> str:
+    sources = json.dumps([[path, "0" * 64] for path in paths])
+    return f'- Decision: {paths[0]} was read\n<!-- esper:note {{"sources":{sources}}} -->\n'
+
+
+def test_a_source_of_a_note_that_no_record_shows_is_undecided(archive, codes) -> None:
+    assert codes("decisions-log.md", "# Notes\n\n" + note("src/gone.py")) == ["citation-absent"]
+    assert archive.audit().exit_code is ExitCode.UNDECIDED
+    assert codes("decisions-log.md", "# Notes\n\n- src/made_up.py was read\n" + note("src/gone.py")) != []
+    assert archive.audit().exit_code is ExitCode.TAMPERED
+
+
+def test_a_file_that_a_certificate_beside_the_document_examined_was_there(archive, codes) -> None:
+    data = statement(of_status(Status.REQUIRES_REMEDIATION))
+    (file, *_) = parse(data).examined
+    folder = f"{FOLDER}/certificates"
+    archive.write(data, "ours.intoto.json", folder)
+    archive.write(render_markdown(data), "ours.md", folder)
+    line = f"- {file.path} was read, at {file.path}:{file.lines}"
+    name = "decisions-log.md"
+    archive.write(f"# Notes\n\n{line}\n", name, FOLDER)
+    archive.commit()
+    path = archive.root / FOLDER / name
+    assert archive.audit(path).exit_code is ExitCode.DONE
+    path.write_text(f"# Notes\n\n- {file.path}:{file.lines + 1}\n")
+    assert archive.audit(path).exit_code is ExitCode.TAMPERED
 
 
 def test_a_document_that_grows_is_compared_with_its_newest_commit(archive) -> None:

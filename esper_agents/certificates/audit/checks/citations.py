@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.document import DocumentKind, Part
-from esper_agents.certificates.audit.files import read_records
+from esper_agents.certificates.audit.files import UnreadableError, read_bytes, read_records
 from esper_agents.certificates.audit.places import commits_for, find_cited, is_outside
 from esper_agents.certificates.audit.problem import Problem, quoted, undecided
 from esper_agents.certificates.ink import MarkdownInk
@@ -18,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from esper_agents.certificates.audit.document import Citation, Line
+    from esper_agents.certificates.audit.document import Citation, FreehandCertificate, Line
     from esper_agents.certificates.audit.history import History
     from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.evidence import Artifact
 
 MEANING = {
@@ -34,6 +39,8 @@ MEANING = {
 KINDS = frozenset(DocumentKind)
 _LISTED = frozenset((Part.SCOPE, Part.EVIDENCE))
 _MOST_BYTES = 64 * 2**20
+_MOST_RECORDS = 2000
+_NOTE = re.compile(r"<!-- esper:note (\{.*\}) -->")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,9 @@ class _Looked:
 def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
     """Yield the citations of what is not there."""
     document = subject.document
-    artifacts = _artifacts(subject)
+    record = _record(subject)
+    artifacts = None if record is None else [each for evidence in record.evidence for each in evidence.artifacts]
+    examined = _lines_by_path(() if record is None else (record,))
     named = [] if artifacts is None else [line for line in document.lines if _is_artifact(line)]
     for line in named:
         if not any(_names(line, each) for each in artifacts or ()):
@@ -60,6 +69,10 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001
     # A file of the project may be called like an artifact; with a line number it is the file that is cited.
     files = {line.number for line in named}, {each.name for each in artifacts or ()}
     claims = [each for each in document.citations if _is_claim(each, document.kind) and not _is_settled(each, *files)]
+    claims = [each for each in claims if not _was_examined(each, examined)]
+    if document.kind is not DocumentKind.CERTIFICATE and claims:
+        beside = _lines_by_path(_records_beside(subject))
+        claims = [each for each in claims if not _was_examined(each, beside)]
     history = subject.history
     if history is None:
         if claims:
@@ -72,8 +85,8 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001
         yield from _looked_up(subject, history, commits, claim)
 
 
-def _artifacts(subject: Subject) -> tuple[Artifact, ...] | None:
-    """Return the artifacts of a certificate's evidence; None if the record that its hash names does not lie beside it.
+def _record(subject: Subject) -> Certificate | None:
+    """Return a certificate's record; None if the record that its hash names does not lie beside it.
 
     Who signed the record is not checked here: `esper certificates verify` does that.
     """
@@ -81,10 +94,37 @@ def _artifacts(subject: Subject) -> tuple[Artifact, ...] | None:
     for data in read_records(subject.file) if stated else ():
         if stated == {digest_of(data)}:
             try:
-                return tuple(each for evidence in parse(data).evidence for each in evidence.artifacts)
+                return parse(data)
             except IntegrityError:
                 return None
     return None
+
+
+def _records_beside(subject: Subject) -> Iterator[Certificate]:
+    """Yield the records of the certificates beside a memory document, each named by the hash in its view."""
+    for view in islice(sorted((subject.file.parent / "certificates").glob("*.md")), _MOST_RECORDS):
+        for data in read_records(view):
+            with suppress(IntegrityError, UnreadableError):
+                if digest_of(data).encode() in read_bytes(view):
+                    yield parse(data)
+                    break
+
+
+def _lines_by_path(records: Iterable[Certificate]) -> dict[str, int]:
+    """Return how many lines each file had that the evidence of records examined; the most, if it changed."""
+    lines: dict[str, int] = {}
+    for record in records:
+        for file in (*record.examined, *(each for evidence in record.evidence for each in evidence.examined)):
+            lines[file.path] = max(file.lines, lines.get(file.path, 0))
+    return lines
+
+
+def _was_examined(citation: Citation, lines: dict[str, int]) -> bool:
+    """Return whether a cited file was examined, and has the lines that are cited."""
+    count = lines.get(citation.path.removeprefix("./"))
+    if count is None or citation.first is None or citation.last is None:
+        return count is not None
+    return 1 <= citation.first <= citation.last <= count
 
 
 def _is_artifact(line: Line) -> bool:
@@ -123,17 +163,21 @@ def _unknown_commits(subject: Subject, history: History) -> Iterator[Problem]:
 
 def _looked_up(subject: Subject, history: History, commits: Iterable[str], claim: Citation) -> Iterator[Problem]:
     first, last = claim.first, claim.last
+    is_memory = subject.document.kind is not DocumentKind.CERTIFICATE
     looked = [_look(history, commit, claim, subject.where) for commit in commits]
     if subject.added is None:
         looked.append(_in_work_tree(history.root, claim.path))
     there = [each for each in looked if each.is_there]
     shown = quoted(claim.path)
     if not there:
-        came = subject.changed if subject.document.kind is not DocumentKind.CERTIFICATE else subject.added
+        came = subject.changed if is_memory else subject.added
         if is_outside(claim.path):
             yield undecided("citation-outside", f"{shown} lies in no repository", claim.line)
         elif history.is_partial or (came is not None and came.is_boundary):
             yield undecided("citation-absent", f"{shown} is not in what is here of the history", claim.line)
+        elif is_memory and claim.path in _note_sources(subject.document):
+            detail = f"{shown} is a source of a note, and no record beside the document has it"
+            yield undecided("citation-absent", detail, claim.line)
         else:
             yield Problem("citation-absent", f"{shown} was not there{_when(came.commit if came else '')}", claim.line)
     elif first is not None and last is not None:
@@ -146,6 +190,17 @@ def _looked_up(subject: Subject, history: History, commits: Iterable[str], claim
         elif first < 1 or last > max(counts) + (last > first):
             detail = f"{shown} had {number_of(max(counts), 'line')}, and {max(first, last)} is cited"
             yield Problem("citation-line", detail, claim.line)
+
+
+def _note_sources(document: FreehandCertificate) -> set[str]:
+    """Return the files that the program's notes in a memory document name as their sources; anybody can write them."""
+    found: set[str] = set()
+    for line in document.lines:
+        if (marked := _NOTE.fullmatch(line.text.strip())) is None:
+            continue
+        with suppress(ValueError, TypeError, KeyError, IndexError, RecursionError):
+            found |= {str(path) for path, _ in json.loads(marked[1])["sources"]}
+    return found
 
 
 def _when(commit: str) -> str:
