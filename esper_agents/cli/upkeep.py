@@ -75,6 +75,9 @@ def repair(
 
 
 def _report(done: Repaired) -> None:
+    if done.is_nothing:
+        outline("nothing to repair")
+        return
     for each in done.accepted:
         outline(f"accepted, and on record in the log: {each}")
     outline(f"entered in the log: {done.entered}; nodes of it made again: {done.nodes}")
@@ -83,6 +86,9 @@ def _report(done: Repaired) -> None:
     if done.is_signed:
         outline("a new checkpoint of the log was signed")
     _list(f"corrected in the archive, as their records say: {len(done.corrected)}", done.corrected)
+    if done.reindexed:
+        count = number_of(len(done.reindexed), "certificate")
+        _list(f"index rows written again: {'at least ' if done.may_have_reindexed_more else ''}{count}", done.reindexed)
     if done.separated:
         count = number_of(len(done.separated), "certificate")
         outline(f"published under a name of its own, because version 0.1.0 gave two one name: {count}")

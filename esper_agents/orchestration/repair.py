@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates import archive, index
 from esper_agents.certificates.entering import carry_key_notices, enter_unlogged
 from esper_agents.certificates.filters import Filter
+from esper_agents.certificates.index_audit import audit_index
 from esper_agents.certificates.log import log, pins
-from esper_agents.certificates.log.faults import FaultKind
+from esper_agents.certificates.log.faults import MOST_OF_A_KIND, FaultKind
 from esper_agents.certificates.log.mending import Mended, mend
 from esper_agents.certificates.naming import short_view_name
 from esper_agents.certificates.notices import enter_notice, log_notices
@@ -64,6 +65,8 @@ class Repaired:
         nodes: How many nodes of the log were made again from its entries.
         is_signed: Whether a new checkpoint was signed for the entries that are there.
         corrected: Certificates whose columns in the archive were not what their statements say.
+        reindexed: Certificates whose index rows differed from their statements; at most 20.
+        may_have_reindexed_more: Whether there may be others: the audit of the index lists no more than these.
         separated: Certificates whose files version 0.1.0 had published under the name of another one, oldest first.
         notes: Memory notes that were written again as their certificates left them.
         written: The files that were not as they are to be.
@@ -77,12 +80,20 @@ class Repaired:
     nodes: int
     is_signed: bool
     corrected: tuple[str, ...]
+    reindexed: tuple[str, ...]
+    may_have_reindexed_more: bool
     separated: tuple[SeparatedView, ...]
     notes: tuple[str, ...]
     written: tuple[Path, ...]
     accepted: tuple[str, ...]
     left: tuple[str, ...]
     is_authentic: bool
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there was nothing to do and nothing is wrong."""
+        done = (self.entered, self.restored, self.nodes, self.is_signed, self.corrected, self.reindexed)
+        return not any((*done, self.separated, self.notes, self.written, self.accepted, self.left))
 
 
 def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, by: str = "") -> Repaired:
@@ -110,6 +121,7 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
     for whose in by_pin:
         _accept(store, workshop, by, whose)
     published = _published_notices(store, workshop)
+    differing = audit_index(store).told
     with store.writing() as transaction:
         mended = _mend(transaction, workshop, store)
         entered = enter_unlogged(transaction, str(store.where), workshop.project.key)
@@ -132,6 +144,8 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         nodes=mended.nodes,
         is_signed=mended.is_signed,
         corrected=rebuilt.corrected,
+        reindexed=tuple(dict.fromkeys(each.where for each in differing)),
+        may_have_reindexed_more=len(differing) >= MOST_OF_A_KIND,
         separated=files.separated,
         notes=notes,
         written=files.written,

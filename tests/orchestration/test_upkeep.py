@@ -10,10 +10,12 @@ from contextlib import closing
 import pytest
 from judged import FAULTY, judge
 from rows import is_shared, rows_of
+from typer.testing import CliRunner
 
 from esper_agents.api import open_project
 from esper_agents.certificates.sealing.dsse import read_envelope
 from esper_agents.cli.exhibits import find_exhibit
+from esper_agents.cli.main import build
 from esper_agents.cli.verifying import Currency, check
 from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.notice import NoticeKind
@@ -124,7 +126,8 @@ def test_a_repair_of_what_is_whole_changes_nothing(judged):
     before = files(judged)
     done = repaired(judged)
     assert (done.entered, done.nodes, done.is_signed) == (0, 0, False)
-    assert (done.corrected, done.written, done.accepted, done.left) == ((), (), (), ())
+    assert (done.corrected, done.reindexed, done.written, done.accepted, done.left) == ((), (), (), (), ())
+    assert done.is_nothing
     assert files(judged) == before
 
 
@@ -150,6 +153,19 @@ def test_columns_that_were_changed_are_corrected_from_the_record(judged, home):
     assert repaired(judged).corrected == (judged.id,)
     assert repaired(judged).corrected == ()
     assert whole(judged).certificates[0].verified.soundness is ExitCode.DONE
+
+
+@pytest.mark.parametrize("table", ["certificate_file", "certificate_rule", "certificate_text"])
+def test_a_repair_names_the_certificates_whose_index_rows_it_wrote_again(judged, home, table):
+    if table == "certificate_text" and not is_shared():
+        changed(home, "INSERT INTO certificate_text (certificate_text) VALUES ('delete-all')")
+    else:
+        changed(home, f"DELETE FROM {table}")  # noqa: S608 - fixed names
+    said = CliRunner().invoke(build(), ["certificates", "repair"]).stdout
+    assert f"index rows written again: 1 certificate\n  {judged.id}\n" in said
+    assert whole(judged).faults == ()
+    done = CliRunner().invoke(build(), ["certificates", "repair"])
+    assert (done.exit_code, done.stdout) == (0, "nothing to repair\n")
 
 
 def test_a_relation_that_was_taken_out_of_the_index_is_noticed_and_put_back(judged, home):
