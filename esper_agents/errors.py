@@ -3,6 +3,7 @@
 EsperError
 ├── UsageError ............... 2  wrong usage or bad input
 │   ├── NotFoundError ........ 2  a name that nothing answers to (nearest names offered)
+│   │   └── NoCertificatesError  2  the latest certificate of a project that has none
 │   ├── InputFileError ....... 2  a path that cannot be reviewed
 │   └── DefinitionError ...... 2  an agent or configuration file that cannot be used
 ├── EvidenceError ............ 4  something could not be measured or read
@@ -97,6 +98,17 @@ class NotFoundError(UsageError):
         super().__init__(f"no {what} named {name!r}", remedy=hint)
         self.what = what
         self.name = name
+
+
+class NoCertificatesError(NotFoundError):
+    """The latest certificate of a project was asked for, and the project has none."""
+
+    def __init__(self) -> None:
+        UsageError.__init__(
+            self, "the project has no certificates", remedy='make one: esper submit "review this code" FILE'
+        )
+        self.what = "certificate"
+        self.name = "latest"
 
 
 class InputFileError(UsageError):

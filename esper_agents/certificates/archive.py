@@ -17,7 +17,7 @@ from esper_agents.certificates.naming import view_names
 from esper_agents.certificates.places import ABOVE_ALL, in_common, listed
 from esper_agents.certificates.sources import in_common_by_time, sources
 from esper_agents.domain.status import Kind, Status
-from esper_agents.errors import IntegrityError, NotFoundError
+from esper_agents.errors import IntegrityError, NoCertificatesError, NotFoundError
 from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.tables import certificate as table
 
@@ -170,6 +170,8 @@ def find(store: Store, project_key: str, wanted: str) -> Entry:
             found = _ending(connection, own, wanted.removeprefix("crt_"))
         if len(found) != 1:
             near = found or connection.execute(newest.limit(_NEAREST_AMONG)).all()
+            if wanted == "latest":
+                raise NoCertificatesError
             raise NotFoundError("certificate", wanted, [each.id for each in near], listing="esper certificates list")
         return _entry(found[0])
 

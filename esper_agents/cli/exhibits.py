@@ -21,7 +21,14 @@ from esper_agents.cli.published import (
     published_record,
 )
 from esper_agents.cli.published_files import content_of, irregular_file, published_files
-from esper_agents.errors import EsperError, EvidenceError, InputFileError, IntegrityError, NotFoundError
+from esper_agents.errors import (
+    EsperError,
+    EvidenceError,
+    InputFileError,
+    IntegrityError,
+    NoCertificatesError,
+    NotFoundError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +66,7 @@ class Exhibit:
         root: The tree to compare with.
         missing: Its published files that do not exist.
         is_published: Whether any published file of it exists.
+        is_restorable: Whether `esper certificates repair` writes these files again: the archive published them here.
     """
 
     data: bytes | None
@@ -76,6 +84,7 @@ class Exhibit:
     root: Path
     missing: tuple[Path, ...] = ()
     is_published: bool = True
+    is_restorable: bool = False
 
     def shown(self, path: Path) -> str:
         """Return a path as it is shown: from the tree's root, where it is in the tree."""
@@ -136,6 +145,8 @@ async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) ->
     from esper_agents.api import open_project
 
     if not has_archive(project):
+        if wanted == "latest":
+            raise NoCertificatesError
         raise NotFoundError("certificate", wanted, (), listing="esper certificates list")
     async with open_project(project.root) as opened:
         return await exhibit_of(wanted, opened, given)
@@ -171,7 +182,7 @@ async def exhibit_of(
         views=published.views if held.data is not None else (),
         known=(*held.checks, *published.checks),
         complete=held.complete,
-        later=held.later,
+        later=(*held.later, *published.revocations),
         countersigned=held.countersigned,
         overridden=held.overridden,
         keyring=keyring,
@@ -179,6 +190,7 @@ async def exhibit_of(
         root=opened.root,
         missing=published.missing,
         is_published=published.is_published,
+        is_restorable=True,
     )
 
 
@@ -212,7 +224,7 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> E
     sealed = read_sealed(envelope)
     # Before the log is read: a notice is published after it was entered.
     notices = sealed_files(notice_files(view), "")
-    known = await _known_of(sealed.payload, project, given) if not isinstance(sealed, Check) else _Known()
+    known = await _known_of(sealed.payload, project, given, view) if not isinstance(sealed, Check) else _Known()
     keyring = known.keyring or _keyring(project, given)
     # The file that a person names may be a link; those beside it are as the program wrote them.
     pages = {path: named if path == file else content_of(path) for path in (view, page_path(view))}
@@ -232,6 +244,7 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> E
         keyring=keyring,
         artifacts=known.artifacts,
         root=Path(project.root),
+        is_restorable=known.is_restorable,
     )
     further = published_later(exhibit.data, view, exhibit.keyring, exhibit.later)
     also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring)
@@ -276,9 +289,10 @@ class _Known:
     artifacts: Path | None = None
     certificate: str = ""
     notices: frozenset[Notice] = frozenset()
+    is_restorable: bool = False
 
 
-async def _known_of(data: bytes, project: Project, given: Sequence[Signer]) -> _Known:
+async def _known_of(data: bytes, project: Project, given: Sequence[Signer], view: Path) -> _Known:
     from hashlib import sha256
 
     from esper_agents.api import open_project
@@ -291,6 +305,7 @@ async def _known_of(data: bytes, project: Project, given: Sequence[Signer]) -> _
         async with open_project(project.root) as opened:
             held, keyring = await opened.held(certificate.id, given)
             artifacts = opened.workshop.home / "artifacts"
+            places = [each.parent.resolve() / each.name for each in await _places(opened, held.entry)]
     except EsperError:
         return _Known()
     entry = held.entry
@@ -309,6 +324,7 @@ async def _known_of(data: bytes, project: Project, given: Sequence[Signer]) -> _
         artifacts=artifacts,
         certificate=entry.id,
         notices=frozenset(each.notice for each in held.notices),
+        is_restorable=view.parent.resolve() / view.name in places,
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.published_notices import SealedFile
 
 RECORD_SUFFIX = ".dsse.json"
+NOTICE_SIGNATURE = "notice signature"
 _PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
 _OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
 _END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
@@ -97,13 +98,11 @@ def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice
 
 
 def notice_checks(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Check]:
-    """Yield what fails of the notices beside a view: that a key signed them which is said to have."""
-    from esper_agents.orchestration.published_notices import PUBLISHED_NOTICE
-
+    """Yield a failed check for each notice beside a view whose signature does not match its key."""
     for file in files:
         found = signature_check(file.envelope, keyring, None)
         if found.outcome is Outcome.FAILS:
-            yield replace(found, name=PUBLISHED_NOTICE, detail=f"{file.path.name}: {found.detail}")
+            yield replace(found, name=NOTICE_SIGNATURE, detail=f"{file.path.name}: {found.detail}")
 
 
 def _certificate_of(data: bytes | None) -> str | None:

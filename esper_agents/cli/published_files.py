@@ -11,15 +11,17 @@ from esper_agents.certificates.check import Check, Outcome
 from esper_agents.certificates.sealing.dsse import Envelope
 from esper_agents.certificates.sealing.plain_file import read_plain
 from esper_agents.cli.published import RECORD_SUFFIX, notice_checks
+from esper_agents.domain.notice import NoticeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.certificates.standing import Later
     from esper_agents.domain.notice import Notice
     from esper_agents.orchestration.holding import Held
-    from esper_agents.orchestration.published_notices import SealedFile
+    from esper_agents.orchestration.published_notices import SealedFile, UnloggedNotice
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -40,12 +42,14 @@ class PublishedFiles:
         checks: Whether the other files are regular and hold what the archive has.
         missing: The files that do not exist and that `repair` writes.
         is_published: Whether any of its files exists.
+        revocations: The revocations that a good trusted key signed and that the log does not contain.
     """
 
     views: tuple[tuple[Path, bytes], ...]
     checks: tuple[Check, ...]
     missing: tuple[Path, ...]
     is_published: bool
+    revocations: tuple[Later, ...]
 
 
 def published_files(
@@ -70,6 +74,7 @@ def published_files(
     views: list[tuple[Path, bytes]] = []
     checks: list[Check] = []
     present: set[str] = set()
+    differing: set[Path] = set()
     for view in places:
         expected = _expected(view, held)
         for path in (*_views(view), *expected):
@@ -80,15 +85,26 @@ def published_files(
             if isinstance(found, str):
                 checks.append(irregular_file(shown(path), found))
             elif path in expected:
-                made = _compared(path, found, expected[path], held, keyring, logged)
+                made = tuple(_compared(path, found, expected[path], held, keyring, logged))
+                differing |= {path for each in made if each.outcome is Outcome.FAILS}
                 checks += [replace(each, detail=f"{shown(path)}: {each.detail}") for each in made]
             else:
                 views.append((path, found))
-    checks += notice_checks(notices, keyring)
-    checks += map(unlogged_check, unlogged(notices, held.entry.id, logged, keyring))
+    checks += notice_checks((each for each in notices if each.path not in differing), keyring)
+    lost = tuple(unlogged(notices, held.entry.id, logged, keyring))
+    checks += map(unlogged_check, lost)
     wanted = [path for place in places[:1] for path in (*_views(place), *_expected(place, held))]
     missing = tuple(path for path in wanted if path.name not in present)
-    return PublishedFiles(tuple(views), tuple(checks), missing, is_published=bool(present))
+    revocations = tuple(_revocations(lost))
+    return PublishedFiles(tuple(views), tuple(checks), missing, bool(present), revocations)
+
+
+def _revocations(lost: Iterable[UnloggedNotice]) -> Iterator[Later]:
+    from esper_agents.certificates.standing import Ending, Later
+
+    for each in lost:
+        if each.is_by_good_key and each.notice.kind is NoticeKind.CERTIFICATE_REVOKED:
+            yield Later(Ending.REVOKED, each.notice.id, each.notice.at, each.notice.reason)
 
 
 def content_of(path: Path) -> bytes | str | None:

@@ -182,6 +182,8 @@ def _short(text: str) -> str:
 
 def _next(verified: Verified) -> str:
     issued = verified.certificate
+    if verified.is_repairable:
+        return "esper certificates repair"
     if issued is None or verified.exit_code is ExitCode.TAMPERED:
         return "do not rely on it; `esper certificates list` names what the archive has"
     if verified.currency is Currency.SUPERSEDED:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
 
 _VERDICT_CHECKS = frozenset(("kind", "policy", "ceiling", "verdict", "evidence"))
+# Checks of files that are written again from the archive.
+_PUBLISHED_CHECKS = frozenset(
+    ("view", "hash in the view", "published file", "published record", "published proof", "published notice")
+)
 
 
 class Currency(StrEnum):
@@ -54,6 +58,7 @@ class Verified:
         overridden: What a person put in the place of its status; told, and not counted.
         missing: Its published files that do not exist.
         is_published: Whether any published file of it exists.
+        is_restorable: Whether `esper certificates repair` writes its published files again.
     """
 
     certificate: Certificate | None
@@ -70,6 +75,14 @@ class Verified:
     overridden: Override | None = None
     missing: tuple[Path, ...] = ()
     is_published: bool = True
+    is_restorable: bool = False
+
+    @property
+    def is_repairable(self) -> bool:
+        """Whether only published files do not match, and `esper certificates repair` writes them again."""
+        failed = {each.name for each in self._all if each.outcome is Outcome.FAILS}
+        archived = any(each.name == "archive" and each.outcome is Outcome.HOLDS for each in self.genuine)
+        return self.is_restorable and archived and bool(failed) and failed <= _PUBLISHED_CHECKS
 
     @property
     def exit_code(self) -> ExitCode:
@@ -83,13 +96,17 @@ class Verified:
     @property
     def soundness(self) -> ExitCode:
         """The same, whether or not it still speaks of the tree at hand."""
-        match outcome_of(*self.genuine, *self.complete, *self.verdict, *self.citations):
+        match outcome_of(*self._all):
             case Outcome.FAILS:
                 return ExitCode.TAMPERED
             case Outcome.CANNOT_DECIDE:
                 return ExitCode.UNDECIDED
             case Outcome.HOLDS:
                 return ExitCode.DONE
+
+    @property
+    def _all(self) -> tuple[Check, ...]:
+        return (*self.genuine, *self.complete, *self.verdict, *self.citations)
 
 
 def outcome_of(*checks: Check) -> Outcome:
@@ -134,6 +151,7 @@ def check(exhibit: Exhibit) -> Verified:
         overridden=exhibit.overridden,
         missing=exhibit.missing,
         is_published=exhibit.is_published,
+        is_restorable=exhibit.is_restorable,
     )
 
 

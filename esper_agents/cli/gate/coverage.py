@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.check import Outcome
 from esper_agents.certificates.policy import ceiling_of, load_policy, worst
+from esper_agents.cli.published import NOTICE_SIGNATURE
 from esper_agents.cli.verifying import Currency, outcome_of
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.status import Kind, Status
@@ -30,6 +31,7 @@ COUNTED = frozenset((Kind.APPROVAL, Kind.GO))
 AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.EMERGENCY_STOP))
 _REVIEW, _TESTS = "static-review", "run-tests"
 _PASSED, _FAILED = "passed", "failed"
+_NOTICE_CHECKS = frozenset(("published notice", NOTICE_SIGNATURE))
 
 
 class Standing(StrEnum):
@@ -316,7 +318,7 @@ def _groups(verified: Verified) -> tuple[Check, ...]:
 
 def _why_tampered(verified: Verified) -> str:
     """Return why a certificate is not authentic; of a notice that the log lost, which one and what to do."""
-    failed = (each for each in _groups(verified) if each.outcome is Outcome.FAILS and each.name == "published notice")
+    failed = (each for each in _groups(verified) if each.outcome is Outcome.FAILS and each.name in _NOTICE_CHECKS)
     return next((each.detail for each in failed), "it is not what was issued")
 
 

@@ -76,6 +76,16 @@ def test_a_signed_notice_that_the_log_does_not_contain_is_not_authentic(restored
     assert f"the {name} ntc_" in done.stdout
 
 
+def test_a_revocation_that_the_log_does_not_contain_revokes_by_whatever_name_is_verified(restored):
+    judged = restored(revoke)
+    for target in (judged.id, judged.view, judged.view.with_suffix(".html"), judged.record):
+        done = verify(target)
+        assert done.exit_code == 7
+        assert "current: revoked" in done.stdout
+    assert f"{judged.id}: genuine fails" in " ".join(verify("--all").stdout.split())
+    assert "revoked" in verify("--all").stdout
+
+
 def test_a_repair_enters_lost_notices_again_and_the_certificate_stays_revoked(restored):
     judged = restored(revoke)
     done = run("certificates", "repair")

@@ -120,7 +120,10 @@ def test_a_project_without_certificates_says_how_to_begin(place) -> None:
     made = place({}, under_git=False)
     assert "begin with: esper submit" in made.esper("certificates", "list", code=0).stdout
     assert made.esper("certificates", "list", "--json", code=0).json == []
-    assert made.esper("certificates", "show").problem(2)[0] == "no certificate named 'latest'"
+    for command in (("show",), ("show", "latest"), ("path",), ("verify",), ("diff", "latest")):
+        problem, remedy = made.esper("certificates", *command).problem(2)
+        assert problem == "the project has no certificates"
+        assert remedy == 'make one: esper submit "review this code" FILE'
 
 
 @pytest.mark.parametrize("command", ["list", "show", "verify", "path"])

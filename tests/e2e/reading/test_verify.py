@@ -40,7 +40,32 @@ def test_a_view_that_was_altered_exits_with_7(desk, ids, view) -> None:
     assert [line for line in said.splitlines() if line.startswith("  view fails:")]
     assert "  signature holds:" in said
     assert "it differs from the record from line" in " ".join(said.split())
+    assert said.splitlines()[-1] == "next: esper certificates repair"
+    desk.esper("certificates", "repair", code=0)
+    desk.esper("certificates", "verify", str(view), code=0)
+
+
+def test_a_page_that_was_altered_is_repaired_and_a_copy_of_it_elsewhere_is_not(desk, ids, view, record) -> None:
+    page = view.with_suffix(".html")
+    page.write_text(page.read_text("utf-8") + "<!-- -->", encoding="utf-8")
+    copies = desk.root / "copies"
+    copies.mkdir()
+    for path in (page, record, view, view.with_suffix(".tlog-proof")):
+        (copies / path.name).write_bytes(path.read_bytes())
+    for target in (ids[1], str(page), str(view)):
+        said = desk.esper("certificates", "verify", target, code=7).stdout
+        assert said.splitlines()[-1] == "next: esper certificates repair"
+    said = desk.esper("certificates", "verify", str(copies / page.name), code=7).stdout
     assert "next: do not rely on it" in said
+    desk.esper("certificates", "repair", code=0)
+    desk.esper("certificates", "verify", str(page), code=0)
+
+
+def test_a_record_that_was_forged_is_not_to_be_relied_on(desk, ids, view, record) -> None:
+    record.write_bytes(record.read_bytes().replace(b'"payload":"ey', b'"payload":"eX', 1))
+    assert "next: do not rely on it" in desk.esper("certificates", "verify", str(view), code=7).stdout
+    said = desk.esper("certificates", "verify", ids[1], code=7).stdout
+    assert said.splitlines()[-1] == "next: esper certificates repair"
 
 
 def test_code_that_moved_on_exits_with_8_and_says_what_to_do(desk, ids) -> None:
