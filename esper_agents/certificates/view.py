@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from esper_agents.certificates.statement import digest_of, parse
 from esper_agents.domain.assumption import Assumption, AssumptionState
-from esper_agents.domain.evidence import CallOutcome, Evidence, SourceFile, tests_told
+from esper_agents.domain.evidence import CallOutcome, Evidence, SourceFile
 from esper_agents.domain.finding import Category, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
@@ -176,10 +176,7 @@ def _confidence(certificate: Certificate) -> tuple[Confidence, str]:
         each.claim.confidence for each in certificate.findings if each.claim.severity is not Severity.SUGGESTION
     ]
     if not deciding:
-        ran = tests_told(completed)
-        return Confidence.MODERATE, f"{ran}; " * bool(
-            ran
-        ) + "what was looked for was not found, which is no proof that nothing is wrong"
+        return Confidence.MODERATE, "what was looked for was not found, which is no proof that nothing is wrong"
     least = max(deciding, key=_FROM_BEST.index)
     return least, f"the least certain of {len(deciding)} critical findings and warnings"
 

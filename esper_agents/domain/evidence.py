@@ -164,7 +164,7 @@ def _run_told(evidence: Evidence) -> str:
     watched = [row for row in coverage_rows(evidence) if row[1]]
     if not watched:
         return tests
-    lines, executed = (sum(row[place] for row in watched) for place in (1, 2))
+    lines, executed = sum(row[1] for row in watched), sum(row[2] for row in watched)
     named = ", ".join(path for path, _, _ in watched[:_FILES_NAMED])
     more = f" and {len(watched) - _FILES_NAMED} more" if len(watched) > _FILES_NAMED else ""
     return f"{tests} and executed {executed} of {lines} lines of {named}{more}"
