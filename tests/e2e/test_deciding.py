@@ -61,7 +61,7 @@ def test_with_nothing_run_nothing_is_decided_and_the_printed_command_is_the_one_
         assert again.returncode == 0, again.stdout
         assert "verdict    GO for train, by pytorch-code-reviewer" in again.stdout
         assert said(again, "because") == ["1 test passed and executed 5 of 5 lines of train.py"]
-        certificate = made.esper("certificates", "show", "latest", "--json").json
+        certificate = made.esper("certificates", "show", "latest", "--json").json["predicate"]
         assert certificate["verdict"]["rationale"] == "1 test passed and executed 5 of 5 lines of train.py"
         assert certificate["caveats"] == [
             "1 test passed and executed 5 of 5 lines of train.py; what depends on data or devices can stay hidden."
