@@ -24,7 +24,8 @@ def measured(name, *arguments):
 @pytest.mark.slow
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_frozen_owner_that_thaws_adds_no_row_and_repeats_no_effect(database):
-    found = measured("freeze", "--database", database, "--trials", 6)
+    # On a busy machine many a session ends before it is frozen.
+    found = measured("freeze", "--database", database, "--trials", 12)
     assert found["violations"] == []
     assert found["frozen"] >= 3
 
