@@ -1,4 +1,4 @@
-"""Which tests a specialist runs of what is in question, and what is missing where none decide."""
+"""Selection of the tests that a specialist runs, and the gaps that tests leave."""
 
 from __future__ import annotations
 
