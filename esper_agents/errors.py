@@ -3,7 +3,7 @@
 EsperError
 ├── UsageError ............... 2  wrong usage or bad input
 │   ├── NotFoundError ........ 2  a name that nothing answers to (nearest names offered)
-│   │   └── NoCertificatesError  2  the latest certificate of a project that has none
+│   │   └── NoCertificatesError ... 2  the latest certificate of a project that has none
 │   ├── InputFileError ....... 2  a path that cannot be reviewed
 │   └── DefinitionError ...... 2  an agent or configuration file that cannot be used
 ├── EvidenceError ............ 4  something could not be measured or read

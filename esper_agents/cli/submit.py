@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def submit(
     context: typer.Context,
     task: Annotated[str, typer.Argument(help="What you ask, in words.")] = "",
-    paths: Annotated[list[Path] | None, typer.Argument(help="Files and folders it is about.")] = None,
+    paths: Annotated[list[str] | None, typer.Argument(help="Files and folders it is about.")] = None,
     agent: Annotated[str, typer.Option(help="Give it to this agent instead of routing it.")] = "",
     again: Annotated[
         str, typer.Option(metavar="CERT", help="Ask the question of a certificate again, of the code as it is now.")
@@ -104,10 +104,10 @@ def submit(
       esper submit --budget seconds=60,tool-calls=20,hops=3 "review this training code" train.py
     """
     if paths:
-        _refuse_unquoted(context, [task, *map(str, paths)])
+        _refuse_unquoted(context, [task, *paths])
     given = _Given(
         task,
-        paths or [],
+        [Path(each) for each in paths or []],
         agent,
         again,
         from_action,
@@ -132,6 +132,8 @@ def _refuse_unquoted(context: typer.Context, words: list[str]) -> None:
     if any(each.isspace() for each in words[0]) or all(looks_like_path[1:]):
         return
     first, last = is_path.index(False), len(words) - is_path[::-1].index(False)
+    if any(is_path[first:last]):  # "compare a.py with b.py": the last path is the object of a word.
+        last = len(words)
     paths = dict.fromkeys(each for found, each in zip(is_path, words, strict=True) if found)
     command = shlex.join(["esper", "submit", *_options(context), " ".join(words[first:last]), *paths])
     stray = next(each for good, each in zip(looks_like_path[1:], words[1:], strict=True) if not good)

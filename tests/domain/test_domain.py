@@ -147,6 +147,7 @@ def every_error():
 def test_every_error_survives_pickling_with_its_facts(cls):
     given = {
         NotFoundError: lambda: NotFoundError("agent", "x", ["xy"], listing="esper agents list"),
+        errors.NoCertificatesError: errors.NoCertificatesError,
         InputFileError: lambda: InputFileError("a.py", "empty", remedy="write it"),
         errors.DefinitionError: lambda: errors.DefinitionError("a.md", "bad", remedy="mend it", line=3),
     }

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-HUGE_BYTES = 5 * 1024 * 1024 + 1
+from esper_agents.review.source import LARGEST_BYTES
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def wrong_files(toy):
     (folder / "binary.py").write_bytes(b"x = 1\0\n")
     (folder / "undecodable.py").write_bytes(b"# \xe9t\xe9\n")
     with (folder / "huge.py").open("wb") as file:
-        file.truncate(HUGE_BYTES)
+        file.truncate(LARGEST_BYTES + 1)
     os.mkfifo(folder / "pipe.py")
 
 
@@ -43,7 +43,7 @@ def wrong_files(toy):
         ("wrong/empty.py", "the file is empty"),
         ("wrong/binary.py", "binary"),
         ("wrong/undecodable.py", "cannot be decoded"),
-        ("wrong/huge.py", f"larger than {HUGE_BYTES - 1} bytes"),
+        ("wrong/huge.py", f"larger than {LARGEST_BYTES} bytes"),
         ("wrong/pipe.py", "no regular file"),
         ("wrong/nothing", "no Python file"),
         ("wrong/nothing/notes.txt", "no Python source"),
