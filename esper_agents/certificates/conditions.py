@@ -114,7 +114,9 @@ class NotExecuted:
 
 @dataclass(frozen=True, slots=True)
 class ChangeAsked:
-    """The request is about a merge or a change."""
+    """The request is about a merge or a change, and no call of these tools compared it with an earlier revision."""
+
+    comparisons: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +215,9 @@ def hit(condition: Condition, facts: Facts) -> Hit | None:  # noqa: C901, PLR091
             return None if measured else Hit()
         case NotExecuted():
             return _not_executed(condition, facts)
-        case ChangeAsked():
-            return _quoted([asked] if (asked := change_asked(plain(facts.request))) else [])
+        case ChangeAsked(comparisons):
+            is_compared = any(each.arguments.get("base") for each in _calls(comparisons, facts))
+            return None if is_compared else _quoted([asked] if (asked := change_asked(plain(facts.request))) else [])
         case SpeedUpAsked(agents):
             return None if facts.agent in agents else _quoted([asked] if (asked := _speed_up(facts)) else [])
         case OutcomeMissing():

@@ -196,6 +196,9 @@ class _Reader:
         tests, comparisons, outcomes = (frozenset(self._texts(name)) for name in ("tests", "comparisons", "outcomes"))
         return NotExecuted(tests, comparisons, outcomes)
 
+    def change_asked(self) -> ChangeAsked:
+        return ChangeAsked(frozenset(self._texts("comparisons")) if "comparisons" in self.row else frozenset())
+
     def speed_up_asked(self) -> SpeedUpAsked:
         return SpeedUpAsked(frozenset(self._texts("agents")))
 
@@ -247,7 +250,7 @@ _CONDITIONS: dict[str, tuple[tuple[str, ...], Callable[[_Reader], Condition]]] =
     "nothing-examined": ((), lambda _: NothingExamined()),
     "no-measurement": (("tools",), _Reader.no_measurement),
     "not-executed": (("tests", "comparisons", "outcomes"), _Reader.not_executed),
-    "change-asked": ((), lambda _: ChangeAsked()),
+    "change-asked": (("comparisons",), _Reader.change_asked),
     "speed-up-asked": (("agents",), _Reader.speed_up_asked),
     "no-outcome": (("agents", "tools", "outcomes"), _Reader.outcome_missing),
     "outcome": (("tools", "outcomes"), _Reader.outcome_reached),

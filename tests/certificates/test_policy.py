@@ -347,10 +347,26 @@ def test_tests_that_fail_are_against_and_passing_ones_do_not_take_that_back(kind
 def test_a_question_about_a_change_is_undecided_whatever_passes(kind):
     asked = {"request": "may I merge this branch?", "evidence": (evidence(), measurement(), passing())}
     found = top(kind, **asked)
-    assert (found.stance, names(found)) == (Stance.UNDECIDED, ["change-not-judged"])
+    line = "change-not-compared" if kind is Kind.RECOMMENDATION else "change-not-judged"
+    assert (found.stance, names(found)) == (Stance.UNDECIDED, [line])
     assert "'this branch'" in found.lines[0].because or "'merge'" in found.lines[0].because
     assert top(kind, **asked, findings=(critical(),)).stance is Stance.AGAINST
     assert top(Kind.ADVICE, **asked).lines == ()
+
+
+@pytest.mark.parametrize("base", ["", "HEAD~1"])
+@pytest.mark.parametrize("kind", JUDGED)
+def test_a_change_is_judged_by_a_comparison_with_what_it_was_before_where_speed_is_asked(kind, base):
+    pair = {"baseline": "train.py:step", "candidate": "train.py:step", "base": base}
+    compared = evidence(2, tool="torch-compare", arguments=pair, output={"outcome": "faster as claimed"})
+    found = top(
+        kind,
+        request="is train.py:step faster since HEAD~1?",
+        evidence=(evidence(), passing(), compared),
+        agent="pytorch-ultimate-performance-engineer",
+    )
+    is_judged = kind is Kind.RECOMMENDATION and base
+    assert ("change-not" in " ".join(names(found))) is not bool(is_judged)
 
 
 @pytest.mark.parametrize("kind", Kind)
