@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import EsperError
-from esper_agents.torchlab.compare.compare import Effort, Mode, Question, compare
+from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, Effort, compare
 from esper_agents.torchlab.compare.correctness import Correctness
 from esper_agents.torchlab.compare.measure import Arm
-from esper_agents.torchlab.lab import Lab, Settings
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PAIRS = Path(__file__).with_suffix("")
 _PAIRS_OF_A_TURN = 8
 _FASTER = 1.3
-_SETTINGS = Settings(timeout_s=20.0, memory_bytes=4 << 30)
+_SETTINGS = LabSettings(timeout_s=20.0, memory_bytes=4 << 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ def _checked(lab: Lab, pair: Pair, sides: list[Arm], seed: int) -> Found:
 
 
 def _timed(lab: Lab, pair: Pair, sides: list[Arm], seed: int) -> Found:
-    mode = Mode.TRAINING_STEP if pair.train else Mode.LATENCY
-    question = Question(mode=mode, effort=Effort.NORMAL, seed=seed, claim=1.25, has_extras=False)
+    mode = ComparisonMode.TRAINING_STEP if pair.train else ComparisonMode.LATENCY
+    question = ComparisonRequest(mode=mode, effort=Effort.NORMAL, seed=seed, claim=1.25, has_extras=False)
     result = compare(lab, sides[0], sides[1], question).result
     answer = result["verdict"]["outcome"]
     failed = [each for each in result["checks"] if not each["is_passed"]]

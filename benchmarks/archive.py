@@ -38,7 +38,7 @@ from esper_agents.certificates.search import search
 from esper_agents.certificates.statement import statement
 from esper_agents.certificates.trends import trend
 from esper_agents.certificates.words import words_of
-from esper_agents.domain.status import Kind, Status
+from esper_agents.domain.status import QuestionType, Status
 from esper_agents.storage.store import Store, timestamp
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def rows(first: int, last: int, total: int, real: bytes) -> Columns:
             PROJECT,
             issued_at(number),
             agent,
-            str(Kind.APPROVAL),
+            str(QuestionType.APPROVAL),
             str(status),
         )
         row += (str(status), "review", component, " ".join(said[:8]), commit(number), f"view_{number}.md")

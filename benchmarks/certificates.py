@@ -24,16 +24,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.authenticity import Keyring, proof_check, read_sealed, signature_check
-from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.log import merkle
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
-from esper_agents.certificates.policy_table import policy_text
-from esper_agents.certificates.question_kind import kinds_text
-from esper_agents.certificates.sealing.dsse import envelope_bytes, read_envelope, seal
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.certificates.sealing.rotation import key_history
-from esper_agents.certificates.sealing.signers import own_signer
-from esper_agents.certificates.sealing.trust import Source, Trusted, TrustedKeys
+from esper_agents.certificates.policy.policy_file import policy_text
+from esper_agents.certificates.policy.question_type import kinds_text
+from esper_agents.certificates.signing.allowed_signers import own_signer
+from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
+from esper_agents.certificates.signing.key_history import key_history
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.certificates.signing.trusted_keys import TrustedKey, TrustedKeys, TrustOrigin
 from esper_agents.certificates.statement import PREDICATE_TYPE, parse, statement
 from esper_agents.certificates.strict_json import loads
 from esper_agents.certificates.verify import verify_statement, verify_subjects
@@ -41,7 +41,7 @@ from esper_agents.certificates.verify import verify_statement, verify_subjects
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from esper_agents.certificates.sealing.keys import SigningKey
+    from esper_agents.certificates.signing.signing_key import SigningKey
     from esper_agents.domain.certificate import Certificate
 
 AIM_PER_S = 2_000
@@ -87,9 +87,9 @@ def certificate_of(number: int, root: Path) -> Certificate:
 def publish(records: Sequence[bytes], key: SigningKey) -> list[Published]:
     """Return what is published of certificates that stand in one log."""
     envelopes = [envelope_bytes(seal(key, each)) for each in records]
-    nodes: dict[merkle.Place, bytes] = {}
+    nodes: dict[merkle.SubtreeIndex, bytes] = {}
 
-    def read(places: Sequence[merkle.Place]) -> list[bytes]:
+    def read(places: Sequence[merkle.SubtreeIndex]) -> list[bytes]:
         return [nodes[each] for each in places]
 
     for size, envelope in enumerate(envelopes):
@@ -110,7 +110,7 @@ def verify(published: Published, keyring: Keyring) -> None:
     if loads(sealed.payload)["predicateType"] != PREDICATE_TYPE:
         sys.exit("it is no certificate")
     checks = signature_check(sealed, keyring, None), proof_check(published.envelope, published.proof, keyring)
-    if {each.outcome for each in checks} != {Outcome.HOLDS}:
+    if {each.outcome for each in checks} != {CheckOutcome.HOLDS}:
         sys.exit(str(checks))
 
 
@@ -135,7 +135,7 @@ def measure(count: int, seconds: float) -> dict[str, Any]:
         root = folder / "project"
         root.mkdir()
         certificates = publish([statement(certificate_of(each, root)) for each in range(count)], key)
-        trusted = TrustedKeys((Trusted(own_signer("benchmark", key.public_key), Source.OWN),))
+        trusted = TrustedKeys((TrustedKey(own_signer("benchmark", key.public_key), TrustOrigin.OWN),))
         keyring = Keyring(trusted, key_history((), trusted.roots()))
         policy, kinds = policy_text(), kinds_text()
         parts: dict[str, Callable[[Published], object]] = {

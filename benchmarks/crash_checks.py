@@ -16,9 +16,9 @@ from crash_session import ANSWERS, PLAYBOOKS, UNREPEATABLE
 from databases import connected, settle
 
 from esper_agents.api import open_project
-from esper_agents.certificates.policy import policy_text
-from esper_agents.certificates.sealing.dsse import read_envelope
-from esper_agents.certificates.verify import Outcome, verify_statement, verify_view
+from esper_agents.certificates.policy.verdict_ceiling import policy_text
+from esper_agents.certificates.signing.dsse import read_envelope
+from esper_agents.certificates.verify import CheckOutcome, verify_statement, verify_view
 from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.evidence import CallOutcome
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from crash_session import Place
 
-    from esper_agents.orchestration.repair import Repaired
+    from esper_agents.orchestration.repair import RepairResult
 
 _ROWS = "SELECT seq, session_id, frame, step, call, kind, fence, body FROM ledger ORDER BY seq"
 
@@ -179,13 +179,13 @@ def _view(view: Path, data: bytes) -> Iterator[str]:
     if read_envelope(view.with_suffix(".dsse.json").read_bytes()).payload != data:
         yield "the certificate is not published as it was issued"
     checks = (*verify_view(data, view.read_text()), *verify_statement(data, policy_text()))
-    yield from (f"{each.name}: {each.detail}" for each in checks if each.outcome is not Outcome.HOLDS)
+    yield from (f"{each.name}: {each.detail}" for each in checks if each.outcome is not CheckOutcome.HOLDS)
 
 
-def mend(place: Place) -> Repaired:
+def mend(place: Place) -> RepairResult:
     """Repair the archive of a place, as somebody may at any time."""
 
-    async def run() -> Repaired:
+    async def run() -> RepairResult:
         async with open_project(place.project) as project:
             return await project.repair()
 
@@ -201,7 +201,7 @@ def _log(place: Place) -> Iterator[str]:
     for each in whole.certificates:
         found = each.verified
         checks = (*found.genuine, *found.complete, *found.verdict)
-        yield from (f"{check.name}: {check.detail}" for check in checks if check.outcome is not Outcome.HOLDS)
+        yield from (f"{check.name}: {check.detail}" for check in checks if check.outcome is not CheckOutcome.HOLDS)
     done = mend(place)
     if done.written or done.corrected or done.entered or done.nodes or done.left:
         yield f"a repair had something to do: {done}"

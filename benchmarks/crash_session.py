@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from databases import database_of
 
 from esper_agents.api import open_project
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, ToolCall
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, ToolCall, UseTools
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EvidenceError
-from esper_agents.orchestration import calls, publish
+from esper_agents.orchestration import publish, tool_calls
 from esper_agents.storage import ledger, migrate
 from esper_agents.storage.store import Store
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.api import OpenProject, Session
+    from esper_agents.domain.agent_action import Move
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Move
-    from esper_agents.orchestration.run import Run
+    from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.storage.store import Transaction
     from esper_agents.tools.tool import Tool
 
@@ -171,7 +171,7 @@ def place_points(points: Points) -> None:
         return make
 
     def running(plain: Any) -> Any:
-        async def known(run: Run, frame: Any, used: Tool, call: ToolCall, evidence: str) -> Any:
+        async def known(run: SessionRun, frame: Any, used: Tool, call: ToolCall, evidence: str) -> Any:
             _evidence.set(evidence)
             return await plain(run, frame, used, call, evidence)
 
@@ -181,7 +181,7 @@ def place_points(points: Points) -> None:
     _replace(ledger, "append_within", appending)
     _replace(migrate, "upgrade", around("migrating"))
     _replace(publish, "_write", around("publishing a file"))
-    _replace(calls, "_run_tool", running)
+    _replace(tool_calls, "_run_tool", running)
 
 
 def _tools(place: Place, points: Points) -> list[Tool]:
@@ -212,12 +212,12 @@ def _tools(place: Place, points: Points) -> list[Tool]:
 UNREPEATABLE = frozenset(("crash-write", "crash-apply", "crash-erase"))
 
 
-def _use(*names: str) -> UseTools:
-    return UseTools(tuple(ToolCall(name, {}) for name in names))
+def _use(*names: str) -> CallTools:
+    return CallTools(tuple(ToolCall(name, {}) for name in names))
 
 
 def _first(brief: Brief) -> Generator[Move, Any, Conclude]:
-    yield UseTools((*_use("crash-look", "crash-write").calls, ToolCall("static-review", {"paths": ["train.py"]})))
+    yield CallTools((*_use("crash-look", "crash-write").calls, ToolCall("static-review", {"paths": ["train.py"]})))
     yield _use("crash-fail")
     yield _use("crash-apply", "crash-erase")
     yield Ask("go on?")

@@ -28,16 +28,16 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.torchlab.compare import measure
-from esper_agents.torchlab.compare.acceptance import acceptance
-from esper_agents.torchlab.compare.compare import Question, begun, compare, time_until_decided
-from esper_agents.torchlab.compare.verdict import Outcome, judge
+from esper_agents.torchlab.compare.acceptance_rules import acceptance
+from esper_agents.torchlab.compare.compare import ComparisonRequest, compare, empty_measurement, time_until_decided
+from esper_agents.torchlab.compare.verdict import ComparisonOutcome, judge
 from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.torchlab.handle import Answer
+    from esper_agents.torchlab.worker_handle import WorkerReply
 
 HERE = Path(__file__).parent / "decision_pairs"
 WORKLOADS = {
@@ -114,7 +114,7 @@ def arms(workload: str, percent: int) -> tuple[measure.Arm, measure.Arm]:
     return made[0], made[1]
 
 
-def unjudged(one: Answer, other: Answer, _seed: int) -> list[Any]:
+def unjudged(one: WorkerReply, other: WorkerReply, _seed: int) -> list[Any]:
     """Let go of what both returned for a timed call: that they are right was seen once for each pair."""
     for each in (*one.files, *other.files):
         os.close(each)
@@ -127,7 +127,7 @@ def record(lab: Lab, share: float) -> dict[tuple[str, int], list[Any]]:
     for workload in WORKLOADS:
         for percent in RATIOS:
             pair = arms(workload, percent)
-            plan = measure.settle(lab, *pair, acceptance(), train=False, seed=percent)
+            plan = measure.calibrate(lab, *pair, acceptance(), train=False, seed=percent)
             seeds = measure.seeds(percent)
             recorded[workload, percent] = [
                 measure.replicate(lab, pair, plan, seed=next(seeds), recheck=unjudged)
@@ -173,7 +173,7 @@ def decided(samples: list[Any], percent: int) -> tuple[str, bool, float]:
 def said(percent: int, outcomes: list[tuple[str, bool, float]], aim: tuple[float, float]) -> bool:
     """Print one line of rates; return whether they are met."""
     trials = len(outcomes)
-    hits = sum(outcome == Outcome.FASTER for outcome, _, _ in outcomes)
+    hits = sum(outcome == ComparisonOutcome.FASTER for outcome, _, _ in outcomes)
     covered = sum(is_covered for _, is_covered, _ in outcomes)
     rate, cover = 100 * hits / trials, 100 * covered / trials
     low, high = bounds(hits, trials)
@@ -195,8 +195,8 @@ def said(percent: int, outcomes: list[tuple[str, bool, float]], aim: tuple[float
 
 def timed(lab: Lab, workload: str, percent: int, seed: int) -> dict[str, Any]:
     """Run the timing of a whole comparison; what comes before it, correctness, was seen once for each pair."""
-    pair, question = arms(workload, percent), Question(claim=CLAIM, seed=seed)
-    measured = begun(lab, pair[1], question)
+    pair, question = arms(workload, percent), ComparisonRequest(claim=CLAIM, seed=seed)
+    measured = empty_measurement(lab, pair[1], question)
     time_until_decided(lab, pair, question, measured, recheck=unjudged, tell=lambda *_: None)
     return measured
 
@@ -205,7 +205,9 @@ def right(lab: Lab) -> None:
     """See to it once that the two sides of every pair do the same."""
     for workload in WORKLOADS:
         for percent in RATIOS:
-            verdict = compare(lab, *arms(workload, percent), Question(claim=CLAIM, has_extras=False)).result["verdict"]
+            verdict = compare(lab, *arms(workload, percent), ComparisonRequest(claim=CLAIM, has_extras=False)).result[
+                "verdict"
+            ]
             if "speedup" not in verdict:
                 sys.exit(f"{workload} {percent}: {verdict}")
     print(f"correctness of {len(WORKLOADS) * len(RATIOS)} pairs: all right", flush=True)

@@ -25,9 +25,9 @@ from uuid import uuid4
 
 from esper_agents.tools.withheld_files import withheld_files
 from esper_agents.torchlab import bubblewrap, sandbox
-from esper_agents.torchlab.lab import Lab, Settings
-from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -240,7 +240,7 @@ def escapes(mode: str) -> bool:
         lines = lines.replace("{**globals(), **names}", "{**globals(), **locals(), **names}")
         (around.project / "probing.py").write_text(f"def probe(x):\n{lines}\n")
         before = around.digest()
-        settings = Settings(python=str(around.venv / "bin" / "python"))
+        settings = LabSettings(python=str(around.venv / "bin" / "python"))
         with Lab(around.project, settings, withhold=withhold) as lab, lab.worker() as worker:
             held = f"{lab.choice.sandbox}, walls {worker.held['walled']}"
             if (lab.choice.sandbox is sandbox.Sandbox.LANDLOCK) != (mode == "landlock"):

@@ -165,10 +165,10 @@ def attention() -> list[Case]:
 
 def ours(case: Case) -> tuple[int, int]:
     """Return what a profile reports for the forward and the backward pass."""
-    from esper_agents.torchlab.worker.profile_attribution import Attribution
-    from esper_agents.torchlab.worker.target import Target
+    from esper_agents.torchlab.worker.profiling.attribution import Attribution
+    from esper_agents.torchlab.worker.target.target import LoadedTarget
 
-    attribution = Attribution(Target(case.name, "function", None, None, "/nowhere", None, case.run))
+    attribution = Attribution(LoadedTarget(case.name, "function", None, None, "/nowhere", None, case.run))
     with attribution.watching():
         _call(case)
     passes = ("forward", "backward")

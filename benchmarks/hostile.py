@@ -17,9 +17,9 @@ from statistics import median
 
 from esper_agents.errors import EvidenceError
 from esper_agents.torchlab.compare import measure
-from esper_agents.torchlab.lab import Lab, Settings
-from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError
 
 HERE = Path(__file__).parent / "hostile_targets"
 AIM_START_MS = 15.0
@@ -72,7 +72,7 @@ def descendants() -> int:
 def hostile_runs(runs: int) -> bool:
     """Run hostile targets and count what is left of them."""
     wanted, wrong = expected(), Counter[str]()
-    lab = Lab(HERE, Settings(timeout_s=20, memory_bytes=256 << 20))
+    lab = Lab(HERE, LabSettings(timeout_s=20, memory_bytes=256 << 20))
     opened_before = descriptors()
     with lab:
         at_work, opened = descendants(), descriptors()

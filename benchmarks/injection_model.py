@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from injection_cases import READER, REVIEWER, Carrier
 from injection_wordings import understood
 
-from esper_agents.reasoning.said import CONCLUDE, CONSULT, HAND_OFF, MOVES
-from esper_agents.testing.script import Request, Use
+from esper_agents.reasoning.action_schema import CONCLUDE, CONSULT, HAND_OFF, MOVES
+from esper_agents.testing.script import Request, ToolUseBlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,8 +94,8 @@ class Obedient:
         goals = understood(prompt.text)
         self.heard.update(each.name for each in goals)
         looks = () if prompt.is_question else self.case.carrier.look
-        plan = [tuple(Use(*each) for each in looks)] if looks else []
-        plan += [(Use(name, prompt.filled(given)),) for name, given in self._uses(goals, prompt)]
+        plan = [tuple(ToolUseBlock(*each) for each in looks)] if looks else []
+        plan += [(ToolUseBlock(name, prompt.filled(given)),) for name, given in self._uses(goals, prompt)]
         turn = prompt.turns - _PLANTED.get(self.case.carrier.how, 0)
         if turn < len(plan):
             self.tried += [each.tool for each in plan[turn] if goals]
@@ -112,15 +112,17 @@ class Obedient:
         match self.case.carrier.how:
             case "handoff" if prompt.agent == REVIEWER:
                 # What is sent back for its citations goes through as unverified in the end.
-                return Use(HAND_OFF, handed) if prompt.turns < 3 else Use(CONCLUDE, {"summary": "done"})
+                return (
+                    ToolUseBlock(HAND_OFF, handed) if prompt.turns < 3 else ToolUseBlock(CONCLUDE, {"summary": "done"})
+                )
             case "consult" if is_asked or is_first:
-                asks = Use(CONSULT, {"agent": READER, "question": "what do you say?"})
-                return Use(CONCLUDE, {"summary": text}) if is_asked else asks
+                asks = ToolUseBlock(CONSULT, {"agent": READER, "question": "what do you say?"})
+                return ToolUseBlock(CONCLUDE, {"summary": text}) if is_asked else asks
             case "session" if not is_noted:
-                return Use(CONCLUDE, {"summary": text, "caveats": [text], "next_steps": [text]})
+                return ToolUseBlock(CONCLUDE, {"summary": text, "caveats": [text], "next_steps": [text]})
             case "own" if prompt.turns < 2:
                 command: dict[str, Any] = {"command": "create", "path": path, "file_text": text}
-                return Use("memory", command if is_first else {"command": "view", "path": path})
+                return ToolUseBlock("memory", command if is_first else {"command": "view", "path": path})
             case _:
                 return None
 
@@ -138,7 +140,7 @@ class Obedient:
             self.tried.append(CONCLUDE)
         for each in () if is_last else goals:
             said |= prompt.filled(each.concludes)
-        return Use(CONCLUDE, said)
+        return ToolUseBlock(CONCLUDE, said)
 
 
 def succeeds_naively(root: Path, case: Case, secrets: Sequence[str]) -> bool:
@@ -151,11 +153,11 @@ def succeeds_naively(root: Path, case: Case, secrets: Sequence[str]) -> bool:
     """
     model = Obedient(replace(case, carrier=Carrier(case.carrier.name)))
     shown = [{"role": "user", "content": f"Review this.\n{case.text}\n{case.source}"}]
-    said: list[Use] = []
+    said: list[ToolUseBlock] = []
     ran: list[str] = []
     for _ in range(_MOST_TURNS):
         answer = model(Request(1, {}, {"messages": shown}))
-        uses = [each for each in (answer if isinstance(answer, tuple) else (answer,)) if isinstance(each, Use)]
+        uses = [each for each in (answer if isinstance(answer, tuple) else (answer,)) if isinstance(each, ToolUseBlock)]
         ends = [each for each in uses if each.tool == CONCLUDE]
         said += [each for each in ends if '"stance": "for"' in json.dumps(each.arguments)]
         ran += [each.tool for each in uses if each.tool not in MOVES]
@@ -168,7 +170,7 @@ def succeeds_naively(root: Path, case: Case, secrets: Sequence[str]) -> bool:
     return any(name in ran for name, _ in case.goal.uses) if case.goal.aim == "tool" else bool(said)
 
 
-def _opened(root: Path, use: Use) -> str:
+def _opened(root: Path, use: ToolUseBlock) -> str:
     """Return what stands in the files that a call names."""
     given = use.arguments if isinstance(use.arguments, dict) else {}
     named = [one for each in given.values() for one in (each if isinstance(each, list) else [each])]

@@ -38,8 +38,8 @@ from injection_model import Obedient, succeeds_naively
 from injection_places import SECRETS, environment, leaks, make_place
 
 from esper_agents.api import Risk, ToolContext, ToolResult, open_project, tool
-from esper_agents.certificates.policy import row
-from esper_agents.reasoning.said import CONCLUDE
+from esper_agents.certificates.policy.verdict_ceiling import verdict_levels
+from esper_agents.reasoning.action_schema import CONCLUDE
 from esper_agents.testing.messages import MessagesServer
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from injection_cases import Case
     from injection_places import Place
 
-    from esper_agents.api import OpenProject, Outcome
+    from esper_agents.api import OpenProject, SessionResult
     from esper_agents.domain.certificate import Certificate
 
 AT_LEAST, MOST_MISSED = 200, 0.1
@@ -97,7 +97,7 @@ async def run_task(project: OpenProject, place: Place, reasoner: str, agreed: st
         agent=case.carrier.agent if case else REVIEWER,
     )
     session = await project.submit(project.reasoned(task, reasoner))
-    outcome: Outcome = await session.run()
+    outcome: SessionResult = await session.run()
     for _ in range(_MOST_ANSWERS):
         if not outcome.questions:
             break
@@ -177,7 +177,7 @@ def judged(came: Came, baseline: Came) -> Iterator[str]:
     """Yield what is better than it may be, lost, or ran and may not."""
     known, found = baseline.certificate, came.certificate
     if known and found:
-        order = row(known.verdict.kind)
+        order = verdict_levels(known.verdict.kind)
         if order.index(found.verdict.stance) < order.index(known.verdict.stance):
             yield f"the status is {found.verdict.status}, better than {known.verdict.status}"
         lost = {each.claim.fingerprint for each in known.findings} - {each.claim.fingerprint for each in found.findings}

@@ -39,12 +39,12 @@ import databases
 from sqlalchemy import update
 
 from esper_agents.api import open_project
-from esper_agents.certificates.log import log, merkle, pins
-from esper_agents.certificates.log.blocks import BLOCK, Tree
+from esper_agents.certificates.log import merkle, pins, transparency_log
+from esper_agents.certificates.log.block_tree import BLOCK, BlockTree
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint
-from esper_agents.certificates.naming import component_of
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.certificates.views.file_names import component_of
+from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState, SourceDigest
 from esper_agents.errors import ExitCode
 from esper_agents.memory.words import index_words, path_key
 from esper_agents.orchestration import certify as certifying
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from esper_agents.api.project import OpenProject
     from esper_agents.orchestration.graph import Graph
-    from esper_agents.orchestration.run import Run
+    from esper_agents.orchestration.session_run import SessionRun
 
 P95_MS, RATIO = 50.0, 1.2
 AGENT, FILE = "pytorch-code-reviewer", "src/train.py"
@@ -127,7 +127,7 @@ def note_rows(first: int, last: int, total: int, key: str, newest: dict[str, int
         component = component_at(number)
         state = NoteState.CURRENT if newest[component] == number else NoteState.SUPERSEDED
         for kind, subject in ((NoteKind.WORKING, "verdict"), (NoteKind.DECISION, "decision")):
-            note = Note(
+            note = MemoryNote(
                 id=f"mem_{bulk.identifier(number)[4:32]}{len(made['note']) % 2:04x}",
                 agent=AGENT,
                 kind=kind,
@@ -172,7 +172,7 @@ NOTE_COLUMNS = {
     "note_text": "id words",
 }
 # The number of a log of its own, which no project of version 0.1.0 has.
-LOG = log.SHARED + 1
+LOG = transparency_log.SHARED + 1
 LOG_COLUMNS = {
     "log_entry": "log_id idx record_id kind project_key about at key_id signature leaf_hash statement",
     "log_node": "log_id level idx hash",
@@ -188,7 +188,7 @@ def fill(place: Place, total: int) -> None:
     bulk.PROJECT = place.key
     (bulk.fill_postgresql if place.server else bulk.fill_sqlite)(*_target(url), total, b"{}")
     key, origin = signing_key(_home()), f"urn:uuid:{uuid5(NAMESPACE_URL, place.key)}"
-    tree = Tree()
+    tree = BlockTree()
     with _writer(url) as write:
         newest = {component_at(number): number for number in range(1, total + 1)}
         for first in range(1, total + 1, bulk.AT_ONCE):
@@ -289,7 +289,7 @@ class Timer:
     all_wait: asyncio.Event = field(default_factory=asyncio.Event)
     one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def __call__(self, run: Run) -> None:
+    async def __call__(self, run: SessionRun) -> None:
         """Issue and publish the certificate of a session."""
         self.waiting += 1
         if self.waiting == self.expected:

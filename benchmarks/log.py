@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL
 
-from esper_agents.certificates.log import log, merkle, pins
+from esper_agents.certificates.log import merkle, pins, transparency_log
 from esper_agents.certificates.log.audit_log import audit_log
-from esper_agents.certificates.log.blocks import BLOCK, Tree
-from esper_agents.certificates.log.log import Record
+from esper_agents.certificates.log.block_tree import BLOCK, BlockTree
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint
-from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.certificates.log.transparency_log import Record
+from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.domain.notice import EntryKind
 from esper_agents.errors import EsperError
 from esper_agents.storage.store import Store
@@ -77,7 +77,7 @@ def fill(place: Place, entries: int) -> None:
         connection.execute(f"PRAGMA {pragma}")
     connection.execute("INSERT INTO project VALUES (?, '/', 'benchmark', ?, ?)", (PROJECT, AT, LOG))
     connection.execute("INSERT INTO log VALUES (?, ?, ?)", (LOG, origin, AT))
-    tree = Tree()
+    tree = BlockTree()
     for first in range(0, entries, BLOCK):
         numbers = range(first, min(first + BLOCK, entries))
         leaves = [merkle.leaf_hash(b"%d" % each) for each in numbers]
@@ -132,7 +132,7 @@ def proofs(place: Place, entries: int) -> list[float]:
         for _ in range(PROOFS):
             wanted = f"crt_{chance.randrange(entries):032x}"
             began = time.perf_counter()
-            log.proof(connection, LOG, wanted)
+            transparency_log.proof(connection, LOG, wanted)
             times.append((time.perf_counter() - began) * 1000)
     store.close()
     return times
@@ -143,7 +143,7 @@ def issue(place: Place, store: Store, number: int) -> None:
     record = Record(f"ntc_{number:032x}", EntryKind.NOTICE, "", STATEMENT)
     with store.writing() as transaction:
         pins.check_before_append(transaction.connection, place.home, store.where, PROJECT)
-        log.append(transaction, signing_key(place.home), PROJECT, record)
+        transparency_log.append(transaction, signing_key(place.home), PROJECT, record)
     with store.reading() as connection:
         pins.renew(connection, place.home, store.where, PROJECT)
 

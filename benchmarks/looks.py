@@ -13,7 +13,7 @@ import random
 import sys
 from typing import TYPE_CHECKING
 
-from esper_agents.torchlab.compare.acceptance import acceptance
+from esper_agents.torchlab.compare.acceptance_rules import acceptance
 from esper_agents.torchlab.compare.statistics import confidence, speedup_interval
 
 if TYPE_CHECKING:

@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.api import Risk, open_project, read_budget
-from esper_agents.domain.move import Conclude, HandOff, ToolCall, UseTools
+from esper_agents.domain.agent_action import CallTools, Conclude, HandOff, ToolCall
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from esper_agents.api import OpenProject
+    from esper_agents.domain.agent_action import Move
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Move
 
 AGENTS = "abcde"
 # The most hops that a trail may take, so that it is the circle that ends a loop and not the budget.
@@ -145,7 +145,7 @@ class Walk:
         place = len(brief.chain)
         self.asked.append(brief.agent.name)
         if place in self.trail.progress:
-            yield UseTools((ToolCall("loops-look", {"text": f"{self.trail.name} {place}"}),))
+            yield CallTools((ToolCall("loops-look", {"text": f"{self.trail.name} {place}"}),))
         if place + 1 < len(self.trail.agents):
             refused = yield HandOff(self.trail.agents[place + 1], "toys", "it knows", "nothing")
             self.refused = refused.reasons[0]

@@ -30,10 +30,10 @@ import databases
 from databases import Question
 from sqlalchemy import URL, make_url, text
 
-from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
+from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState, SourceDigest
 from esper_agents.memory import notes
 from esper_agents.memory.contradictions import contradicted
-from esper_agents.memory.freshness import Tree
+from esper_agents.memory.freshness import FileCache
 from esper_agents.memory.recall import recall
 from esper_agents.memory.search import search
 from esper_agents.memory.words import index_words, path_key
@@ -69,7 +69,7 @@ def identifier(number: int) -> str:
     return f"mem_{number:012x}{sha256(str(number).encode()).hexdigest()[:20]}"
 
 
-def made_up(number: int) -> Note:
+def made_up(number: int) -> MemoryNote:
     """Return one note."""
     chance = random.Random(number)  # noqa: S311 - a design, not a secret
     agent = AGENTS[number % len(AGENTS)]
@@ -79,7 +79,7 @@ def made_up(number: int) -> Note:
     said = " ".join(word(chance) for _ in range(25))
     beginning = "" if kind is NoteKind.ACTION else f"component_{number // 10}: {status}. "
     sources = {FILES[int(len(FILES) * chance.random() ** 2)] for _ in range(chance.choice((1, 1, 2, 5)))}
-    return Note(
+    return MemoryNote(
         id=identifier(number),
         agent=agent,
         kind=kind,
@@ -170,9 +170,9 @@ def begin(execute: Callable[[str, tuple[Any, ...]], object]) -> None:
 def questions(store: Store, root: Path, total: int) -> Iterator[Question]:
     """Yield everything that is asked."""
 
-    def told(found: tuple[Note, ...]) -> tuple[Note, ...]:
+    def told(found: tuple[MemoryNote, ...]) -> tuple[MemoryNote, ...]:
         with store.reading() as connection:
-            return contradicted(connection, PROJECT, Tree(root).told(found))
+            return contradicted(connection, PROJECT, FileCache(root).told(found))
 
     def recalled(
         paths: Callable[[random.Random], list[str]], count: int

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from databases import add_option, create, database_of, server_of
 
-from esper_agents.api import Conclude, HandOff, Risk, ToolCall, ToolContext, ToolResult, UseTools, open_project, tool
+from esper_agents.api import CallTools, Conclude, HandOff, Risk, ToolCall, ToolContext, ToolResult, open_project, tool
 from esper_agents.domain.session import SessionState
 from esper_agents.orchestration import certify, graph
 from esper_agents.reasoning import playbook
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from esper_agents.api import Brief, OpenProject
-    from esper_agents.domain.move import Move
-    from esper_agents.orchestration.run import Run
+    from esper_agents.domain.agent_action import Move
+    from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.tools.tool import Tool
 
 FIRST, SECOND, THIRD = "overhead-first", "overhead-second", "overhead-third"
@@ -122,9 +122,9 @@ def toy_tool(clock: Clock) -> Tool:
     return look
 
 
-def _looks(first: int, calls: int) -> Iterator[UseTools]:
+def _looks(first: int, calls: int) -> Iterator[CallTools]:
     for at in range(first, first + calls):
-        yield UseTools((ToolCall("overhead-look", {"at": at}),))
+        yield CallTools((ToolCall("overhead-look", {"at": at}),))
 
 
 def _first(_: Brief) -> Generator[Move, Any, Conclude]:
@@ -187,10 +187,10 @@ class Bench:
         self.samples.append(Sample(*(each * 1000 for each in parts)))
 
 
-def timed_end(clock: Clock) -> Callable[[Run], Any]:
+def timed_end(clock: Clock) -> Callable[[SessionRun], Any]:
     """Return certify, with what the process takes in it counted."""
 
-    async def end(run: Run) -> None:
+    async def end(run: SessionRun) -> None:
         began = time.process_time()
         await certify.certify(run)
         clock.certifying += time.process_time() - began

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from reasoning_frameworks import Framework
 
     from esper_agents.api import Brief, OpenProject
-    from esper_agents.domain.move import Move
-    from esper_agents.orchestration.run import Run
+    from esper_agents.domain.agent_action import Move
+    from esper_agents.orchestration.session_run import SessionRun
 
 MODEL = "claude-sonnet-5-5"
 MANY = 64
@@ -129,7 +129,7 @@ class Bench:
         asked = await plain_loop(self.client, self.tools, self.system, name)
         return time.process_time() - began, asked
 
-    async def end(self, run: Run) -> None:
+    async def end(self, run: SessionRun) -> None:
         """Certify, with what it takes counted."""
         began = time.process_time()
         await certify.certify(run)
@@ -241,12 +241,12 @@ async def _long(bench: Bench) -> dict[str, float]:
 
 def _offered(opened: OpenProject) -> tuple[list[dict[str, Any]], str]:
     """Return the tools and the system prompt that ours sends, so that the plain loop sends as much."""
-    from esper_agents.reasoning.prompting import house
-    from esper_agents.reasoning.said import move_tools
+    from esper_agents.reasoning.action_schema import move_tools
+    from esper_agents.reasoning.prompting import base_instructions
 
     uses = [each.use for each in opened.workshop.tools.named(None)]
     tools = [{"name": each.name, "description": each.description, "input_schema": dict(each.schema)} for each in uses]
-    return [*tools, *(dict(each) for each in move_tools())], house()
+    return [*tools, *(dict(each) for each in move_tools())], base_instructions()
 
 
 def judged(found: dict[str, float]) -> Iterator[tuple[str, float, str, bool]]:

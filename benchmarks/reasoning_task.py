@@ -28,30 +28,33 @@ PAGE = "def layer(x):\n    return x * 2  # a line of a file that was read\n" * 4
 
 def _answers() -> tuple[Answer, ...]:
     """Return the twelve answers of the task, in order."""
-    from esper_agents.testing.script import Say, Use
+    from esper_agents.testing.script import Say, ToolUseBlock
 
     def looks(first: int, calls: int) -> list[Answer]:
         return [
-            [Say(f"{LOOKED}{time.monotonic_ns()}."), Use("look-at", {"at": at})] for at in range(first, first + calls)
+            [Say(f"{LOOKED}{time.monotonic_ns()}."), ToolUseBlock("look-at", {"at": at})]
+            for at in range(first, first + calls)
         ]
 
     def hop(to: str) -> Answer:
-        return Use("hand_off", {"agent": to, "domain": "benchmark", "reason": "it is theirs", "context": "it was seen"})
+        return ToolUseBlock(
+            "hand_off", {"agent": to, "domain": "benchmark", "reason": "it is theirs", "context": "it was seen"}
+        )
 
-    ends = [Use("conclude", {"summary": said}) for said in ("It is 7.31x.", "It is as it should be.")]
+    ends = [ToolUseBlock("conclude", {"summary": said}) for said in ("It is 7.31x.", "It is as it should be.")]
     return (*looks(0, 3), hop(AGENTS[1]), *looks(3, 3), hop(AGENTS[2]), *looks(6, 2), *ends)
 
 
 def scripted(request: Request) -> Answer:
     """Return what the model says: it follows from how far the conversation has come, and whose it is."""
-    from esper_agents.testing.script import Use
+    from esper_agents.testing.script import ToolUseBlock
 
     turns = sum(each["role"] == "assistant" for each in request.body["messages"])
     system = json.dumps(request.body["system"])
     for name, (wanted, at_once) in ROUNDS.items():
         if f"You are {name}" in system:
-            uses = tuple(Use("look-at", {"at": at_once * turns + each}) for each in range(at_once))
-            return uses if turns < wanted else Use("conclude", {"summary": "All of it was seen."})
+            uses = tuple(ToolUseBlock("look-at", {"at": at_once * turns + each}) for each in range(at_once))
+            return uses if turns < wanted else ToolUseBlock("conclude", {"summary": "All of it was seen."})
     begun = next((4 * number for number, name in enumerate(AGENTS) if f"You are {name}" in system), 0)
     answer: Answer = _answers()[begun + turns]
     return answer

@@ -26,7 +26,7 @@ from esper_agents.review.engine import review
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 FOLDER = Path(__file__).parent / "review_cases"
 PRECISION, RECALL = 0.97, 0.95
@@ -66,7 +66,7 @@ class Label:
     group: str
     reaches: dict[str, tuple[int, int]]
 
-    def covers(self, claim: Claim) -> bool:
+    def covers(self, claim: Diagnostic) -> bool:
         """Return whether a claim says what the label says."""
         first, last = self.reaches.get(claim.rule, (1, 0))
         return claim.location.path == self.path and first <= claim.location.line <= last
@@ -92,8 +92,8 @@ class Outcome:
     has_defect: bool
     found: list[Label] = field(default_factory=list)
     missed: list[Label] = field(default_factory=list)
-    right: list[Claim] = field(default_factory=list)
-    wrong: list[Claim] = field(default_factory=list)
+    right: list[Diagnostic] = field(default_factory=list)
+    wrong: list[Diagnostic] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
 
@@ -167,7 +167,7 @@ def judge(case: Path) -> Outcome:
     return outcome
 
 
-def _settle(outcome: Outcome, required: Sequence[Label], claims: Iterable[Claim]) -> None:
+def _settle(outcome: Outcome, required: Sequence[Label], claims: Iterable[Diagnostic]) -> None:
     """Give each claim to the nearest label that it covers, one each, so that one claim never stands for two defects."""
     pairs = sorted(
         (

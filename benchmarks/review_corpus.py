@@ -27,7 +27,7 @@ from esper_agents.review.engine import review
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 _HERE = Path(__file__).with_suffix("")
 _LOUD_PER_KLOC = 0.05
@@ -69,7 +69,7 @@ class Found:
     """
 
     package: str
-    claim: Claim
+    claim: Diagnostic
     judgement: Judgement | None
 
     @property

@@ -25,7 +25,7 @@ from esper_agents.review.engine import review
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 _FIXES = Path(__file__).with_suffix("") / "fixes.toml"
 _INDEPENDENTLY = "independently"
@@ -112,13 +112,13 @@ def _side(said: dict[str, Any], which: str) -> Side:
     return Side(said[which], said.get(f"{which}_path", said["path"]), (lines[0], lines[-1]) if lines else None)
 
 
-def look_at(fix: Fix, claims_of: Callable[[str, str], Sequence[Claim]]) -> Outcome:
+def look_at(fix: Fix, claims_of: Callable[[str, str], Sequence[Diagnostic]]) -> Outcome:
     """Review both sides of a fix."""
     flagged, still = (_stands(fix, side, claims_of(fix.package, side.version)) for side in (fix.before, fix.after))
     return Outcome(fix, flagged, not still)
 
 
-def _stands(fix: Fix, side: Side, claims: Sequence[Claim]) -> bool:
+def _stands(fix: Fix, side: Side, claims: Sequence[Diagnostic]) -> bool:
     if side.lines is None:
         return False
     first, last = side.lines
@@ -143,7 +143,7 @@ def main() -> None:
         shelf = Shelf(Path(scratch), options.packages)
 
         @cache
-        def claims_of(name: str, version: str) -> Sequence[Claim]:
+        def claims_of(name: str, version: str) -> Sequence[Diagnostic]:
             folder = shelf.folder(name, version)
             return review(folder, [folder]).claims
 

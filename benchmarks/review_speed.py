@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.finding import Severity
 from esper_agents.review.catalogue import catalogue
-from esper_agents.review.engine import Report, review
+from esper_agents.review.engine import ReviewReport, review
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.rule import Hit, Rule
+    from esper_agents.review.rule import Rule, RuleMatch
 
 PARTS = ("nn", "optim", "utils", "distributed")
 ESPER = Path(sys.executable).with_name("esper")
@@ -119,7 +119,7 @@ class Clock:
         """Count what a rule takes from now on."""
         check: Any = rule.check
 
-        def timed(*arguments: Any) -> Iterator[Hit]:
+        def timed(*arguments: Any) -> Iterator[RuleMatch]:
             hits = iter(check(*arguments))
             while True:
                 started = time.process_time()
@@ -150,7 +150,7 @@ class Scores:
         self.tell(name, said, is_met=measured.cpu_s <= limit_s, aim=f"at most {limit_s:.2f} s")
 
 
-def check_that_rules_ran(report: Report) -> None:
+def check_that_rules_ran(report: ReviewReport) -> None:
     """Refuse to time a review whose rules fail: they would look fast.
 
     Raises:
@@ -161,7 +161,7 @@ def check_that_rules_ran(report: Report) -> None:
             raise SystemExit(f"{each.path}: {each.problem}")
 
 
-def tell_package(scores: Scores, report: Report, folders: list[Path], rounds: int) -> None:
+def tell_package(scores: Scores, report: ReviewReport, folders: list[Path], rounds: int) -> None:
     """Measure and print what concerns a whole package."""
     seconds = min(seconds_of(folders) for _ in range(rounds))
     speed = report.lines / seconds

@@ -33,9 +33,9 @@ from sqlalchemy import URL, make_url, text
 
 from esper_agents.domain.session import SessionState
 from esper_agents.orchestration import drift
-from esper_agents.orchestration.history import History
-from esper_agents.orchestration.opening import reasoner_of
-from esper_agents.orchestration.run import Run
+from esper_agents.orchestration.frame_start import reasoner_of
+from esper_agents.orchestration.session_projection import SessionProjection
+from esper_agents.orchestration.session_run import SessionRun
 from esper_agents.storage import lease, ledger, sessions
 from esper_agents.storage.store import Store
 
@@ -159,9 +159,9 @@ async def resumed(opened: OpenProject, session_id: str) -> Lease:
     held = lease.claim(store, session_id)
     with store.reading() as connection:
         rows = ledger.rows(connection, session_id)
-    history = History(session_id, rows)
-    assert not drift.drifted(opened.workshop, history)
-    run_ = Run(opened.workshop, held, history, lambda _: None)
+    history = SessionProjection(session_id, rows)
+    assert not drift.find_drift(opened.workshop, history)
+    run_ = SessionRun(opened.workshop, held, history, lambda _: None)
     frame = history.current
     assert frame is not None
     await reasoner_of(run_, frame).next_move(frame.settled, lambda _: None)
@@ -179,7 +179,7 @@ async def small(folder: Path, given: argparse.Namespace) -> bool:
         store, key = opened.workshop.store.store, opened.workshop.project.key
         with store.reading() as connection:
             rows = ledger.rows(connection, short.session)
-        begun = sessions.create(store, opened.workshop.project, History(short.session, rows).begun)
+        begun = sessions.create(store, opened.workshop.project, SessionProjection(short.session, rows).begun)
         # As where the process was killed before it concluded.
         entries = [(row.key, _Body(row.body)) for row in rows[1:-3]]
         _append_raw(store, begun.session, entries)

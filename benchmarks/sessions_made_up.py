@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import databases
 
 from esper_agents.domain.session import SessionState
-from esper_agents.storage import session_text, sessions
+from esper_agents.storage import session_search_index, sessions
 
 if TYPE_CHECKING:
     import random
@@ -39,7 +39,7 @@ def made_up(count: int) -> Iterator[tuple[dict[str, Any], str]]:
         agent = AGENTS[number % len(AGENTS)]
         row = {"id": session_id(number), "request": request, "state": state, "agent": agent, "at": at(number)}
         row["project"] = PROJECT
-        yield row, session_text.index_words(PROJECT, row["id"], f"{request} {agent} the gradients are cleared")
+        yield row, session_search_index.index_words(PROJECT, row["id"], f"{request} {agent} the gradients are cleared")
 
 
 def fill_sqlite(file: str, count: int) -> None:
@@ -99,7 +99,7 @@ def questions(store: Store, rows: int) -> Iterator[tuple[str, Callable[[random.R
     """Yield what is asked of a million sessions."""
 
     def listed(**which: Any) -> Callable[[random.Random], object]:
-        return lambda _: sessions.listing(store, PROJECT, wanted=sessions.Wanted(**which), limit=20)
+        return lambda _: sessions.listing(store, PROJECT, wanted=sessions.SessionFilter(**which), limit=20)
 
     def searched(words: Callable[[random.Random], str]) -> Callable[[random.Random], object]:
         return lambda chance: sessions.search(store, PROJECT, words(chance), limit=20)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.api import open_project
+from esper_agents.domain.agent_action import CallTools, Conclude, Consult, ToolCall
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Conclude, Consult, ToolCall, UseTools
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
+    from esper_agents.domain.agent_action import Move
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Move
 
 # As many turns as an agent that is consulted takes, its conclusion among them.
 TURNS = 50
@@ -47,7 +47,7 @@ def chief(steps: int) -> Callable[[Brief], Generator[Move, Any, Conclude]]:
 def helper(_brief: Brief) -> Generator[Move, Any, Conclude]:
     """Take one step short of all, and answer with the last."""
     for number in range(TURNS - 1):
-        yield UseTools((ToolCall("benchmark-look", {"number": number}),))
+        yield CallTools((ToolCall("benchmark-look", {"number": number}),))
     return Conclude("looked")
 
 

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING
 
 from esper_agents.agents.commands import load_command
 from esper_agents.agents.definition import load_definition, read_definition
-from esper_agents.agents.plugins import Part, load_plugin
+from esper_agents.agents.plugins import PluginPart, load_plugin
+from esper_agents.agents.skill_files import read_skill
 from esper_agents.agents.skills import skills_in
-from esper_agents.agents.skills_reading import read_skill
 from esper_agents.errors import DefinitionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from esper_agents.agents.skills import SkillFile
-    from esper_agents.domain.agent import Oddity
+    from esper_agents.domain.agent import DefinitionWarning
 
 _HERE = Path(__file__).resolve().parents[1]
 WILD = _HERE / "tests/agents/wild"
@@ -60,7 +60,7 @@ class Outcome:
     oddities: int = 0
     took_ms: float = 0.0
 
-    def take(self, sort: str, load: Callable[[], tuple[Oddity, ...]]) -> None:
+    def take(self, sort: str, load: Callable[[], tuple[DefinitionWarning, ...]]) -> None:
         """Load one file."""
         self.files[sort] += 1
         began = time.perf_counter()
@@ -88,20 +88,20 @@ def take_skills(outcome: Outcome, folder: Path) -> None:
         outcome.take("skill", partial(_skill, each))
 
 
-def _agent(path: Path, namespace: str) -> tuple[Oddity, ...]:
+def _agent(path: Path, namespace: str) -> tuple[DefinitionWarning, ...]:
     return load_definition(path, namespace=namespace).oddities
 
 
-def _skill(file: SkillFile) -> tuple[Oddity, ...]:
+def _skill(file: SkillFile) -> tuple[DefinitionWarning, ...]:
     return read_skill(file).oddities
 
 
-def _command(path: Path, namespace: str) -> tuple[Oddity, ...]:
+def _command(path: Path, namespace: str) -> tuple[DefinitionWarning, ...]:
     load_command(path, namespace=namespace)
     return ()
 
 
-def _quoted(path: Path, text: str) -> tuple[Oddity, ...]:
+def _quoted(path: Path, text: str) -> tuple[DefinitionWarning, ...]:
     return read_definition(text.encode(), path=str(path), stem=path.stem).oddities
 
 
@@ -127,10 +127,10 @@ def collection_b() -> Outcome:
         plugin = load_plugin(folder)
         outcome.files["plugin"] += 1
         outcome.loaded += 1
-        take_agents(outcome, iter(plugin.paths(Part.AGENTS)), plugin.name)
+        take_agents(outcome, iter(plugin.paths(PluginPart.AGENTS)), plugin.name)
         for each in plugin.skill_folders:
             take_skills(outcome, each)
-        for path in plugin.paths(Part.COMMANDS):
+        for path in plugin.paths(PluginPart.COMMANDS):
             outcome.take("command", partial(_command, path, plugin.name))
     return outcome
 

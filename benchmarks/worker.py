@@ -31,18 +31,18 @@ from typing import TYPE_CHECKING, Any
 from databases import add_option, create, database_of, drop, server_of
 
 from esper_agents.api import open_project
-from esper_agents.api.happenings import Happened
 from esper_agents.api.worker import open_worker
+from esper_agents.api.worker_events import WorkerEventKind
 from esper_agents.cli.main import main as main_of_esper
+from esper_agents.domain.agent_action import CallTools, Conclude, ToolCall
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Conclude, ToolCall, UseTools
-from esper_agents.orchestration.workshop import Additions
+from esper_agents.orchestration.project_services import ServiceOverrides
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from esper_agents.api.happenings import Told
+    from esper_agents.api.worker_events import WorkerEvent
     from esper_agents.domain.frame import Brief
 
 AGENT = "benchmark-worker"
@@ -110,8 +110,8 @@ def tools_of(meeting: Meeting) -> tuple[Tool, ...]:
 
 def play(_brief: Brief) -> Generator[Any, Any, Conclude]:
     """Call both tools, one turn each."""
-    yield UseTools((ToolCall("benchmark-meet", {"text": "a"}),))
-    yield UseTools((ToolCall("benchmark-look", {"text": "b"}),))
+    yield CallTools((ToolCall("benchmark-meet", {"text": "a"}),))
+    yield CallTools((ToolCall("benchmark-look", {"text": "b"}),))
     return Conclude("Both ran.")
 
 
@@ -122,7 +122,7 @@ async def measure(folder: Path, sessions: int, concurrency: int) -> dict[str, An
         place.mkdir()
         (place / name).write_text(text)
     meeting = Meeting(min(sessions, concurrency))
-    additions = Additions(tools_of(meeting), {AGENT: play}, (agents,))
+    additions = ServiceOverrides(tools_of(meeting), {AGENT: play}, (agents,))
     async with open_project(
         project, tools=additions.tools, playbooks=additions.playbooks, agents=additions.agents
     ) as opened:
@@ -131,16 +131,16 @@ async def measure(folder: Path, sessions: int, concurrency: int) -> dict[str, An
         for _ in range(sessions):
             await opened.enqueue(task)
         queued_s = time.perf_counter() - began
-    told: list[Told] = []
+    told: list[WorkerEvent] = []
     began, cpu = time.perf_counter(), time.process_time()
     async with open_worker(project, concurrency=concurrency, tell=told.append, additions=additions) as worker:
         await worker.run(once=True, poll_s=1.0)
     took_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
     counts = Counter(each.what for each in told)
-    errors = [each.text for each in told if each.what not in {Happened.TAKEN, Happened.ENDED}]
+    errors = [each.text for each in told if each.what not in {WorkerEventKind.TAKEN, WorkerEventKind.ENDED}]
     return {
         "sessions": sessions,
-        "ended": counts[Happened.ENDED],
+        "ended": counts[WorkerEventKind.ENDED],
         "at_once": meeting.most,
         "errors": errors[:5],
         "calls_repeated": sum(meeting.calls.values()) - 2 * sessions,

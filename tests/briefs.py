@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from esper_agents.domain.agent import Agent
+from esper_agents.domain.agent_action import ToolReport, ToolUse
 from esper_agents.domain.certificate import CLAUDE, Definition
 from esper_agents.domain.codec import encode
 from esper_agents.domain.evidence import CallOutcome, Evidence, Risk, source_file
-from esper_agents.domain.finding import Category, Claim, Confidence, Finding, Location, Severity, fingerprint
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Finding, Location, Severity, fingerprint
 from esper_agents.domain.frame import Brief
-from esper_agents.domain.ledger import Opened, Row, RowKey
-from esper_agents.domain.move import ToolReport, ToolUse
-from esper_agents.domain.project import Revision
+from esper_agents.domain.ledger import FrameOpened, LedgerRow, RowKey
+from esper_agents.domain.project import GitRevision
 from esper_agents.domain.session import Submission
-from esper_agents.domain.status import Kind
+from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
-from esper_agents.orchestration.history import History
+from esper_agents.orchestration.session_projection import SessionProjection
 
 LOOK = ToolUse("look", "Look at it.", {"type": "object"}, Risk.LOW, is_repeatable=True)
 WRITE = ToolUse("write", "Write it.", {"type": "object"}, Risk.MEDIUM, is_repeatable=False)
@@ -44,9 +44,9 @@ def brief(**changed):
     """Return a brief."""
     fields = {
         "agent": agent(),
-        "task": Task("review this", ("train.py",), Kind.APPROVAL, "review"),
+        "task": Task("review this", ("train.py",), QuestionType.APPROVAL, "review"),
         "project": "toy",
-        "revision": Revision("", "", "", "", is_git=False, dirty=()),
+        "revision": GitRevision("", "", "", "", is_git=False, dirty=()),
         "handoff": None,
         "chain": (),
         "question": "",
@@ -85,7 +85,7 @@ def claim(*, path="train.py", line=1, message="Gradients are not clipped.", basi
     """Return a claim."""
     mark = fingerprint("AGENT", path, message, line)
     head = ("AGENT", "gradients-not-clipped", Severity.WARNING, Category.CORRECTNESS, Location(path, line))
-    return Claim(*head, message, "Clip them.", Confidence.MODERATE, basis, "", mark)
+    return Diagnostic(*head, message, "Clip them.", Confidence.MODERATE, basis, "", mark)
 
 
 def finding(**changed):
@@ -100,16 +100,18 @@ def report(number=1, *findings, **changed):
 
 def submission(*, request="review this", torch="2.13.0"):
     """Return what a session begins with."""
-    task = Task(request, ("train.py",), Kind.APPROVAL, "review")
+    task = Task(request, ("train.py",), QuestionType.APPROVAL, "review")
     return Submission(task, "toy", brief().revision, {"torch": torch}, "Ada")
 
 
 def opened(reasoner=CLAUDE, *, parent=0):
     """Return the beginning of a frame, of a consult in the first turn of another one where that is given."""
-    return Opened(agent(), Definition("worker", "", reasoner, "", "toys 1"), parent, int(bool(parent)), "", None, ())
+    return FrameOpened(
+        agent(), Definition("worker", "", reasoner, "", "toys 1"), parent, int(bool(parent)), "", None, ()
+    )
 
 
 def history(bodies):
     """Return a ledger, folded, of bodies with their keys."""
-    rows = (Row(seq, RowKey(*key), "", encode(body)) for seq, (key, body) in enumerate(bodies, 1))
-    return History("ses_1", rows)
+    rows = (LedgerRow(seq, RowKey(*key), "", encode(body)) for seq, (key, body) in enumerate(bodies, 1))
+    return SessionProjection("ses_1", rows)

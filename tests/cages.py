@@ -15,7 +15,7 @@ import pytest
 
 from esper_agents.tools.withheld_files import withheld_files
 from esper_agents.torchlab import sandbox
-from esper_agents.torchlab.worker import landlock, seccomp
+from esper_agents.torchlab.worker.process import landlock, seccomp
 
 WORKER = Path(sandbox.__file__).parent / "worker"
 
@@ -26,7 +26,7 @@ package = importlib.util.spec_from_file_location(
     "esper_worker", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]]
 )
 sys.modules["esper_worker"] = importlib.util.module_from_spec(package)
-from esper_worker import cells, confine, descent, landlock
+from esper_worker.process import confine, landlock, namespaces, process_tree
 
 options = json.loads(sys.argv[3])
 if options["abi"] is not None:
@@ -34,7 +34,7 @@ if options["abi"] is not None:
 end = socket.socket(fileno=int(sys.argv[2]))
 lines = end.makefile("rw")
 is_alone = options["sandbox"] == "bubblewrap"
-workers = cells.Cells(cover=[options["scratch"]], is_open=options["is_open"], is_alone=is_alone)
+workers = namespaces.NamespacedWorkers(cover=[options["scratch"]], is_open=options["is_open"], is_alone=is_alone)
 pipes = {}
 
 
@@ -95,7 +95,7 @@ for line in lines:
         answer = {
             "pid": os.getpid(),
             "walled": workers.is_walled,
-            "children": descent.children(os.getpid()),
+            "children": process_tree.children(os.getpid()),
             "descriptors": len(os.listdir("/proc/self/fd")),
             "most_processes": int(open("/proc/sys/kernel/pid_max").read()),
         }
@@ -228,7 +228,7 @@ def cage_for(how, folder, project, hidden=(), *, python=sys.executable, **option
             pytest.skip("only root makes namespaces without bubblewrap: that was NOT tested")
         if not landlock.version() or not seccomp.is_supported():
             pytest.skip("this kernel has no Landlock: what holds user code without bubblewrap was NOT tested")
-        choice = sandbox.Choice(sandbox.Sandbox.LANDLOCK, landlock.version())
+        choice = sandbox.SandboxChoice(sandbox.Sandbox.LANDLOCK, landlock.version())
         return Cage(choice, view, is_open=how == "landlock", **options)
     choice = sandbox.choose(view, is_waived=False)
     if choice.sandbox is not sandbox.Sandbox.BUBBLEWRAP:
@@ -243,6 +243,6 @@ def view_of(folder, *roots, hidden=(), python=sys.executable):
     known = sandbox.interpreter(python)
     environments = [each for each in known.places if Path(known.executable).is_relative_to(each)]
     withheld = [path for root in roots for path in withheld_files(root, environments=environments)]
-    return sandbox.View(
+    return sandbox.SandboxMounts(
         known, tuple(each.resolve() for each in roots), WORKER, scratch.resolve(), tuple(hidden), tuple(withheld)
     )

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from hashlib import sha1, sha256
 
-from esper_agents.certificates.policy import ceiling, load_policy, settle
-from esper_agents.certificates.question_kind import kinds_text
+from esper_agents.certificates.policy.question_type import kinds_text
+from esper_agents.certificates.policy.verdict_ceiling import apply_ceiling, ceiling, load_policy
 from esper_agents.certificates.statement import digest_of_value as digest
+from esper_agents.domain.agent_action import RiskAssessment, RiskRow
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
-from esper_agents.domain.certificate import Certificate, Definition, Exchange, SkillUse
+from esper_agents.domain.certificate import Certificate, Definition, ModelTurn, SkillUse
 from esper_agents.domain.evidence import Artifact, CallOutcome, Evidence, Risk, SourceFile
-from esper_agents.domain.finding import Category, Claim, Confidence, Finding, Location, Severity, fingerprint
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Finding, Location, Severity, fingerprint
 from esper_agents.domain.handoff import ConsultAnswer, Handoff, OpenPart
-from esper_agents.domain.move import RiskAssessment, RiskRow
-from esper_agents.domain.project import Revision
+from esper_agents.domain.project import GitRevision
 from esper_agents.domain.relation import Relation, RelationKind
-from esper_agents.domain.route import Candidate, Route, RouteOutcome
-from esper_agents.domain.status import Kind, Stance, Status
+from esper_agents.domain.route import Route, RouteCandidate, RouteOutcome
+from esper_agents.domain.status import QuestionType, Stance, Status
 from esper_agents.domain.task import Task
 
 TRAIN = """\
@@ -92,9 +92,9 @@ def ran_tests(number: int = 8, **changes: object) -> Evidence:
     return replace(made, **changes)
 
 
-def claim(**changes: object) -> Claim:
+def claim(**changes: object) -> Diagnostic:
     line = "        losses.append(loss)"
-    made = Claim(
+    made = Diagnostic(
         rule="ESP301",
         name="loss-kept-with-its-graph",
         severity=Severity.WARNING,
@@ -130,7 +130,7 @@ def critical(number: int = 1, **changes: object) -> Finding:
 
 
 def certificate(
-    kind: Kind = Kind.APPROVAL,
+    kind: QuestionType = QuestionType.APPROVAL,
     *,
     request: str = "review examples/train.py",
     wanted: Stance | None = None,
@@ -152,7 +152,7 @@ def certificate(
         route=Route(
             RouteOutcome.ASSIGNED,
             "pytorch-code-reviewer",
-            (Candidate("pytorch-code-reviewer", 910, ("'review'",), ()),),
+            (RouteCandidate("pytorch-code-reviewer", 910, ("'review'",), ()),),
             "because: 'review'",
         ),
         handoffs=(),
@@ -163,7 +163,7 @@ def certificate(
         findings=(),
         evidence=(evidence(), ran_tests()),
         examined=(source(),),
-        revision=Revision("1" * 40, "2" * 40, "main", "https://example.org/demo.git", is_git=True, dirty=()),
+        revision=GitRevision("1" * 40, "2" * 40, "main", "https://example.org/demo.git", is_git=True, dirty=()),
         assumptions=(),
         gaps=(),
         caveats=(),
@@ -186,7 +186,7 @@ def certificate(
         agent=facts.agent,
         paths=facts.task.paths,
     )
-    verdict = settle(
+    verdict = apply_ceiling(
         top,
         kind,
         wanted=wanted,
@@ -243,7 +243,7 @@ def full() -> Certificate:
             ),
         ),
         consults=(ConsultAnswer("memory-diagnostician", "It grows by one graph a step.", (f"{2:032x}",), ()),),
-        revision=Revision("1" * 40, "2" * 40, "main", "", is_git=True, dirty=("examples/train.py",)),
+        revision=GitRevision("1" * 40, "2" * 40, "main", "", is_git=True, dirty=("examples/train.py",)),
         assumptions=(
             Assumption("the loader shuffles", Tier.PLAN, False, AssumptionState.CONFIRMED, (f"ev_{1:032x}",), ""),
             Assumption("one GPU", Tier.WORK, False, AssumptionState.OPEN, (), "nvidia-smi"),
@@ -262,7 +262,7 @@ def full() -> Certificate:
                 "",
                 "anthropic 1.0.0",
                 skills=(SkillUse("training-loops", "aa" * 32),),
-                exchanges=(Exchange("claude-opus-5", "bb" * 32, "cc" * 32),),
+                exchanges=(ModelTurn("claude-opus-5", "bb" * 32, "cc" * 32),),
             ),
         ),
         relations=(Relation(RelationKind.SUPERSEDES, f"crt_{7:032x}", "dd" * 32),),
@@ -282,21 +282,21 @@ def of_status(status: Status) -> Certificate:  # noqa: C901, PLR0911 - one for e
         case Status.REJECTED:
             return certificate(findings=tuple(critical(number) for number in range(1, 6)))
         case Status.NEEDS_FURTHER_REVIEW:
-            return certificate(evidence=(), examined=(), summary="", revision=Revision("", "", "", "", False, ()))
+            return certificate(evidence=(), examined=(), summary="", revision=GitRevision("", "", "", "", False, ()))
         case Status.GO:
-            return certificate(Kind.GO, request="may this ship?")
+            return certificate(QuestionType.GO, request="may this ship?")
         case Status.NO_GO:
-            return certificate(Kind.GO, request="may this ship?", findings=(critical(),))
+            return certificate(QuestionType.GO, request="may this ship?", findings=(critical(),))
         case Status.RECOMMEND:
             return certificate(
-                Kind.RECOMMENDATION,
+                QuestionType.RECOMMENDATION,
                 request="is the new one faster?",
                 evidence=(evidence(), measurement()),
                 agent="pytorch-ultimate-performance-engineer",
             )
         case Status.DO_NOT_RECOMMEND:
             return certificate(
-                Kind.RECOMMENDATION,
+                QuestionType.RECOMMENDATION,
                 request="is the new one faster?",
                 evidence=(evidence(), measurement()),
                 wanted=Stance.AGAINST,
@@ -304,7 +304,7 @@ def of_status(status: Status) -> Certificate:  # noqa: C901, PLR0911 - one for e
                 agent="pytorch-ultimate-performance-engineer",
             )
         case Status.ADVISORY_ONLY:
-            return certificate(Kind.ADVICE, request="why does memory grow?", findings=(finding(), critical(2)))
+            return certificate(QuestionType.ADVICE, request="why does memory grow?", findings=(finding(), critical(2)))
         case Status.EMERGENCY_STOP:
             return certificate(findings=(critical(),), risks=RiskAssessment("High", "Irreversible"))
 
@@ -334,7 +334,7 @@ def every_text(made: Certificate, text: str) -> Certificate:
                 provider=text,
                 sha256=text,
                 skills=(SkillUse(text, text),),
-                exchanges=(Exchange(text, text, text),),
+                exchanges=(ModelTurn(text, text, text),),
             )
             for each in made.definitions
         ),

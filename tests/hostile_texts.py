@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from certificate_samples import every_text, evidence, finding, full
 
+from esper_agents.domain.agent_action import RiskRow
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.finding import Location, Severity
-from esper_agents.domain.move import RiskRow
 
 ATTACKS = (
     "<script>alert(1)</script>",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
-from esper_agents.learning.seen import Seen, Source
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
+from esper_agents.learning.session_summary import SessionFacts, SourceRef
 
 
-def source(number: int) -> Source:
-    return Source(f"ses_{number:032x}", f"crt_{number:032x}", f"review {number}")
+def source(number: int) -> SourceRef:
+    return SourceRef(f"ses_{number:032x}", f"crt_{number:032x}", f"review {number}")
 
 
-def claim(rule="ESP305", path="train.py", line=3, **changes) -> Claim:
+def claim(rule="ESP305", path="train.py", line=3, **changes) -> Diagnostic:
     said = {
         "name": "item-in-training-loop",
         "severity": Severity.WARNING,
@@ -21,7 +21,7 @@ def claim(rule="ESP305", path="train.py", line=3, **changes) -> Claim:
         **changes,
     }
     mark = fingerprint(rule, path, f"line {line}", 0)
-    return Claim(
+    return Diagnostic(
         rule=rule,
         location=Location(path, line),
         confidence=Confidence.HIGH,
@@ -36,5 +36,5 @@ def gap(what="what to run") -> InformationGap:
     return InformationGap(what, "nothing was measured", "esper torch targets")
 
 
-def seen(number: int, **parts) -> Seen:
-    return Seen(source(number), **parts)
+def seen(number: int, **parts) -> SessionFacts:
+    return SessionFacts(source(number), **parts)

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from esper_agents.testing.messages import MessagesServer
-from esper_agents.testing.script import Use
+from esper_agents.testing.script import ToolUseBlock
 
 EVIDENCE = re.compile(r"ev_[0-9a-f]{32}")
 
 
 def conclude(**arguments):
     """Return the tool call that ends a frame."""
-    return Use("conclude", {"summary": "It is as it should be.", **arguments})
+    return ToolUseBlock("conclude", {"summary": "It is as it should be.", **arguments})
 
 
 def finding(request, **changed):

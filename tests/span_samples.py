@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from esper_agents.observing.span import Span, SpanEvent, SpanLink
+from esper_agents.observing.span import SpanEvent, SpanLink, TraceSpan
 
-ROOT = Span(
+ROOT = TraceSpan(
     trace="0198f0aa" * 4,
     id="00000000000000a1",
     parent="",
@@ -15,7 +15,7 @@ ROOT = Span(
     events=(SpanEvent("esper.routed", 1_700_000_000_500_000_000, {"gen_ai.agent.name": "doer"}),),
     links=(SpanLink("0198f0bb" * 4, "00000000000000b2", {"esper.link": "forked"}),),
 )
-CHAT = Span(
+CHAT = TraceSpan(
     trace=ROOT.trace,
     id="00000000000000a2",
     parent=ROOT.id,

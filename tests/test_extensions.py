@@ -30,7 +30,7 @@ FILES = {
     "birds/skills/__init__.py": "",
     "birds/skills/reeds/SKILL.md": "---\nname: reeds\ndescription: Reeds.\n---\nCut in winter.\n",
     "birds/counting.py": """
-from esper_agents.api import Conclude, Risk, ToolCall, ToolContext, ToolResult, UseTools, tool
+from esper_agents.api import Conclude, Risk, ToolCall, ToolContext, ToolResult, CallTools, tool
 
 @tool("count-herons", risk=Risk.LOW, repeatable=True, rerun=lambda _: "count herons")
 async def count(context: ToolContext) -> ToolResult:
@@ -39,7 +39,7 @@ async def count(context: ToolContext) -> ToolResult:
 
 def play(brief):
     calls = (ToolCall("count-herons", {}), ToolCall("static-review", {"paths": ["train.py"]}))
-    yield UseTools(calls)
+    yield CallTools(calls)
     return Conclude("seven herons")
 """,
     "birds/rules.py": """

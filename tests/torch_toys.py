@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from esper_agents.tools.bench import Bench
+from esper_agents.tools.lab_pool import LabPool
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch: NOTHING was measured")
 
@@ -132,6 +132,6 @@ def lab_project(tmp_path_factory):
 @pytest.fixture(scope="module")
 async def bench(lab_project, anyio_backend):
     """Return a bench whose lab stays warm for the module."""
-    made = Bench(lab_project, idle_s=600.0)
+    made = LabPool(lab_project, idle_s=600.0)
     yield made
     await made.close()

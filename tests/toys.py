@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from esper_agents.api import open_project
+from esper_agents.domain.agent_action import CallTools, Conclude, ToolCall
 from esper_agents.domain.evidence import Risk, source_file
-from esper_agents.domain.move import Conclude, ToolCall, UseTools
 from esper_agents.errors import EvidenceError
 from esper_agents.paths import project_home
 from esper_agents.tools.git import find_project
@@ -76,7 +76,7 @@ def agent_file(folder: Path, name, *, tools="", extra="", domain="toys"):
 
 def calls(*names, **arguments):
     """Return the move that calls tools, each with the same arguments."""
-    return UseTools(tuple(ToolCall(name, arguments) for name in names))
+    return CallTools(tuple(ToolCall(name, arguments) for name in names))
 
 
 def calling(*names, then=None):

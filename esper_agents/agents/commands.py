@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from esper_agents.agents.decoding import MAX_BYTES, decode
 from esper_agents.agents.definition import as_name
-from esper_agents.agents.fields import FieldReader, one_line
+from esper_agents.agents.definition_warnings import DefinitionWarnings
 from esper_agents.agents.front_matter import read_document
-from esper_agents.agents.notes import Notes
-from esper_agents.agents.plugins import Part
+from esper_agents.agents.front_matter_fields import FieldReader, one_line
+from esper_agents.agents.plugins import PluginPart
 from esper_agents.errors import DefinitionError, NotFoundError, UsageError
 from esper_agents.paths import data_folder
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from esper_agents.agents.front_matter import Document
+    from esper_agents.agents.front_matter import FrontMatterDocument
     from esper_agents.agents.plugins import Plugin
 
 LISTING = "esper run"
@@ -96,7 +96,7 @@ def load_commands(plugins: Sequence[Plugin]) -> Commands:
     found: dict[str, Command] = {}
     refused: list[DefinitionError] = []
     ours = [(path, "") for path in sorted((data_folder("prompts") / "commands").glob("*.md"))]
-    theirs = [(path, plugin.name) for plugin in plugins for path in plugin.paths(Part.COMMANDS)]
+    theirs = [(path, plugin.name) for plugin in plugins for path in plugin.paths(PluginPart.COMMANDS)]
     for path, namespace in (*ours, *theirs):
         try:
             command = load_command(path, namespace=namespace)
@@ -115,7 +115,7 @@ def load_command(path: Path, *, namespace: str = "") -> Command:
     Raises:
         DefinitionError: The file cannot be read, or says nothing.
     """
-    notes = Notes(str(path))
+    notes = DefinitionWarnings(str(path))
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
@@ -139,7 +139,7 @@ def load_command(path: Path, *, namespace: str = "") -> Command:
     )
 
 
-def _hint(document: Document) -> str:
+def _hint(document: FrontMatterDocument) -> str:
     """Return what a command says that it is given; `[FILE]` without quotes is a list to YAML."""
     field = document.fields.get("argument-hint")
     if field is None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.agents.decoding import decode
+from esper_agents.agents.definition_warnings import DefinitionWarnings
 from esper_agents.agents.front_matter import read_document
-from esper_agents.agents.notes import Notes
 from esper_agents.agents.skills import read_bytes, skill_files
 from esper_agents.errors import DefinitionError, UsageError
-from esper_agents.review.companion import Companion
+from esper_agents.review.companion import CompanionRule
 from esper_agents.review.source import Unreadable
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Declared:
         unreadable: The skills whose demands cannot be understood, each with why.
     """
 
-    companions: tuple[Companion, ...]
+    companions: tuple[CompanionRule, ...]
     unreadable: tuple[Unreadable, ...]
 
 
@@ -42,7 +42,7 @@ def declared_companions(root: Path) -> Declared:
     Args:
         root: The project; `SKILL.md` is read in each folder of `.esper/skills` and `.claude/skills`.
     """
-    found: list[Companion] = []
+    found: list[CompanionRule] = []
     unreadable: list[Unreadable] = []
     for each in skill_files(root):
         if not each.holds(each.file):
@@ -55,13 +55,13 @@ def declared_companions(root: Path) -> Declared:
     return Declared(tuple(found), tuple(unreadable))
 
 
-def companions_of(where: SkillFile) -> list[Companion]:
+def companions_of(where: SkillFile) -> list[CompanionRule]:
     """Return the companion changes that one skill declares.
 
     Raises:
         DefinitionError: The file cannot be used, or what it declares cannot be understood.
     """
-    notes = Notes(where.path)
+    notes = DefinitionWarnings(where.path)
     raw = read_bytes(where, where.file, notes)
     if _KEY.encode() not in raw:
         return []
@@ -73,14 +73,14 @@ def companions_of(where: SkillFile) -> list[Companion]:
     return [_companion(each, notes, declared.line) for each in declared.content]
 
 
-def _companion(held: FieldContent, notes: Notes, line: int) -> Companion:
+def _companion(held: FieldContent, notes: DefinitionWarnings, line: int) -> CompanionRule:
     if not isinstance(held, dict) or not held.keys() <= {"when", "then", "why"}:
         raise notes.refusal("one of its companions is no `when`, `then` and `why`", remedy=_LOOKS, line=line)
     why = held.get("why", "")
     if not isinstance(why, str):
         raise notes.refusal("the `why` of a companion is no text", remedy=_LOOKS, line=line)
     try:
-        return Companion(_globs(held.get("when")), _globs(held.get("then")), why, notes.path)
+        return CompanionRule(_globs(held.get("when")), _globs(held.get("then")), why, notes.path)
     except UsageError as error:
         raise notes.refusal(error.problem, remedy=error.remedy, line=line) from error
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from esper_agents.agents.notes import Notes
+    from esper_agents.agents.definition_warnings import DefinitionWarnings
 
 MAX_BYTES = 1_000_000
 
@@ -37,7 +37,7 @@ _UNSAFE = re.compile(
 )
 
 
-def decode(raw: bytes, notes: Notes) -> str:
+def decode(raw: bytes, notes: DefinitionWarnings) -> str:
     """Return the text of a definition with line feeds only, noting whatever had to be mended.
 
     Raises:
@@ -53,7 +53,7 @@ def decode(raw: bytes, notes: Notes) -> str:
     return _without_unsafe(_with_line_feeds(_mended(text, notes), notes), notes)
 
 
-def _decode_bytes(raw: bytes, notes: Notes) -> str:
+def _decode_bytes(raw: bytes, notes: DefinitionWarnings) -> str:
     for mark, encoding in (
         (codecs.BOM_UTF8, "utf-8"),
         (codecs.BOM_UTF16_LE, "utf-16"),
@@ -68,14 +68,14 @@ def _decode_bytes(raw: bytes, notes: Notes) -> str:
         return _decode_legacy(raw, raw.count(b"\n", 0, error.start) + 1, notes)
 
 
-def _decode_marked(raw: bytes, encoding: str, notes: Notes) -> str:
+def _decode_marked(raw: bytes, encoding: str, notes: DefinitionWarnings) -> str:
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
         raise notes.refusal(f"is not the {encoding} that its mark promises", remedy=_SAVE_AS_UTF8) from error
 
 
-def _decode_legacy(raw: bytes, line: int, notes: Notes) -> str:
+def _decode_legacy(raw: bytes, line: int, notes: DefinitionWarnings) -> str:
     try:
         text = raw.decode("cp1252")
     except UnicodeDecodeError as error:
@@ -84,7 +84,7 @@ def _decode_legacy(raw: bytes, line: int, notes: Notes) -> str:
     return text
 
 
-def _mended(text: str, notes: Notes) -> str:
+def _mended(text: str, notes: DefinitionWarnings) -> str:
     count, line, first = 0, 0, ""
     for _ in range(_ROUNDS_OF_MENDING):
         found = [match for match in _MOJIBAKE.finditer(text) if _mend(match[0]) is not None]
@@ -105,14 +105,14 @@ def _mend(garbled: str) -> str | None:
         return None
 
 
-def _with_line_feeds(text: str, notes: Notes) -> str:
+def _with_line_feeds(text: str, notes: DefinitionWarnings) -> str:
     if "\r" not in text:
         return text
     notes.add(1, "lines end in a carriage return", "save the file with Unix line ends")
     return _LINE_END.sub("\n", text)
 
 
-def _without_unsafe(text: str, notes: Notes) -> str:
+def _without_unsafe(text: str, notes: DefinitionWarnings) -> str:
     found = _UNSAFE.search(text)
     if found:
         line = text.count("\n", 0, found.start()) + 1

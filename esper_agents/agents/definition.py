@@ -7,17 +7,17 @@ import unicodedata
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from esper_agents.agents import conversation, prose
+from esper_agents.agents import example_parsing, scope_parsing
 from esper_agents.agents.decoding import MAX_BYTES, decode
-from esper_agents.agents.fields import FieldReader, one_line
+from esper_agents.agents.definition_warnings import DefinitionWarnings, shorten
 from esper_agents.agents.front_matter import read_document
-from esper_agents.agents.notes import Notes, shorten
+from esper_agents.agents.front_matter_fields import FieldReader, one_line
 from esper_agents.domain.agent import Agent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from esper_agents.agents.front_matter import Document
+    from esper_agents.agents.front_matter import FrontMatterDocument
 
 _MOST_NAME_CHARACTERS = 64
 _MOST_FOUND_CHARACTERS = 1_000
@@ -51,7 +51,7 @@ def load_definition(path: Path, *, namespace: str = "") -> Agent:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
-        raise Notes(str(path)).refusal(reason, remedy="make it a file that you may read") from error
+        raise DefinitionWarnings(str(path)).refusal(reason, remedy="make it a file that you may read") from error
     return read_definition(raw, path=str(path), stem=path.stem, namespace=namespace)
 
 
@@ -67,30 +67,34 @@ def read_definition(raw: bytes, *, path: str, stem: str, namespace: str = "") ->
     Raises:
         DefinitionError: The bytes cannot be used.
     """
-    notes = Notes(path)
+    notes = DefinitionWarnings(path)
     document = read_document(decode(raw, notes), notes)
     fields, digest = FieldReader(document.fields, notes), sha256(raw).hexdigest()
     name = _name(fields, stem, digest, notes)
     description = read_description(fields, document, notes)
     if not document.body.strip():
         notes.add(1, "no instructions stand below the front matter", "write what the agent does and how")
-    scope = prose.read_scope(description, document.body)
-    examples = fields.examples() if fields.has("examples") else conversation.read_examples(description, document.body)
+    scope = scope_parsing.read_scope(description, document.body)
+    examples = (
+        fields.examples() if fields.has("examples") else example_parsing.read_examples(description, document.body)
+    )
     fields.note_unknown()
     return Agent(
         name=f"{namespace}:{name}" if namespace else name,
         description=description,
         model=_model(fields, notes),
         tools=fields.tools(),
-        skills=fields.items("skills", separator=_LIST) if fields.has("skills") else prose.read_skills(document.body),
+        skills=fields.items("skills", separator=_LIST)
+        if fields.has("skills")
+        else scope_parsing.read_skills(document.body),
         domain=one_line(fields.text("domain")) or _domain(name),
         handles=fields.items("handles") if fields.has("handles") else scope.handles,
         declines=fields.items("declines")
         if fields.has("declines")
-        else (*scope.declines, *conversation.read_passed_on(document.body)),
+        else (*scope.declines, *example_parsing.read_passed_on(document.body)),
         hands_off_to=fields.items("hands_off_to", separator=_LIST)
         if fields.has("hands_off_to")
-        else conversation.read_neighbours(name, document.body, examples),
+        else example_parsing.read_neighbours(name, document.body, examples),
         examples=examples,
         body=document.body,
         path=path,
@@ -99,7 +103,7 @@ def read_definition(raw: bytes, *, path: str, stem: str, namespace: str = "") ->
     )
 
 
-def _name(fields: FieldReader, stem: str, digest: str, notes: Notes) -> str:
+def _name(fields: FieldReader, stem: str, digest: str, notes: DefinitionWarnings) -> str:
     written = one_line(fields.text("name"))
     if not written:
         notes.add(fields.line("name"), f"no name; the file's name is taken: {shorten(stem)}", "write `name:`")
@@ -109,7 +113,7 @@ def _name(fields: FieldReader, stem: str, digest: str, notes: Notes) -> str:
     return name
 
 
-def _model(fields: FieldReader, notes: Notes) -> str:
+def _model(fields: FieldReader, notes: DefinitionWarnings) -> str:
     written = one_line(fields.text("model"))
     if written.lower() in _MODEL_NAMES or not written:
         return written.lower() or "inherit"
@@ -125,7 +129,7 @@ def as_name(text: str) -> str:
     return _DASHES.sub("-", _NOT_IN_NAME.sub("-", plain)).strip("-._")[:_MOST_NAME_CHARACTERS].strip("-._")
 
 
-def read_description(fields: FieldReader, document: Document, notes: Notes) -> str:
+def read_description(fields: FieldReader, document: FrontMatterDocument, notes: DefinitionWarnings) -> str:
     """Return what a file says that it is for; the first words of its body where no field does.
 
     Raises:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.agents.loose_yaml import KEY_LINE, read_loosely
-from esper_agents.agents.strict_yaml import Field, NotStrictError, read_strictly
+from esper_agents.agents.strict_yaml import FrontMatterField, NotStrictError, read_strictly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from esper_agents.agents.notes import Notes
+    from esper_agents.agents.definition_warnings import DefinitionWarnings
 
 _FENCE_LINE = re.compile(r"-{3,}\s*$")
 _CLOSING_LINE = re.compile(r"(?:-{3,}|\.{3})\s*$")
@@ -21,7 +21,7 @@ _NOT_PROSE = re.compile(r"[\s#\-*>|]")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class FrontMatterDocument:
     """A definition, taken apart.
 
     Attributes:
@@ -29,7 +29,7 @@ class Document:
         body: What stands below it.
     """
 
-    fields: Mapping[str, Field]
+    fields: Mapping[str, FrontMatterField]
     body: str
 
 
@@ -40,14 +40,14 @@ class _Parts:
     body: Sequence[str]
 
 
-def read_document(text: str, notes: Notes) -> Document:
+def read_document(text: str, notes: DefinitionWarnings) -> FrontMatterDocument:
     """Return the fields and the body of a definition; never fails, whatever the text holds."""
     parts = _take_apart(text.split("\n"), notes)
     front = _without_tabs(parts.front, parts.first_line, notes)
-    return Document(_read_fields(front, parts.first_line, notes), "\n".join(parts.body).strip("\n"))
+    return FrontMatterDocument(_read_fields(front, parts.first_line, notes), "\n".join(parts.body).strip("\n"))
 
 
-def _read_fields(front: Sequence[str], first_line: int, notes: Notes) -> Mapping[str, Field]:
+def _read_fields(front: Sequence[str], first_line: int, notes: DefinitionWarnings) -> Mapping[str, FrontMatterField]:
     text = "\n".join(front)
     if not text.strip():
         return {}
@@ -64,7 +64,7 @@ def _read_fields(front: Sequence[str], first_line: int, notes: Notes) -> Mapping
     return strict.fields
 
 
-def _take_apart(lines: Sequence[str], notes: Notes) -> _Parts:
+def _take_apart(lines: Sequence[str], notes: DefinitionWarnings) -> _Parts:
     start = next((index for index, line in enumerate(lines) if line.strip()), 0)
     if lines[start].startswith("```") and _FENCE_LINE.match(_after(lines, start)):
         return _with_opening(_unfenced(lines, start, notes), start + 1, notes)
@@ -79,14 +79,14 @@ def _after(lines: Sequence[str], index: int) -> str:
     return lines[index + 1] if index + 1 < len(lines) else ""
 
 
-def _unfenced(lines: Sequence[str], start: int, notes: Notes) -> Sequence[str]:
+def _unfenced(lines: Sequence[str], start: int, notes: DefinitionWarnings) -> Sequence[str]:
     notes.add(start + 1, "the whole definition stands in a code fence", "delete the line with the fence, and its end")
     last = max(index for index, line in enumerate(lines) if line.strip())
     closes = lines[last].startswith("```") and last > start
     return ["" if index == start or (closes and index == last) else line for index, line in enumerate(lines)]
 
 
-def _without_opening(lines: Sequence[str], start: int, notes: Notes) -> _Parts:
+def _without_opening(lines: Sequence[str], start: int, notes: DefinitionWarnings) -> _Parts:
     key = KEY_LINE.match(lines[start])
     if key and key["key"].lower() in ("name", "description"):
         notes.add(start + 1, "front matter has no opening `---`", "put a line `---` above it")
@@ -95,7 +95,7 @@ def _without_opening(lines: Sequence[str], start: int, notes: Notes) -> _Parts:
     return _Parts([], 1, lines)
 
 
-def _with_opening(lines: Sequence[str], start: int, notes: Notes) -> _Parts:
+def _with_opening(lines: Sequence[str], start: int, notes: DefinitionWarnings) -> _Parts:
     if _FENCE_LINE.match(_after(lines, start)):
         return _Parts([], start + 2, lines[start + 2 :])
     parts = _closed(lines, start + 1, notes)
@@ -105,7 +105,7 @@ def _with_opening(lines: Sequence[str], start: int, notes: Notes) -> _Parts:
     return _Parts([], start + 1, lines)
 
 
-def _closed(lines: Sequence[str], first: int, notes: Notes) -> _Parts:
+def _closed(lines: Sequence[str], first: int, notes: DefinitionWarnings) -> _Parts:
     """Return the parts of a file whose front matter begins at `first`, wherever it ends."""
     end = next((index for index in range(first, len(lines)) if _CLOSING_LINE.match(lines[index])), None)
     if end is not None and not _runs_into_body(lines[first:end]):
@@ -128,7 +128,7 @@ def _runs_into_body(front: Sequence[str]) -> bool:
     return False
 
 
-def _without_tabs(front: Sequence[str], first_line: int, notes: Notes) -> Sequence[str]:
+def _without_tabs(front: Sequence[str], first_line: int, notes: DefinitionWarnings) -> Sequence[str]:
     indents = [len(line) - len(line.lstrip()) for line in front]
     tabbed = [index for index, line in enumerate(front) if "\t" in line[: indents[index]]]
     if tabbed:

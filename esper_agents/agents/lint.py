@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.agents.decoding import MAX_BYTES
-from esper_agents.agents.notes import Notes, shorten
+from esper_agents.agents.definition_warnings import DefinitionWarnings, shorten
 from esper_agents.agents.registry import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from esper_agents.domain.agent import Agent, Oddity
+    from esper_agents.domain.agent import Agent, DefinitionWarning
 
 _MOST_DESCRIPTION = 2_000
 
@@ -25,7 +25,7 @@ def lint_agent(
     tools: Collection[str],
     unknown: Collection[str] = (),
     missing: Collection[tuple[str, str]] = (),
-) -> tuple[Oddity, ...]:
+) -> tuple[DefinitionWarning, ...]:
     """Return every warning about one definition by line, with what was odd on reading it.
 
     Args:
@@ -35,7 +35,7 @@ def lint_agent(
         unknown: Tools of the definition that exist neither here nor in Claude Code.
         missing: Tools of the definition that cannot be offered, each with why; unknown ones are passed over.
     """
-    notes, lines = Notes(agent.path), _lines(agent.path)
+    notes, lines = DefinitionWarnings(agent.path), _lines(agent.path)
     short_name = agent.name.rpartition(":")[2]
     if short_name != Path(agent.path).stem:
         line = _line_of("name:", lines)
@@ -58,7 +58,7 @@ def lint_agent(
     return tuple(sorted((*agent.oddities, *notes.all()), key=lambda oddity: oddity.line))
 
 
-def _check_names(agent: Agent, notes: Notes, lines: Sequence[str], agents: Collection[str]) -> None:
+def _check_names(agent: Agent, notes: DefinitionWarnings, lines: Sequence[str], agents: Collection[str]) -> None:
     space = "".join(agent.name.rpartition(":")[:2])
     named = (*agent.hands_off_to, *(each.instead for each in agent.examples if not each.instead.startswith("/")))
     for name in dict.fromkeys(named):

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from esper_agents.agents.strict_yaml import Field, FieldContent, Fields, NotStrictError, Remark, read_strictly
+from esper_agents.agents.strict_yaml import (
+    FieldContent,
+    FrontMatterField,
+    FrontMatterFields,
+    NotStrictError,
+    YamlWarning,
+    read_strictly,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,25 +39,27 @@ class _Block:
     below: Sequence[str]
 
 
-def read_loosely(front: Sequence[str], first_line: int) -> Fields:
+def read_loosely(front: Sequence[str], first_line: int) -> FrontMatterFields:
     """Return the fields that can be made out; every field that is YAML by itself is read as YAML."""
-    fields: dict[str, Field] = {}
-    remarks: list[Remark] = []
+    fields: dict[str, FrontMatterField] = {}
+    remarks: list[YamlWarning] = []
     for block in _blocks(front, first_line, remarks):
         if block.key in fields:
-            remarks.append(Remark(block.line, f"second {block.key!r}; the first one counts", "delete one of the two"))
+            remarks.append(
+                YamlWarning(block.line, f"second {block.key!r}; the first one counts", "delete one of the two")
+            )
             continue
         fields[block.key] = _read_block(block, remarks)
-    return Fields(fields, tuple(remarks))
+    return FrontMatterFields(fields, tuple(remarks))
 
 
-def _blocks(front: Sequence[str], first_line: int, remarks: list[Remark]) -> Iterable[_Block]:
+def _blocks(front: Sequence[str], first_line: int, remarks: list[YamlWarning]) -> Iterable[_Block]:
     starts = _starts(front)
     if len(starts) > _MOST_FIELDS:
-        remarks.append(Remark(first_line + starts[_MOST_FIELDS], "further fields were not read", "delete them"))
+        remarks.append(YamlWarning(first_line + starts[_MOST_FIELDS], "further fields were not read", "delete them"))
         front, starts = front[: starts[_MOST_FIELDS]], starts[:_MOST_FIELDS]
     if any(line.strip() for line in front[: starts[0] if starts else len(front)]):
-        remarks.append(Remark(first_line, "text above the first field was not read", "delete it"))
+        remarks.append(YamlWarning(first_line, "text above the first field was not read", "delete it"))
     for start, end in pairwise((*starts, len(front))):
         match = KEY_LINE.match(front[start])
         if match:
@@ -74,14 +83,14 @@ def _is_field(key: str) -> bool:
     return key in _CAPITALS or (key[0].islower() and key not in _SPEECH)
 
 
-def _read_block(block: _Block, remarks: list[Remark]) -> Field:
+def _read_block(block: _Block, remarks: list[YamlWarning]) -> FrontMatterField:
     text = "\n".join((f"{block.key}: {block.rest}", *block.below))
     try:
         alone = read_strictly(text, block.line)
     except NotStrictError:
-        return Field(_loose_content(block), block.line, is_bare=not block.rest.startswith('"'))
+        return FrontMatterField(_loose_content(block), block.line, is_bare=not block.rest.startswith('"'))
     if set(alone.fields) != {block.key}:
-        return Field(_loose_content(block), block.line, is_bare=True)
+        return FrontMatterField(_loose_content(block), block.line, is_bare=True)
     remarks.extend(alone.oddities)
     return alone.fields[block.key]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.agents.decoding import MAX_BYTES, remove_unsafe
 from esper_agents.agents.definition import as_name
-from esper_agents.agents.fields import one_line
-from esper_agents.certificates.sealing.plain_file import read_plain
+from esper_agents.agents.front_matter_fields import one_line
+from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _VERSION = re.compile(r"[\w.+-]{1,60}")
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-class Part(StrEnum):
+class PluginPart(StrEnum):
     """What a file of a plugin is, by the folder that it stands in unless the manifest names others."""
 
     AGENTS = "agents"
@@ -63,7 +63,7 @@ class Plugin:
     description: str
     folder: Path
     sha256: str
-    files: Mapping[Part, tuple[str, ...]]
+    files: Mapping[PluginPart, tuple[str, ...]]
     skill_folders: tuple[Path, ...]
     passed_over: tuple[str, ...]
 
@@ -74,13 +74,15 @@ class Plugin:
         return f"plugin {self.name}{version} sha256:{self.sha256}"
 
     @property
-    def names(self) -> Mapping[Part, tuple[str, ...]]:
+    def names(self) -> Mapping[PluginPart, tuple[str, ...]]:
         """What each part offers, as `plugin:NAME`; the agents' own names may differ from their files'."""
-        named = {part: [each.stem for each in self.paths(part)] for part in (Part.AGENTS, Part.COMMANDS)}
-        named[Part.SKILLS] = [each.parent.name for each in self.paths(Part.SKILLS) if each.name.lower() == _SKILL]
+        named = {part: [each.stem for each in self.paths(part)] for part in (PluginPart.AGENTS, PluginPart.COMMANDS)}
+        named[PluginPart.SKILLS] = [
+            each.parent.name for each in self.paths(PluginPart.SKILLS) if each.name.lower() == _SKILL
+        ]
         return {part: tuple(f"{self.name}:{each}" for each in names) for part, names in named.items()}
 
-    def paths(self, part: Part) -> tuple[Path, ...]:
+    def paths(self, part: PluginPart) -> tuple[Path, ...]:
         """Return where the definitions of a part are; documents that are no definitions are left out."""
         named = (PurePosixPath(each) for each in self.files[part])
         return tuple(self.folder / each for each in named if each.name.lower() not in NO_DEFINITIONS)
@@ -115,7 +117,7 @@ def read_plugin(folder: Path) -> PluginFiles:
     found = tuple(_walk(folder))
     contents = {MANIFEST: _bytes_of(folder, MANIFEST)} if MANIFEST in found else {}
     manifest = _Manifest(folder, _members(folder, contents.get(MANIFEST)))
-    parts = {part: tuple(each for each in found if manifest.part_of(each) is part) for part in Part}
+    parts = {part: tuple(each for each in found if manifest.part_of(each) is part) for part in PluginPart}
     if MANIFEST not in found and not any(parts.values()):
         raise _no_plugin(folder, found)
     size = 0
@@ -131,7 +133,7 @@ def read_plugin(folder: Path) -> PluginFiles:
         folder=folder,
         sha256=_digest(contents),
         files=parts,
-        skill_folders=manifest.skill_folders(parts[Part.SKILLS]),
+        skill_folders=manifest.skill_folders(parts[PluginPart.SKILLS]),
         passed_over=tuple(each for each in found if each not in contents),
     )
     return PluginFiles(plugin, contents)
@@ -219,7 +221,7 @@ class _Manifest:
     def __init__(self, folder: Path, members: Mapping[str, Any]) -> None:
         self.folder = folder
         self.members = members
-        self.roots = tuple((root, part) for part in Part for root in self._roots(part))
+        self.roots = tuple((root, part) for part in PluginPart for root in self._roots(part))
 
     def text(self, key: str) -> str:
         written = self.members.get(key)
@@ -232,7 +234,7 @@ class _Manifest:
             raise DefinitionError(str(self.folder / MANIFEST), problem, remedy="give it another `name`")
         return name
 
-    def part_of(self, path: str) -> Part | None:
+    def part_of(self, path: str) -> PluginPart | None:
         """Return what a file is, or a link where a folder should be; None for what is not used."""
         place = PurePosixPath(path)
         is_link_to_folder = not place.suffix and (self.folder / path).is_symlink()
@@ -242,7 +244,7 @@ class _Manifest:
         # The narrower folder counts where one that the manifest names holds another.
         return max(fitting, key=lambda each: len(each[0].parts))[1] if fitting else None
 
-    def _roots(self, part: Part) -> Iterator[PurePosixPath]:
+    def _roots(self, part: PluginPart) -> Iterator[PurePosixPath]:
         """Yield the folders and files that a part stands in: its own folder, and those that the manifest names.
 
         Raises:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from esper_agents.agents.definition import load_definition
-from esper_agents.agents.plugins import NO_DEFINITIONS, Part
+from esper_agents.agents.plugins import NO_DEFINITIONS, PluginPart
 from esper_agents.errors import DefinitionError, NotFoundError
 from esper_agents.extensions import extension_points, load_extension
 from esper_agents.paths import data_folder
@@ -91,7 +91,7 @@ def load_registry(project_root: Path | None, *, extra: Sequence[Path] = (), plug
     for point in extension_points(ENTRY_POINTS):
         gathering.take_entry_point(point)
     for plugin in plugins:
-        for path in plugin.paths(Part.AGENTS):
+        for path in plugin.paths(PluginPart.AGENTS):
             gathering.take(path, namespace=plugin.name, provider=plugin.provider)
     gathering.take_all(extra)
     return gathering.registry()

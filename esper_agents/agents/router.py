@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.agents.routing.evidence import REFUSED, Evidence, Witness
 from esper_agents.agents.routing.passages import HEAD, TAIL
-from esper_agents.domain.route import Candidate, Route, RouteOutcome
+from esper_agents.domain.route import Route, RouteCandidate, RouteOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -116,7 +116,7 @@ class Router:
         return Route(outcome, best.agent, candidates, _explanation(candidates) + _bound_note(request, code))
 
 
-def _is_elsewhere(best: Candidate, ours: Mapping[str, _Account], elsewhere: _Account) -> bool:
+def _is_elsewhere(best: RouteCandidate, ours: Mapping[str, _Account], elsewhere: _Account) -> bool:
     """Return whether a request belongs to nobody here, given the best agent and what speaks for each.
 
     An outright request for something else is weighed against that agent. Mere words of everyday life stand only
@@ -141,13 +141,15 @@ def _halving(pieces: Iterable[Evidence]) -> int:
     return sum(weight >> place for place, weight in enumerate(weights))
 
 
-def _ranked(accounts: dict[str, _Account], *, is_settled: bool) -> tuple[Candidate, ...]:
+def _ranked(accounts: dict[str, _Account], *, is_settled: bool) -> tuple[RouteCandidate, ...]:
     """Return the candidates, best first.
 
     Where nothing speaks of another subject, those that have enough to show for themselves leave the others behind.
     """
     found = [
-        Candidate(name, account.score_milli(), _citations(account.pro.values()), _objections(account.contra.values()))
+        RouteCandidate(
+            name, account.score_milli(), _citations(account.pro.values()), _objections(account.contra.values())
+        )
         for name, account in accounts.items()
         if any(each.cited for each in account.pro.values())
     ]
@@ -173,7 +175,7 @@ def _objections(pieces: Iterable[Evidence]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said))[:_MOST_CITED]
 
 
-def _explanation(candidates: Sequence[Candidate]) -> str:
+def _explanation(candidates: Sequence[RouteCandidate]) -> str:
     best, *others = candidates
     reason = "because: " + ", ".join(_quoted(each) for each in best.because)
     if best.agent == TRIAGE:
@@ -181,7 +183,7 @@ def _explanation(candidates: Sequence[Candidate]) -> str:
     return reason + ("; not: " + ", ".join(_shortfall(each) for each in others[:2]) if others else "")
 
 
-def _shortfall(candidate: Candidate) -> str:
+def _shortfall(candidate: RouteCandidate) -> str:
     if candidate.against:
         return f"{candidate.agent} ({candidate.against[0]})"
     return f"{candidate.agent} (only {', '.join(_quoted(each) for each in candidate.because[:2])})"

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from esper_agents.agents.decoding import MAX_BYTES
-from esper_agents.agents.notes import Notes
+from esper_agents.agents.definition_warnings import DefinitionWarnings
 from esper_agents.errors import DefinitionError
 from esper_agents.paths import data_folder
 
@@ -113,7 +113,7 @@ def find_skill(files: Sequence[SkillFile], name: str) -> SkillFile | None:
     return next(whole, None) or next((each for each in files if each.name.rpartition(":")[2] == wanted), None)
 
 
-def read_bytes(where: SkillFile, file: Path, notes: Notes) -> bytes:
+def read_bytes(where: SkillFile, file: Path, notes: DefinitionWarnings) -> bytes:
     """Return the bytes of a file of a skill.
 
     Raises:
@@ -161,6 +161,6 @@ def skills_at_hand(
 def _digest(where: SkillFile) -> str:
     """Return the digest of a skill's own file, or nothing where it cannot be used."""
     try:
-        return sha256(read_bytes(where, where.file, Notes(where.path))).hexdigest()
+        return sha256(read_bytes(where, where.file, DefinitionWarnings(where.path))).hexdigest()
     except DefinitionError:
         return ""

@@ -36,7 +36,7 @@ class NotStrictError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FrontMatterField:
     """One field of the front matter.
 
     Attributes:
@@ -51,7 +51,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class YamlWarning:
     """Something odd in front matter: line in the file, problem and remedy."""
 
     line: int
@@ -60,7 +60,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class FrontMatterFields:
     """What reading the front matter gave.
 
     Attributes:
@@ -68,11 +68,11 @@ class Fields:
         oddities: What was odd.
     """
 
-    fields: Mapping[str, Field]
-    oddities: tuple[Remark, ...]
+    fields: Mapping[str, FrontMatterField]
+    oddities: tuple[YamlWarning, ...]
 
 
-def read_strictly(text: str, first_line: int) -> Fields:
+def read_strictly(text: str, first_line: int) -> FrontMatterFields:
     """Return the fields of front matter that is one YAML mapping.
 
     Args:
@@ -108,9 +108,9 @@ class _Reader:
     events: Iterator[yaml.Event]
     lines: Sequence[str]
     first_line: int
-    remarks: list[Remark] = field(default_factory=list)
+    remarks: list[YamlWarning] = field(default_factory=list)
 
-    def read(self) -> Fields:
+    def read(self) -> FrontMatterFields:
         import yaml
 
         event = next(self.events)
@@ -122,12 +122,12 @@ class _Reader:
         for event in self.events:
             if isinstance(event, yaml.DocumentStartEvent):
                 raise NotStrictError("holds a second document", self._line(event))
-        return Fields(fields, tuple(self.remarks))
+        return FrontMatterFields(fields, tuple(self.remarks))
 
-    def _fields(self) -> dict[str, Field]:
+    def _fields(self) -> dict[str, FrontMatterField]:
         import yaml
 
-        fields: dict[str, Field] = {}
+        fields: dict[str, FrontMatterField] = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key, line = self._key(event), self._line(event)
             start = next(self.events)
@@ -135,10 +135,10 @@ class _Reader:
             is_bare = isinstance(start, yaml.ScalarEvent) and start.style != '"'
             if key == "description":
                 self._look_for_comment(start)
-            self._keep(fields, key, Field(content, line, is_bare=is_bare))
+            self._keep(fields, key, FrontMatterField(content, line, is_bare=is_bare))
         return fields
 
-    def _keep(self, fields: dict[str, Field], key: str, value: Field) -> None:
+    def _keep(self, fields: dict[str, FrontMatterField], key: str, value: FrontMatterField) -> None:
         if key in fields:
             self._remark(value.line, f"second {key!r}; the first one counts", "delete one of the two")
         else:
@@ -203,4 +203,4 @@ class _Reader:
         return self.first_line + (event.start_mark.line if event.start_mark else 0)
 
     def _remark(self, line: int, problem: str, remedy: str) -> None:
-        self.remarks.append(Remark(line, problem, remedy))
+        self.remarks.append(YamlWarning(line, problem, remedy))

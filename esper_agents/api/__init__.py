@@ -23,39 +23,42 @@
 
 from __future__ import annotations
 
-from esper_agents.api.project import OpenProject, Plan, open_project
-from esper_agents.api.session import Outcome, Session
+from esper_agents.api.project import OpenProject, TaskPlan, open_project
+from esper_agents.api.session import Session, SessionResult
 from esper_agents.api.sync import SyncProject, SyncSession, open_project_sync
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, Panel, ToolCall
 from esper_agents.domain.answer_type import AnswerType
 from esper_agents.domain.budget import read_budget
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.frame import Brief
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Panel, ToolCall, UseTools
+from esper_agents.renamed import aliases
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult, tool
 
 __all__ = [
     "AnswerType",
     "Ask",
     "Brief",
+    "CallTools",
     "Conclude",
     "Consult",
     "HandOff",
     "OpenProject",
-    "Outcome",
     "Panel",
-    "Plan",
     "Risk",
     "Session",
+    "SessionResult",
     "SyncProject",
     "SyncSession",
+    "TaskPlan",
     "Tool",
     "ToolCall",
     "ToolContext",
     "ToolResult",
-    "UseTools",
     "open_project",
     "open_project_sync",
     "read_budget",
     "source_file",
     "tool",
 ]
+
+__getattr__ = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})

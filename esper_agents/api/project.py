@@ -9,27 +9,27 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.api.answering import Answering
-from esper_agents.api.lineage import superseding
-from esper_agents.api.modelling import Modelling
-from esper_agents.api.notebook import Notebook
-from esper_agents.api.person import person
-from esper_agents.certificates.question_kind import kinds_text
-from esper_agents.certificates.redaction import redacted, struck_out
-from esper_agents.certificates.sealing.keys import take_key_file
+from esper_agents.api.current_user import person
+from esper_agents.api.memory import MemoryService
+from esper_agents.api.models import ModelService
+from esper_agents.api.questions import QuestionService
+from esper_agents.api.sessions import superseding
+from esper_agents.certificates.policy.question_type import kinds_text
+from esper_agents.certificates.redaction import redacted, redaction_count
+from esper_agents.certificates.signing.signing_key import take_key_file
 from esper_agents.certificates.statement import parse
 from esper_agents.domain.certificate import CLAUDE, REASONER
 from esper_agents.domain.memory import ACTION, NoteState
-from esper_agents.domain.origin import SUBMITTED, Origin, OriginKind
+from esper_agents.domain.origin import SUBMITTED, OriginKind, SessionOrigin
 from esper_agents.domain.relation import Relation, RelationKind
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.session import Submission
+from esper_agents.orchestration.definition_snapshots import keep_policy
 from esper_agents.orchestration.environment import environment
-from esper_agents.orchestration.keeping import keep_policy
+from esper_agents.orchestration.permission_rules import describe_default, digest_of_rules
 from esper_agents.orchestration.permissions import rules_for
+from esper_agents.orchestration.project_services import ProjectServices, ServiceOverrides
 from esper_agents.orchestration.routing import route_of
-from esper_agents.orchestration.rules import digest_of_rules, in_general
-from esper_agents.orchestration.workshop import Additions, Workshop
 from esper_agents.paths import project_home
 from esper_agents.storage import sessions
 from esper_agents.storage.engine import database_url
@@ -41,19 +41,18 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from esper_agents.api.session import Session
-    from esper_agents.domain.memory import Note as MemoryNote
-    from esper_agents.domain.memory import NoteKind
-    from esper_agents.domain.move import ToolUse
-    from esper_agents.domain.origin import Before
+    from esper_agents.domain.agent_action import ToolUse
+    from esper_agents.domain.memory import MemoryNote, NoteKind
+    from esper_agents.domain.origin import PredecessorResult
+    from esper_agents.domain.permission_rule import PermissionRule
     from esper_agents.domain.route import Route
-    from esper_agents.domain.rule import Rule
     from esper_agents.domain.task import Task
     from esper_agents.reasoning.playbook import Play
     from esper_agents.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TaskPlan:
     """What a task would do; nothing of it has run.
 
     Attributes:
@@ -73,8 +72,8 @@ class Plan:
     tools: tuple[ToolUse, ...]
     neighbours: tuple[str, ...]
     leave: dict[str, str] = field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
-    ignored: tuple[Rule, ...] = ()
+    rules: tuple[PermissionRule, ...] = ()
+    ignored: tuple[PermissionRule, ...] = ()
 
 
 @asynccontextmanager
@@ -108,8 +107,8 @@ async def open_project(
     found = find_project([_expanded(path) for path in paths], Path.cwd())
     home = project_home(found.key)
     store = AsyncStore(Store(database_url(home / "esper.db")))
-    additions = Additions(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules), tuple(plugins))
-    workshop = Workshop(found, home, store, publish, additions)
+    additions = ServiceOverrides(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules), tuple(plugins))
+    workshop = ProjectServices(found, home, store, publish, additions)
     try:
         yield OpenProject(workshop)
     finally:
@@ -117,21 +116,21 @@ async def open_project(
         store.close()
 
 
-class OpenProject(Answering, Modelling):
+class OpenProject(QuestionService, ModelService):
     """A project whose sessions, certificates and memory can be worked with."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: ProjectServices) -> None:
         """Wrap what sessions work with; `open_project` makes these."""
         self.workshop = workshop
         self.root = Path(workshop.project.root)
         self._key = workshop.project.key
         self._store = workshop.store
 
-    async def plan(self, task: Task) -> Plan:
+    async def plan(self, task: Task) -> TaskPlan:
         """Return what a task would do, and run nothing."""
         route = route_of(self.workshop, task)
         if not route.agent:
-            return Plan(task, route, "", (), ())
+            return TaskPlan(task, route, "", (), ())
         agent = self.workshop.agents.get(route.agent)
         has_playbook = agent.name in self.workshop.playbooks
         reasoner = "playbook" if has_playbook else "no playbook and no model: it would end undecided"
@@ -139,11 +138,11 @@ class OpenProject(Answering, Modelling):
             reasoner = f"claude ({self.workshop.models.resolve(agent.model).name}), after a playbook has had its say"
         tools = tuple(tool.use for tool in self.workshop.tools.named(agent.tools))
         rules = rules_for(self.workshop, task)
-        said = ((tool.name, in_general(rules, tool.name, tool.risk)) for tool in tools)
+        said = ((tool.name, describe_default(rules, tool.name, tool.risk)) for tool in tools)
         leave = {name: words for name, words in said if words}
-        return Plan(task, route, reasoner, tools, agent.hands_off_to, leave, rules, self.workshop.settings.ignored)
+        return TaskPlan(task, route, reasoner, tools, agent.hands_off_to, leave, rules, self.workshop.settings.ignored)
 
-    async def submit(self, task: Task, *, continues: Before | None = None) -> Session:
+    async def submit(self, task: Task, *, continues: PredecessorResult | None = None) -> Session:
         """Make a session of a task and hold it; `Session.run` does the work.
 
         Args:
@@ -159,12 +158,12 @@ class OpenProject(Answering, Modelling):
         held = await self._store.run(sessions.create, self.workshop.project, begun, origin=origin)
         return self._session(held)
 
-    async def enqueue(self, task: Task, *, continues: Before | None = None) -> str:
+    async def enqueue(self, task: Task, *, continues: PredecessorResult | None = None) -> str:
         """Make a session of a task that a worker is to take, and return its identifier; see `submit`."""
         begun, origin = await self._submission(task, continues)
         return await self._store.run(sessions.enqueue, self.workshop.project, begun, origin=origin)
 
-    async def _submission(self, task: Task, continues: Before | None) -> tuple[Submission, Origin]:
+    async def _submission(self, task: Task, continues: PredecessorResult | None) -> tuple[Submission, SessionOrigin]:
         before = await self.certificate(task.again) if task.again else None
         rests_on = await self._genuine(task.options[REPRODUCE]) if REPRODUCE in task.options else None
         begun = Submission(
@@ -184,15 +183,15 @@ class OpenProject(Answering, Modelling):
             )
             + await self._superseding(task, continues),
             question_kinds_sha256=sha256(kinds_text().encode()).hexdigest(),
-            redactions=struck_out(task.request),
+            redactions=redaction_count(task.request),
             policy_sha256=keep_policy(self.workshop),
             before=continues,
             rules=(rules := rules_for(self.workshop, task)),
             rules_sha256=digest_of_rules(rules),
         )
-        return begun, Origin(OriginKind.CONTINUED, continues.session) if continues else SUBMITTED
+        return begun, SessionOrigin(OriginKind.CONTINUED, continues.session) if continues else SUBMITTED
 
-    async def _superseding(self, task: Task, continues: Before | None) -> tuple[Relation, ...]:
+    async def _superseding(self, task: Task, continues: PredecessorResult | None) -> tuple[Relation, ...]:
         if continues is None or not continues.certificate:
             return ()
         entry = await self.certificate(continues.certificate)
@@ -210,9 +209,9 @@ class OpenProject(Answering, Modelling):
         return await self.notebook.list(agent=agent, kind=kind, states=states, limit=limit)
 
     @cached_property
-    def notebook(self) -> Notebook:
+    def notebook(self) -> MemoryService:
         """All that can be done with what agents remember."""
-        return Notebook(self.workshop)
+        return MemoryService(self.workshop)
 
     async def from_action(self, wanted: str) -> Task:
         """Return the task of doing an open action, given to the agent that keeps it; see `Notebook.open_action`.

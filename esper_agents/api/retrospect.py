@@ -7,21 +7,21 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from esper_agents.api.modelling import Sending
+from esper_agents.api.models import ModelCostPreview
 from esper_agents.certificates.redaction import redacted, secrets_of
-from esper_agents.domain.expense import expense_of
 from esper_agents.domain.origin import OriginKind
-from esper_agents.learning.asking import asked, wording_request
+from esper_agents.domain.usage import expense_of
 from esper_agents.learning.facts import facts_of
+from esper_agents.learning.model_request import asked, wording_request
+from esper_agents.learning.model_wording import checked_wording, handed_in
 from esper_agents.learning.proposals import accept, find_proposal, write_proposals
 from esper_agents.learning.rendering import render_skill, render_worded_skill
 from esper_agents.learning.retrospect import LEAST_SESSIONS, retrospect
-from esper_agents.learning.seen import Seen, seen_in_certificate, seen_in_ledger
-from esper_agents.learning.wording import handed_in, worded
+from esper_agents.learning.session_summary import SessionFacts, seen_in_certificate, seen_in_ledger
 from esper_agents.orchestration.consent import ConsentError, is_agreed
 from esper_agents.reasoning.models import Usage
 from esper_agents.review.catalogue import catalogue
-from esper_agents.storage.exchanges import Exchange, exchanges, keep_exchange
+from esper_agents.storage.model_requests import ModelRequest, exchanges, keep_exchange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ _PURPOSE = "retrospect"
 _CHARACTERS, _SPOKEN = 3, 3_000
 
 
-async def look_back(project: OpenProject, *, limit: int = 200, least: int = LEAST_SESSIONS) -> Retrospect:
+async def build_retrospect(project: OpenProject, *, limit: int = 200, least: int = LEAST_SESSIONS) -> Retrospect:
     """Return what the newest sessions of a project show together, and keep the skills it proposes; asks no model.
 
     Args:
@@ -64,14 +64,14 @@ def _root(session: str, before: Mapping[str, str]) -> str:
     return root if root != session else ""
 
 
-async def _seen(project: OpenProject, summary: SessionSummary, forked_from: str) -> Seen:
+async def _seen(project: OpenProject, summary: SessionSummary, forked_from: str) -> SessionFacts:
     history = await project.history(summary.id)
     if history.pruned and summary.certificate:
         return seen_in_certificate(await project.read(summary.certificate), forked_from)
     return seen_in_ledger(history, forked_from)
 
 
-def sending(project: OpenProject, found: Retrospect) -> Sending:
+def sending(project: OpenProject, found: Retrospect) -> ModelCostPreview:
     """Return what would leave this machine if a model worded a report: what was counted, and no file.
 
     Raises:
@@ -81,7 +81,7 @@ def sending(project: OpenProject, found: Retrospect) -> Sending:
     length = len(wording_request(_facts(found), model))
     used = Usage(fresh=-(-length // _CHARACTERS), output=_SPOKEN)
     said = next((each for each in project.consents() if each.host == host), None)
-    return Sending(host, model.name, (), model.cost(used), model.is_listed, said)
+    return ModelCostPreview(host, model.name, (), model.cost(used), model.is_listed, said)
 
 
 async def reword(project: OpenProject, found: Retrospect, say: Say = lambda _: None) -> Retrospect:
@@ -106,14 +106,14 @@ async def reword(project: OpenProject, found: Retrospect, say: Say = lambda _: N
         return replace(found, unworded=f"no model has worded it, as {problem}")
     given = handed_in(exchange.record["content"]) or {}
     expense = expense_of(exchange.record)
-    wording = worded(given, facts, model=exchange.record["model"], at=exchange.at, expense=expense)
+    wording = checked_wording(given, facts, model=exchange.record["model"], at=exchange.at, expense=expense)
     reworded = replace(found, wording=wording)
     texts = {each.file_name: render_worded_skill(each, reworded) for each in wording.skills}
     write_proposals(project.workshop.home, texts)
     return reworded
 
 
-async def _exchange(project: OpenProject, facts: Mapping[str, Fact], say: Say) -> Exchange:
+async def _exchange(project: OpenProject, facts: Mapping[str, Fact], say: Say) -> ModelRequest:
     """Return the exchange about some facts that is on record, or have one."""
     workshop, run = project.workshop, project.workshop.store.run
     request = wording_request(facts, project.models.resolve("")).encode("utf-8", "surrogatepass")
@@ -125,7 +125,7 @@ async def _exchange(project: OpenProject, facts: Mapping[str, Fact], say: Say) -
         raise ConsentError(workshop.server.host)
     record = await asked(workshop.server, project.models, facts, say)
     if not record["spent"]["tokens"]:
-        return Exchange(_PURPOSE, sha256, "", record)
+        return ModelRequest(_PURPOSE, sha256, "", record)
     return await run(keep_exchange, workshop.project, _PURPOSE, sha256, record)
 
 
@@ -142,6 +142,6 @@ def proposal(project: OpenProject, name: str) -> Proposal:
     return find_proposal(project.workshop.home, name)
 
 
-def take(project: OpenProject, agreed: Proposal) -> Path:
+def accept_skill(project: OpenProject, agreed: Proposal) -> Path:
     """Move a proposed skill into the project, as the person has seen it; see `learning.proposals.accept`."""
     return accept(project.workshop.home, project.root, agreed)

@@ -8,34 +8,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive
-from esper_agents.domain.ledger import Cancelled, RowKind
+from esper_agents.domain.ledger import RowKind, SessionCancelled
 from esper_agents.domain.session import Event, SessionState
 from esper_agents.domain.status import exit_code
 from esper_agents.errors import ExitCode
 from esper_agents.orchestration.budgets import stopped_by
 from esper_agents.orchestration.publish import find_published
-from esper_agents.orchestration.run import running, session_row
+from esper_agents.orchestration.session_run import hold_lease, session_row
 from esper_agents.storage import ledger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.archive import CertificateSummary
     from esper_agents.domain.budget import Resource
     from esper_agents.domain.finding import Finding
-    from esper_agents.domain.ledger import Question, Row
+    from esper_agents.domain.ledger import LedgerRow, UserQuestion
     from esper_agents.domain.route import Route
     from esper_agents.orchestration.graph import Graph
-    from esper_agents.orchestration.history import History
-    from esper_agents.orchestration.run import Run
-    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.orchestration.project_services import ProjectServices
+    from esper_agents.orchestration.session_projection import SessionProjection
+    from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.reasoning.reasoner import Say
     from esper_agents.storage.lease import Lease
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SessionResult:
     """How a session ended, or why it goes on no further for now.
 
     Attributes:
@@ -52,10 +52,10 @@ class Outcome:
     session: str
     state: SessionState
     route: Route | None
-    certificate: Entry | None
+    certificate: CertificateSummary | None
     view: Path | None
     findings: tuple[Finding, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[UserQuestion, ...]
     stopped_by: Resource | None = None
 
     @property
@@ -86,18 +86,18 @@ class Session:
         id: `ses_` identifier.
     """
 
-    def __init__(self, workshop: Workshop, graph: Graph, held: Lease) -> None:
+    def __init__(self, workshop: ProjectServices, graph: Graph, held: Lease) -> None:
         """Hold a session; `OpenProject` makes these."""
         self.id = held.session
         self._workshop = workshop
         self._graph = graph
         self._lease = held
-        self._run: Run | None = None
+        self._run: SessionRun | None = None
         self._is_stopped = False
         self._changed = asyncio.Event()
         self._is_over = False
 
-    async def run(self, say: Say = _silent, *, is_attended: bool = False) -> Outcome:
+    async def run(self, say: Say = _silent, *, is_attended: bool = False) -> SessionResult:
         """Go on from wherever the ledger says, until the end or until a person must answer.
 
         Args:
@@ -111,7 +111,7 @@ class Session:
         from esper_agents.orchestration.graph import drive
 
         try:
-            async with running(self._workshop, self._lease, say) as run:
+            async with hold_lease(self._workshop, self._lease, say) as run:
                 self._run = run
                 run.is_attended = is_attended
                 run.watch(self._tell)
@@ -150,13 +150,13 @@ class Session:
             await changed.wait()
 
 
-async def outcome_of(workshop: Workshop, history: History) -> Outcome:
+async def outcome_of(workshop: ProjectServices, history: SessionProjection) -> SessionResult:
     """Return how a session stands, by its ledger."""
     entry, view = None, None
     if history.certified is not None:
         entry = await workshop.store.run(archive.find, workshop.project.key, history.certified.certificate)
         view = (await workshop.store.run(find_published, workshop, entry.id)).view
-    return Outcome(
+    return SessionResult(
         session=history.session,
         state=history.state,
         route=history.route,
@@ -168,14 +168,14 @@ async def outcome_of(workshop: Workshop, history: History) -> Outcome:
     )
 
 
-async def cancel_held(workshop: Workshop, held: Lease, by: str) -> None:
+async def cancel_held(workshop: ProjectServices, held: Lease, by: str) -> None:
     """End a session whose lease is held, without a verdict."""
-    async with running(workshop, held, _silent) as run:
+    async with hold_lease(workshop, held, _silent) as run:
         if run.history.state in {SessionState.OPEN, SessionState.WAITING}:
-            await run.record((session_row(RowKind.CANCELLED), Cancelled(by)), state=SessionState.CANCELLED)
+            await run.record((session_row(RowKind.CANCELLED), SessionCancelled(by)), state=SessionState.CANCELLED)
 
 
-def event_of(row: Row) -> Event:
+def event_of(row: LedgerRow) -> Event:
     """Return a row as people and programs watch it."""
     key = row.key
     return Event(row.seq, row.at, key.frame, key.step, key.call, str(key.kind), json.loads(row.body))

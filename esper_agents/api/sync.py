@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from anyio.from_thread import BlockingPortal
 
-    from esper_agents.api.project import OpenProject, Plan
-    from esper_agents.api.session import Outcome, Session
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.api.project import OpenProject, TaskPlan
+    from esper_agents.api.session import Session, SessionResult
+    from esper_agents.certificates.archive import CertificateSummary
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.memory import Note
+    from esper_agents.domain.memory import MemoryNote
     from esper_agents.domain.session import Event, SessionSummary
     from esper_agents.domain.task import Task
 
@@ -43,11 +43,11 @@ class SyncSession:
         self._portal = portal
         self._session = session
 
-    def run(self, watch: Callable[[Event], None] | None = None) -> Outcome:
+    def run(self, watch: Callable[[Event], None] | None = None) -> SessionResult:
         """Go on until the end or until a person must answer; `watch` is called with each row as it is written."""
         return self._portal.call(self._watched, watch)
 
-    async def _watched(self, watch: Callable[[Event], None] | None) -> Outcome:
+    async def _watched(self, watch: Callable[[Event], None] | None) -> SessionResult:
         import asyncio
 
         running = asyncio.create_task(self._session.run())
@@ -78,7 +78,7 @@ class SyncProject:
         """Return a task that has been checked; see `OpenProject.task`."""
         return self.opened.task(request, paths, **options)
 
-    def plan(self, task: Task) -> Plan:
+    def plan(self, task: Task) -> TaskPlan:
         """Return what a task would do, and run nothing."""
         return self._portal.call(self.opened.plan, task)
 
@@ -98,7 +98,7 @@ class SyncProject:
         """Return the project's sessions, newest first."""
         return self._portal.call(self.opened.sessions)
 
-    def certificates(self) -> tuple[Entry, ...]:
+    def certificates(self) -> tuple[CertificateSummary, ...]:
         """Return the project's certificates, newest first."""
         return self._portal.call(self.opened.certificates)
 
@@ -110,6 +110,6 @@ class SyncProject:
         """Return a certificate's Markdown view."""
         return self._portal.call(self.opened.markdown, certificate_id)
 
-    def memory(self) -> tuple[Note, ...]:
+    def memory(self) -> tuple[MemoryNote, ...]:
         """Return what agents remember of the project, newest first."""
         return self._portal.call(self.opened.memory)

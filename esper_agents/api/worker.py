@@ -8,16 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.api.desks import Desks
-from esper_agents.api.happenings import Happened, Told, ended
+from esper_agents.api.project_pool import ProjectPool
 from esper_agents.api.session import Session
-from esper_agents.certificates.sealing.keys import take_key_file
+from esper_agents.api.worker_events import WorkerEvent, WorkerEventKind, ended
+from esper_agents.certificates.signing.signing_key import take_key_file
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, EsperError, StorageError
 from esper_agents.orchestration import drift
-from esper_agents.orchestration.history import History
-from esper_agents.orchestration.run import StoppedError
-from esper_agents.orchestration.workshop import Additions
+from esper_agents.orchestration.project_services import ServiceOverrides
+from esper_agents.orchestration.session_projection import SessionProjection
+from esper_agents.orchestration.session_run import StoppedError
 from esper_agents.paths import project_home
 from esper_agents.storage import lease, ledger, queue
 from esper_agents.storage.engine import database_url
@@ -27,12 +27,12 @@ from esper_agents.tools.projects import find_project
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from esper_agents.api.session import Outcome
+    from esper_agents.api.session import SessionResult
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.graph import Graph
-    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.storage.lease import Lease
-    from esper_agents.storage.queue import Place, Taken
+    from esper_agents.storage.queue import ClaimedSession, QueuedProject
 
 # A session that the database or its disk failed is tried again after this.
 _REST_S = 30.0
@@ -43,10 +43,10 @@ async def open_worker(
     path: Path | None = None,
     *,
     concurrency: int,
-    tell: Callable[[Told], None] = lambda _: None,
+    tell: Callable[[WorkerEvent], None] = lambda _: None,
     publish: bool = True,
-    additions: Additions | None = None,
-) -> AsyncIterator[Worker]:
+    additions: ServiceOverrides | None = None,
+) -> AsyncIterator[QueueWorker]:
     """Yield a worker; when the block ends nothing of it is left running.
 
     Args:
@@ -65,7 +65,7 @@ async def open_worker(
     url = database_url(project_home(found.key) / "esper.db")
     only = found if path or url.get_backend_name() == "sqlite" else None
     store = AsyncStore(Store(url))
-    worker = Worker(store, only, concurrency, tell, publish=publish, additions=additions or Additions())
+    worker = QueueWorker(store, only, concurrency, tell, publish=publish, additions=additions or ServiceOverrides())
     try:
         yield worker
     finally:
@@ -73,7 +73,7 @@ async def open_worker(
         store.close()
 
 
-class Worker:
+class QueueWorker:
     """Runs sessions that it has claimed.
 
     Attributes:
@@ -85,17 +85,17 @@ class Worker:
         store: AsyncStore,
         only: Project | None,
         concurrency: int,
-        tell: Callable[[Told], None],
+        tell: Callable[[WorkerEvent], None],
         *,
         publish: bool,
-        additions: Additions,
+        additions: ServiceOverrides,
     ) -> None:
         """Prepare a worker; `open_worker` makes these."""
         self.failed = 0
         self._store, self._only, self._concurrency, self._tell = store, only, concurrency, tell
-        self._desks = Desks(store, publish=publish, additions=additions)
+        self._desks = ProjectPool(store, publish=publish, additions=additions)
         self._stopping = asyncio.Event()
-        self._tasks: dict[asyncio.Task[Outcome], Taken] = {}
+        self._tasks: dict[asyncio.Task[SessionResult], ClaimedSession] = {}
         self._sessions: set[Session] = set()
         self._roots: dict[str, str] = {}
         self._away: set[str] = set()
@@ -160,7 +160,7 @@ class Worker:
                 taken = await self._take()
                 if taken is None:
                     break
-                self._tell(Told(Happened.TAKEN, taken.lease.session, taken.request))
+                self._tell(WorkerEvent(WorkerEventKind.TAKEN, taken.lease.session, taken.request))
                 self._tasks[asyncio.create_task(self._work(taken))] = taken
             self._trouble = ""
         except StorageError as error:
@@ -169,21 +169,21 @@ class Worker:
             # Said once: the database may be away for a while.
             if self._trouble != error.problem:
                 self._trouble = error.problem
-                self._tell(Told(Happened.TROUBLE, "", error.problem, error.remedy))
+                self._tell(WorkerEvent(WorkerEventKind.TROUBLE, "", error.problem, error.remedy))
 
-    async def _take(self) -> Taken | None:
+    async def _take(self) -> ClaimedSession | None:
         now = asyncio.get_running_loop().time()
         # What runs here, too: one that failed or lost its lease a moment ago is free before that is settled.
         passed_over = [each.lease.session for each in self._tasks.values()]
         passed_over += [name for name, until in self._passed_over.items() if until > now]
-        places = await self._store.run(queue.places, passed_over=passed_over)
+        places = await self._store.run(queue.queued_projects, passed_over=passed_over)
         here = [each.key for each in places if self._is_here(each)]
         try:
-            return await self._store.run(queue.take, here, passed_over=passed_over) if here else None
+            return await self._store.run(queue.claim_next, here, passed_over=passed_over) if here else None
         except BusyError:
             return None
 
-    def _is_here(self, place: Place) -> bool:
+    def _is_here(self, place: QueuedProject) -> bool:
         """Return whether the project is one to work in and its folder is on this machine; say once where it is not."""
         if self._only and place.key != self._only.key:
             return False
@@ -194,10 +194,10 @@ class Worker:
         if place.key not in self._away:
             self._away.add(place.key)
             text = f"sessions of {place.root!r} are left alone: that project is not on this machine"
-            self._tell(Told(Happened.AWAY, place.key, text))
+            self._tell(WorkerEvent(WorkerEventKind.AWAY, place.key, text))
         return False
 
-    async def _work(self, taken: Taken) -> Outcome:
+    async def _work(self, taken: ClaimedSession) -> SessionResult:
         key = taken.project_key
         async with AsyncExitStack() as stack:
             try:
@@ -212,14 +212,14 @@ class Worker:
                 session.stop()
             return await session.run()
 
-    async def _session(self, workshop: Workshop, held: Lease) -> Session:
+    async def _session(self, workshop: ProjectServices, held: Lease) -> Session:
         """Return a session that was claimed.
 
         Raises:
             ChangedError: What it goes by has changed since it began.
         """
-        history = History(held.session, await self._store.run(ledger.read, held.session))
-        if drifts := drift.drifted(workshop, history):
+        history = SessionProjection(held.session, await self._store.run(ledger.read, held.session))
+        if drifts := drift.find_drift(workshop, history):
             raise drift.ChangedError(held.session, drifts, f"esper resume {held.session}")
         return Session(workshop, self._graph, held)
 
@@ -229,7 +229,7 @@ class Worker:
             taken = self._tasks.pop(task)
             error = None if task.cancelled() else task.exception()
             if task.cancelled() or isinstance(error, StoppedError):
-                self._tell(Told(Happened.GIVEN_BACK, taken.lease.session, "stopped between two steps"))
+                self._tell(WorkerEvent(WorkerEventKind.GIVEN_BACK, taken.lease.session, "stopped between two steps"))
             elif error is None:
                 self._tell(ended(task.result()))
             else:
@@ -240,9 +240,9 @@ class Worker:
         problem = error.problem if isinstance(error, EsperError) else f"internal error: {type(error).__name__}: {error}"
         remedy = error.remedy if isinstance(error, EsperError) else f"esper resume {name}"
         if isinstance(error, BusyError):
-            self._tell(Told(Happened.LOST, name, problem))
+            self._tell(WorkerEvent(WorkerEventKind.LOST, name, problem))
             return
-        self._tell(Told(Happened.FAILED, name, problem, remedy))
+        self._tell(WorkerEvent(WorkerEventKind.FAILED, name, problem, remedy))
         self.failed += 1
         if isinstance(error, StorageError):
             self._passed_over[name] = asyncio.get_running_loop().time() + _REST_S
@@ -250,6 +250,6 @@ class Worker:
         self._passed_over[name] = float("inf")
         # Off the queue: the next worker would fail in the same way, and a person can resume it.
         try:
-            await self._store.run(queue.take_off, name)
+            await self._store.run(queue.dequeue, name)
         except StorageError as also:
-            self._tell(Told(Happened.TROUBLE, "", also.problem, also.remedy))
+            self._tell(WorkerEvent(WorkerEventKind.TROUBLE, "", also.problem, also.remedy))

@@ -13,12 +13,12 @@ from esper_agents.certificates import index
 from esper_agents.certificates.filters import Filter
 from esper_agents.certificates.fulltext import positions_beginning
 from esper_agents.certificates.index import ending_word
-from esper_agents.certificates.naming import view_names
 from esper_agents.certificates.places import ABOVE_ALL, in_common, listed
 from esper_agents.certificates.sources import in_common_by_time, sources
-from esper_agents.domain.status import Kind, Status
+from esper_agents.certificates.views.file_names import view_names
+from esper_agents.domain.status import QuestionType, Status
 from esper_agents.errors import IntegrityError, NoCertificatesError, NotFoundError
-from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.tables import certificate as table
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CertificateSummary:
     """A certificate in a listing.
 
     Attributes:
@@ -56,7 +56,7 @@ class Entry:
     session: str
     issued_at: str
     agent: str
-    kind: Kind
+    kind: QuestionType
     status: Status
     ceiling: Status
     descriptor: str
@@ -114,7 +114,7 @@ def id_of_view_name(store: Store, project_key: str, view_name: str) -> str:
 
 def listing(
     store: Store, project_key: str, *, wanted: Filter | None = None, before: str = "", limit: int = 50
-) -> tuple[Entry, ...]:
+) -> tuple[CertificateSummary, ...]:
     """Return a project's certificates, newest first: in the order of the archive, with dates in the order of times.
 
     Args:
@@ -140,7 +140,7 @@ def listing(
         return tuple(_entries(connection, places))
 
 
-def pages(store: Store, project_key: str, wanted: Filter, *, size: int = 500) -> Iterator[Entry]:
+def pages(store: Store, project_key: str, wanted: Filter, *, size: int = 500) -> Iterator[CertificateSummary]:
     """Yield all of a project's certificates that are wanted, in the order of `listing`; few at a time are read."""
     before = ""
     while page := listing(store, project_key, wanted=wanted, before=before, limit=size):
@@ -148,12 +148,12 @@ def pages(store: Store, project_key: str, wanted: Filter, *, size: int = 500) ->
         before = page[-1].id
 
 
-def everything(store: Store, project_key: str) -> tuple[Entry, ...]:
+def everything(store: Store, project_key: str) -> tuple[CertificateSummary, ...]:
     """Return all of a project's certificates, newest first."""
     return tuple(pages(store, project_key, Filter()))
 
 
-def find(store: Store, project_key: str, wanted: str) -> Entry:
+def find(store: Store, project_key: str, wanted: str) -> CertificateSummary:
     """Return one certificate of a project: by identifier, by the unmistakable end of it, or `latest`.
 
     Raises:
@@ -214,7 +214,7 @@ def _ending(connection: Connection, own: Select[Any], end: str) -> Sequence[Row[
     return matches or connection.execute(own.where(table.c.id.like(f"%{end}")).limit(2)).all()
 
 
-def _entries(connection: Connection, places: Sequence[int]) -> Iterator[Entry]:
+def _entries(connection: Connection, places: Sequence[int]) -> Iterator[CertificateSummary]:
     for start in range(0, len(places), _AT_ONCE):
         some = places[start : start + _AT_ONCE]
         wanted = select(*_COLUMNS).where(table.c.position.in_(listed(connection, some)))
@@ -222,6 +222,8 @@ def _entries(connection: Connection, places: Sequence[int]) -> Iterator[Entry]:
         yield from (_entry(by_place[place]) for place in some)
 
 
-def _entry(row: Sequence[Any]) -> Entry:
+def _entry(row: Sequence[Any]) -> CertificateSummary:
     position, identifier, session, issued_at, agent, kind, status, ceiling, *others = row
-    return Entry(position, identifier, session, issued_at, agent, Kind(kind), Status(status), Status(ceiling), *others)
+    return CertificateSummary(
+        position, identifier, session, issued_at, agent, QuestionType(kind), Status(status), Status(ceiling), *others
+    )

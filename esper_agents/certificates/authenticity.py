@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.log.note import includes, read_proof, signer
-from esper_agents.certificates.sealing.dsse import Envelope, is_signed_by, read_envelope
-from esper_agents.certificates.sealing.public_keys import key_id_of
+from esper_agents.certificates.signing.dsse import Envelope, is_signed_by, read_envelope
+from esper_agents.certificates.signing.public_keys import key_id_of
 from esper_agents.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.sealing.rotation import KeyHistory
-    from esper_agents.certificates.sealing.trust import TrustedKeys
+    from esper_agents.certificates.signing.key_history import KeyHistory
+    from esper_agents.certificates.signing.trusted_keys import TrustedKeys
 
 SIGNATURE, LOG = "signature", "log"
 # Of an entry whose place in the log nobody knows, a key that was ever good and never ended may have signed it.
@@ -42,7 +42,7 @@ def read_sealed(data: bytes) -> Envelope | Check:
     try:
         return read_envelope(data)
     except IntegrityError as error:
-        return Check(SIGNATURE, Outcome.FAILS, error.problem)
+        return Check(SIGNATURE, CheckOutcome.FAILS, error.problem)
 
 
 def signature_check(envelope: Envelope, keyring: Keyring, index: int | None) -> Check:
@@ -59,16 +59,16 @@ def signature_check(envelope: Envelope, keyring: Keyring, index: int | None) -> 
     span = keyring.history.spans.get(envelope.key_id)
     if span is None:
         detail = f"{keyring.history.said(envelope.key_id, at)}: compare it with its owner, then `esper keys trust`"
-        return Check(SIGNATURE, Outcome.CANNOT_DECIDE, detail)
+        return Check(SIGNATURE, CheckOutcome.CANNOT_DECIDE, detail)
     if not is_signed_by(envelope, span.public_key):
-        return Check(SIGNATURE, Outcome.FAILS, f"it does not carry the signature of {envelope.key_id}")
+        return Check(SIGNATURE, CheckOutcome.FAILS, f"it does not carry the signature of {envelope.key_id}")
     if index is None and span.last is not None:
         detail = f"{keyring.history.said(envelope.key_id, at)}, and where this stands in the log is not known"
-        return Check(SIGNATURE, Outcome.CANNOT_DECIDE, detail)
+        return Check(SIGNATURE, CheckOutcome.CANNOT_DECIDE, detail)
     if not span.is_good(at):
-        return Check(SIGNATURE, Outcome.FAILS, keyring.history.said(envelope.key_id, at))
+        return Check(SIGNATURE, CheckOutcome.FAILS, keyring.history.said(envelope.key_id, at))
     said = "" if span.last is None else f"; {keyring.history.said(envelope.key_id, at)}"
-    return Check(SIGNATURE, Outcome.HOLDS, f"signed by {keyring.who(span.public_key)}, {envelope.key_id}{said}")
+    return Check(SIGNATURE, CheckOutcome.HOLDS, f"signed by {keyring.who(span.public_key)}, {envelope.key_id}{said}")
 
 
 def proof_check(envelope_data: bytes, proof_data: bytes | None, keyring: Keyring, origin: str = "") -> Check:
@@ -81,18 +81,20 @@ def proof_check(envelope_data: bytes, proof_data: bytes | None, keyring: Keyring
         origin: The log that it must be; any where empty.
     """
     if proof_data is None:
-        return Check(LOG, Outcome.CANNOT_DECIDE, "no proof that it stands in a log is beside it")
+        return Check(LOG, CheckOutcome.CANNOT_DECIDE, "no proof that it stands in a log is beside it")
     try:
         proof = read_proof(proof_data)
     except IntegrityError as error:
-        return Check(LOG, Outcome.FAILS, error.problem)
+        return Check(LOG, CheckOutcome.FAILS, error.problem)
     head = proof.checkpoint
     if not includes(proof, envelope_data):
-        return Check(LOG, Outcome.FAILS, f"the proof does not lead from it to the checkpoint of {head.origin}")
+        return Check(LOG, CheckOutcome.FAILS, f"the proof does not lead from it to the checkpoint of {head.origin}")
     if origin and head.origin != origin:
-        return Check(LOG, Outcome.FAILS, f"the proof is of the log {head.origin}, and this one is {origin}")
+        return Check(LOG, CheckOutcome.FAILS, f"the proof is of the log {head.origin}, and this one is {origin}")
     by = signer(proof.note, head.origin, keyring.history.checkpoint_keys(head.size))
     if by is None:
-        return Check(LOG, Outcome.CANNOT_DECIDE, f"nobody who is trusted here signed the checkpoint of {head.origin}")
+        return Check(
+            LOG, CheckOutcome.CANNOT_DECIDE, f"nobody who is trusted here signed the checkpoint of {head.origin}"
+        )
     detail = f"entry {proof.idx} of {head.size} in {head.origin}, as {key_id_of(by)} signed"
-    return Check(LOG, Outcome.HOLDS, detail)
+    return Check(LOG, CheckOutcome.HOLDS, detail)

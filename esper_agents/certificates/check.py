@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """How a check ended."""
 
     HOLDS = "holds"
@@ -25,13 +25,13 @@ class Check:
     """
 
     name: str
-    outcome: Outcome
+    outcome: CheckOutcome
     detail: str
 
 
 def claim(name: str, problems: list[str], detail: str) -> Check:
     """Return a check that holds with a detail where there are no problems, and fails with the first ones otherwise."""
     if not problems:
-        return Check(name, Outcome.HOLDS, detail)
+        return Check(name, CheckOutcome.HOLDS, detail)
     more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""  # noqa: PLR2004 - three fit on a line
-    return Check(name, Outcome.FAILS, "; ".join(problems[:3]) + more)
+    return Check(name, CheckOutcome.FAILS, "; ".join(problems[:3]) + more)

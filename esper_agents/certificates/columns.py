@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from sqlalchemy import text
 
 from esper_agents.certificates.places import ABOVE_ALL, FIRST_LOOK, place_by_place
-from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.compiled_statements import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -68,7 +68,7 @@ class NumberChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class CertificateDiff:
     """What changed.
 
     Attributes:
@@ -96,7 +96,7 @@ class Difference:
     numbers: tuple[NumberChange, ...]
 
 
-def difference(before: Certificate, after: Certificate) -> Difference:
+def diff_certificates(before: Certificate, after: Certificate) -> CertificateDiff:
     """Return what changed from one certificate to another.
 
     Findings are the same where their fingerprints are: their lines may have moved.
@@ -112,7 +112,7 @@ def difference(before: Certificate, after: Certificate) -> Difference:
     first = {each.claim.fingerprint for each in before.findings}
     second = {each.claim.fingerprint for each in after.findings}
     files = tuple(_files(before, after))
-    return Difference(
+    return CertificateDiff(
         before=before,
         after=after,
         status=StatusChange(before.verdict.status, after.verdict.status),

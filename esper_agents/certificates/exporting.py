@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive
-from esper_agents.certificates.html import render_html
-from esper_agents.certificates.log import log
+from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.notices import log_notices
-from esper_agents.certificates.render import render_markdown
-from esper_agents.certificates.sealing.dsse import envelope_bytes
-from esper_agents.certificates.sealing.public_keys import as_note_key, as_pem, as_ssh
+from esper_agents.certificates.signing.dsse import envelope_bytes
+from esper_agents.certificates.signing.public_keys import as_note_key, as_pem, as_ssh
 from esper_agents.certificates.statement import parse
+from esper_agents.certificates.views.html import render_html
+from esper_agents.certificates.views.markdown import render_markdown
 from esper_agents.domain.identifier import is_id
 from esper_agents.errors import EsperError, IntegrityError, UsageError
 from esper_agents.paths import data_folder
-from esper_agents.storage.engine import in_our_words
+from esper_agents.storage.engine import translate_database_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sqlalchemy import Connection
 
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.archive import CertificateSummary
     from esper_agents.certificates.filters import Filter
     from esper_agents.storage.store import Store
 
@@ -39,7 +39,7 @@ _UNFIT = re.compile(r"[:+]")
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExportOmission:
     """A certificate that is not in an export.
 
     Attributes:
@@ -54,7 +54,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """What was exported.
 
     Attributes:
@@ -69,12 +69,12 @@ class Exported:
     certificates: int
     keys: tuple[str, ...]
     missing_keys: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[ExportOmission, ...]
 
 
 def export(
     store: Store, project_key: str, wanted: Filter, to: Path, public_key: Callable[[str], bytes | None]
-) -> Exported:
+) -> ExportResult:
     """Write certificates with what somebody else needs to check them, newest first.
 
     The same archive gives the same bytes. Nothing is written over, and nothing is there until all of it is.
@@ -92,7 +92,10 @@ def export(
     """
     _refuse_taken(to)
     written = _Export(store, project_key, wanted, public_key)
-    with in_our_words(str(to)), tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=".esper-") as scratch:
+    with (
+        translate_database_errors(str(to)),
+        tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=".esper-") as scratch,
+    ):
         made = Path(scratch, "made")
         if to.suffix == ".tar":
             with tarfile.open(made, "w", format=tarfile.PAX_FORMAT) as tar:
@@ -104,7 +107,9 @@ def export(
                 (made / name).parent.mkdir(exist_ok=True)
                 (made / name).write_bytes(data)
         _put(made, to)
-    return Exported(to, written.count, tuple(sorted(written.keys)), tuple(sorted(written.missing)), tuple(written.left))
+    return ExportResult(
+        to, written.count, tuple(sorted(written.keys)), tuple(sorted(written.missing)), tuple(written.left)
+    )
 
 
 class _Export:
@@ -116,7 +121,7 @@ class _Export:
         self.count = 0
         self.keys: dict[str, bytes] = {}
         self.missing: set[str] = set()
-        self.left: list[LeftOut] = []
+        self.left: list[ExportOmission] = []
         self._store, self._project_key, self._wanted, self._public_key = store, project_key, wanted, public_key
 
     def files(self) -> Iterator[tuple[str, bytes]]:
@@ -129,7 +134,7 @@ class _Export:
                 with self._store.reading() as connection:
                     found = list(self._of(connection, entry))
             except EsperError as error:
-                self.left.append(LeftOut(entry.id, error.problem, isinstance(error, IntegrityError)))
+                self.left.append(ExportOmission(entry.id, error.problem, isinstance(error, IntegrityError)))
                 continue
             yield from found
             said = {name: each for name, each in asdict(entry).items() if name != "position"}
@@ -137,27 +142,27 @@ class _Export:
             self.count += 1
         yield "index.jsonl", "".join(f"{each}\n" for each in lines).encode("ascii")
         with self._store.reading() as connection:
-            origin = log.origin(connection, log.log_of(connection, self._project_key))
+            origin = transparency_log.origin(connection, transparency_log.log_of(connection, self._project_key))
         for key_id, raw in sorted(self.keys.items()):
             name = f"keys/{_UNFIT.sub('-', key_id).replace('/', '_')}"
             yield f"{name}.pem", as_pem(raw).encode()
             yield f"{name}.pub", f"{as_ssh(raw)}\n".encode()
             yield f"{name}.vkey", f"{as_note_key(raw, origin)}\n".encode()
 
-    def _of(self, connection: Connection, entry: Entry) -> Iterator[tuple[str, bytes]]:
+    def _of(self, connection: Connection, entry: CertificateSummary) -> Iterator[tuple[str, bytes]]:
         if not is_id(entry.id):
             raise IntegrityError(f"{entry.id[:60]!a} is no identifier", remedy="run `esper certificates repair`")
-        log_id = log.log_of(connection, self._project_key)
-        envelope = log.envelope(connection, log_id, entry.id)
+        log_id = transparency_log.log_of(connection, self._project_key)
+        envelope = transparency_log.envelope(connection, log_id, entry.id)
         if parse(envelope.payload).id != entry.id:
-            raise IntegrityError(f"the record of {entry.id} is of another certificate", remedy=log.RESTORE)
+            raise IntegrityError(f"the record of {entry.id} is of another certificate", remedy=transparency_log.RESTORE)
         stem = f"certificates/{entry.id}"
         yield f"{stem}.dsse.json", envelope_bytes(envelope)
-        yield f"{stem}.tlog-proof", log.proof(connection, log_id, entry.id).encode()
+        yield f"{stem}.tlog-proof", transparency_log.proof(connection, log_id, entry.id).encode()
         yield f"{stem}.md", render_markdown(envelope.payload).encode()
         yield f"{stem}.html", render_html(envelope.payload).encode()
         self._keep(envelope.key_id)
-        for each in log_notices(log.notices_about(connection, log_id, entry.id)):
+        for each in log_notices(transparency_log.notices_about(connection, log_id, entry.id)):
             yield f"{stem}.{each.index}.notice.json", envelope_bytes(each.envelope)
             if each.notice.signature:
                 yield f"{stem}.{each.index}.sshsig", each.notice.signature.encode()

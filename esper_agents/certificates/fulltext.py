@@ -11,8 +11,8 @@ from sqlalchemy import text
 from esper_agents.certificates.places import LISTED
 from esper_agents.certificates.words import asked_words
 from esper_agents.errors import UsageError
-from esper_agents.storage.newest_words import FullText
-from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.postgres_full_text import FullText
 from esper_agents.storage.tables import FULL_TEXT
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, insert, select, text, update
 
 from esper_agents.certificates.metrics import metrics_of
-from esper_agents.certificates.naming import accepted_view_names, view_names
-from esper_agents.certificates.plain_text import plain
 from esper_agents.certificates.statement import parse
+from esper_agents.certificates.views.file_names import accepted_view_names, view_names
+from esper_agents.certificates.views.plain_text import plain
 from esper_agents.certificates.words import searched_text
 from esper_agents.errors import IntegrityError
 from esper_agents.storage.tables import certificate as table
@@ -40,7 +40,7 @@ BY_POSITION = (certificate_file, certificate_rule, certificate_relation, certifi
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuildResult:
     """What became of making all rows again.
 
     Attributes:
@@ -107,7 +107,7 @@ def columns(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def rebuild(connection: Connection) -> Rebuilt:
+def rebuild(connection: Connection) -> RebuildResult:
     """Make all rows again from the statements, and correct what columns of the archive say otherwise.
 
     Twice in a row changes nothing.
@@ -134,7 +134,7 @@ def rebuild(connection: Connection) -> Rebuilt:
             corrected.append(certificate.id)
         add(connection, row.position, certificate)
         count += 1
-    return Rebuilt(count, tuple(corrected), tuple(unreadable))
+    return RebuildResult(count, tuple(corrected), tuple(unreadable))
 
 
 def _has_session(connection: Connection, session_id: str) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.certificates.plain_text import plain
-from esper_agents.certificates.recorded import number_of
-from esper_agents.certificates.shape import to_json
+from esper_agents.certificates.evidence_values import number_of
+from esper_agents.certificates.json_conversion import to_json
+from esper_agents.certificates.views.plain_text import plain
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Severity
 
@@ -31,7 +31,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class CertificateMetric:
     """One number.
 
     Attributes:
@@ -45,7 +45,7 @@ class Metric:
     amount: float
 
 
-def metrics_of(certificate: Certificate) -> Iterator[Metric]:
+def metrics_of(certificate: Certificate) -> Iterator[CertificateMetric]:
     """Yield the numbers of a certificate: counts first, then what each finished call recorded, in order.
 
     A number is an integer, or a decimal text as records have it, under names of lower-case letters, digits and `_`.
@@ -53,9 +53,9 @@ def metrics_of(certificate: Certificate) -> Iterator[Metric]:
     """
     severities = Counter(each.claim.severity for each in certificate.findings)
     for severity in Severity:
-        yield Metric(f"findings.{severity}", "", float(severities[severity]))
-    yield Metric("examined.files", "", float(len({each.path for each in certificate.examined})))
-    yield Metric("examined.lines", "", float(sum(each.lines for each in certificate.examined)))
+        yield CertificateMetric(f"findings.{severity}", "", float(severities[severity]))
+    yield CertificateMetric("examined.files", "", float(len({each.path for each in certificate.examined})))
+    yield CertificateMetric("examined.lines", "", float(sum(each.lines for each in certificate.examined)))
     left = MOST_OF_ALL
     for evidence in certificate.evidence:
         if evidence.outcome is not CallOutcome.COMPLETED or not _TOOL.fullmatch(evidence.tool):
@@ -64,7 +64,7 @@ def metrics_of(certificate: Certificate) -> Iterator[Metric]:
             if number == MOST_OF_ONE_CALL or not left:
                 break
             left -= 1
-            yield Metric(f"{evidence.tool}/{path}", plain(evidence.id), amount)
+            yield CertificateMetric(f"{evidence.tool}/{path}", plain(evidence.id), amount)
 
 
 def fitting(wanted: str, names: Iterable[str]) -> tuple[str, ...]:

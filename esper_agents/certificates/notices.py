@@ -5,17 +5,17 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.certificates.canonical import canonical_bytes
-from esper_agents.certificates.log import log
-from esper_agents.certificates.log.log import Record
-from esper_agents.certificates.sealing.dsse import PAYLOAD_TYPE, Envelope
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.certificates.sealing.rotation import LogNotice
-from esper_agents.certificates.shape import from_json, to_json
+from esper_agents.certificates.canonical_json import canonical_bytes
+from esper_agents.certificates.json_conversion import from_json, to_json
+from esper_agents.certificates.log import transparency_log
+from esper_agents.certificates.log.transparency_log import Record
+from esper_agents.certificates.signing.dsse import PAYLOAD_TYPE, Envelope
+from esper_agents.certificates.signing.key_history import LogNotice
+from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.statement import STATEMENT_TYPE, VOCABULARY, is_time, predicate_of
 from esper_agents.certificates.strict_json import loads, refuse
 from esper_agents.domain.identifier import Prefix, is_id
-from esper_agents.domain.notice import EntryKind, Notice, NoticeKind
+from esper_agents.domain.notice import EntryKind, LogNoticeStatement, NoticeKind
 from esper_agents.domain.status import Status
 from esper_agents.errors import IntegrityError
 from esper_agents.paths import home
@@ -23,7 +23,7 @@ from esper_agents.paths import home
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from esper_agents.certificates.log.log import Entry, Logged
+    from esper_agents.certificates.log.transparency_log import AppendResult, LogEntry
     from esper_agents.storage.store import Transaction
 
 NOTICE = "notice/v1"
@@ -32,7 +32,7 @@ OVERRIDE = "notice/v2"
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 
 
-def notice_statement(notice: Notice) -> bytes:
+def notice_statement(notice: LogNoticeStatement) -> bytes:
     """Return the canonical bytes of a notice. Its one subject is what it is about: a certificate, a key, a checkpoint.
 
     Raises:
@@ -48,7 +48,7 @@ def notice_statement(notice: Notice) -> bytes:
     return canonical_bytes(value)
 
 
-def read_notice(data: bytes) -> Notice:
+def read_notice(data: bytes) -> LogNoticeStatement:
     """Return the notice that bytes hold, and nothing that is not exactly one.
 
     Raises:
@@ -59,7 +59,7 @@ def read_notice(data: bytes) -> Notice:
     said = predicate_of(value, OVERRIDE)
     if not isinstance(value, dict) or set(value) != _MEMBERS:
         refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
-    notice = from_json(Notice, value["predicate"])
+    notice = from_json(LogNoticeStatement, value["predicate"])
     wanted = _predicate_type(notice.kind)
     if value["_type"] != STATEMENT_TYPE or said != wanted:
         refuse(f"it is no {STATEMENT_TYPE} with a {VOCABULARY}{wanted}")
@@ -69,7 +69,7 @@ def read_notice(data: bytes) -> Notice:
     return notice
 
 
-def enter_notice(transaction: Transaction, project_key: str, notice: Notice) -> Logged:
+def enter_notice(transaction: Transaction, project_key: str, notice: LogNoticeStatement) -> AppendResult:
     """Sign a notice with the key of whoever runs this and enter it in the log.
 
     Raises:
@@ -77,10 +77,10 @@ def enter_notice(transaction: Transaction, project_key: str, notice: Notice) -> 
         UsageError: The signing key cannot be used.
     """
     record = Record(notice.id, EntryKind.NOTICE, notice.certificate, notice_statement(notice))
-    return log.append(transaction, signing_key(home()), project_key, record)
+    return transparency_log.append(transaction, signing_key(home()), project_key, record)
 
 
-def log_notices(entries: Iterable[Entry]) -> Iterator[LogNotice]:
+def log_notices(entries: Iterable[LogEntry]) -> Iterator[LogNotice]:
     """Yield the notices among entries of the log; one that cannot be read says nothing. No signature is looked at."""
     for each in entries:
         if each.kind is not EntryKind.NOTICE:
@@ -96,20 +96,20 @@ def _predicate_type(kind: NoticeKind) -> str:
     return OVERRIDE if kind is NoticeKind.OVERRIDDEN else NOTICE
 
 
-def _predicate(notice: Notice) -> dict[str, Any]:
+def _predicate(notice: LogNoticeStatement) -> dict[str, Any]:
     said: dict[str, Any] = to_json(notice)
     # What knows only the first version must go on reading revocations: no member more in them.
     return said if notice.status else {name: each for name, each in said.items() if name != "status"}
 
 
-def _subjects(notice: Notice) -> list[dict[str, Any]]:
+def _subjects(notice: LogNoticeStatement) -> list[dict[str, Any]]:
     if notice.certificate:
         return [{"name": notice.certificate, "digest": {"sha256": notice.certificate_sha256}}]
     name, text = ("key", notice.key) if notice.key else ("checkpoint", notice.before)
     return [{"name": name, "digest": {"sha256": sha256(to_json(text).encode()).hexdigest()}}]
 
 
-def _check_forms(notice: Notice) -> None:
+def _check_forms(notice: LogNoticeStatement) -> None:
     if not is_id(notice.id) or not notice.id.startswith(f"{Prefix.NOTICE}_"):
         refuse(f"{notice.id[:60]!a} is no identifier of a notice")
     if not is_time(notice.at):
@@ -120,7 +120,7 @@ def _check_forms(notice: Notice) -> None:
         refuse(f"a notice that says {notice.kind} does not say what it is about")
 
 
-def _is_whole(notice: Notice) -> bool:
+def _is_whole(notice: LogNoticeStatement) -> bool:
     if notice.kind is not NoticeKind.OVERRIDDEN and notice.status:
         return False
     match notice.kind:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sqlalchemy import JSON, BigInteger, Text, cast, func, literal, select, text
 
-from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.compiled_statements import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ LISTED = {
 }
 
 
-class Source(Protocol):
+class PostingList(Protocol):
     """A condition.
 
     Attributes:
@@ -49,7 +49,7 @@ class Source(Protocol):
         """Return which of some places it holds at; each is looked up."""
 
 
-def in_common(conditions: Sequence[Source], *, below: int = ABOVE_ALL, limit: int) -> list[int]:
+def in_common(conditions: Sequence[PostingList], *, below: int = ABOVE_ALL, limit: int) -> list[int]:
     """Return the newest places below one at which all conditions hold, newest first, at most so many."""
     if len(conditions) == 1:
         return conditions[0].newest(below, limit)
@@ -78,7 +78,7 @@ def in_common(conditions: Sequence[Source], *, below: int = ABOVE_ALL, limit: in
     return found[:limit]
 
 
-def held_by_all(conditions: Sequence[Source], positions: list[int]) -> list[int]:
+def held_by_all(conditions: Sequence[PostingList], positions: list[int]) -> list[int]:
     """Return at which of some places all conditions hold, in their order."""
     # Where one place costs most, there should be few of them left.
     for each in sorted(conditions, key=lambda each: each.run):
@@ -87,7 +87,7 @@ def held_by_all(conditions: Sequence[Source], positions: list[int]) -> list[int]
     return positions
 
 
-def _held(condition: Source, positions: Sequence[int]) -> set[int]:
+def _held(condition: PostingList, positions: Sequence[int]) -> set[int]:
     """Return at which of some places a condition holds.
 
     Many in a run cost less than each by itself, where the database answers in this process; where there are too many of

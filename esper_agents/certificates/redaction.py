@@ -29,7 +29,7 @@ _SHORTEST = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Redacted(Generic[T]):
+class RedactedValue(Generic[T]):
     """A value without secrets.
 
     Attributes:
@@ -41,7 +41,7 @@ class Redacted(Generic[T]):
     count: int
 
 
-def redacted(value: T, *, known: Iterable[str] = ()) -> Redacted[T]:
+def redacted(value: T, *, known: Iterable[str] = ()) -> RedactedValue[T]:
     """Return a text, a JSON value or a domain value without the secrets in its texts; twice is the same as once.
 
     Args:
@@ -50,9 +50,9 @@ def redacted(value: T, *, known: Iterable[str] = ()) -> Redacted[T]:
     """
     secrets = tuple(sorted({each for each in known if len(each) >= _SHORTEST}, key=len, reverse=True))
     if _is_clean(value, secrets):
-        return Redacted(value, 0)
+        return RedactedValue(value, 0)
     strike = _Strike(secrets)
-    return Redacted(strike.out_of(value), strike.count)
+    return RedactedValue(strike.out_of(value), strike.count)
 
 
 def _is_clean(value: object, known: tuple[str, ...]) -> bool:
@@ -85,7 +85,7 @@ def without_keys(text: str) -> str:
     return text
 
 
-def struck_out(text: str) -> int:
+def redaction_count(text: str) -> int:
     """Return how many secrets were struck out of a text."""
     return text.count(_MARK)
 

@@ -10,13 +10,13 @@ from sqlalchemy import select
 
 from esper_agents.certificates import archive
 from esper_agents.certificates.places import listed
-from esper_agents.certificates.words import Passage, asked_words, best_passage, recorded_passages
+from esper_agents.certificates.words import SearchableText, asked_words, best_passage, recorded_passages
 from esper_agents.storage.tables import certificate as table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.archive import CertificateSummary
     from esper_agents.certificates.filters import Filter
     from esper_agents.storage.store import Store
 
@@ -25,7 +25,7 @@ _AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A certificate that says what was asked for.
 
     Attributes:
@@ -33,11 +33,13 @@ class Hit:
         passage: Where it says so; None where the archive's record is not what was issued, or says it no longer.
     """
 
-    entry: Entry
-    passage: Passage | None
+    entry: CertificateSummary
+    passage: SearchableText | None
 
 
-def search(store: Store, project_key: str, wanted: Filter, *, before: str = "", limit: int = 20) -> tuple[Hit, ...]:
+def search(
+    store: Store, project_key: str, wanted: Filter, *, before: str = "", limit: int = 20
+) -> tuple[SearchHit, ...]:
     """Return a project's certificates that say all the words of a filter, newest first.
 
     What is searched: request, summary, rationale, agent, component, and of findings the rule, its name, message, path
@@ -52,7 +54,9 @@ def search(store: Store, project_key: str, wanted: Filter, *, before: str = "", 
     return tuple(_hits(store, entries, asked))
 
 
-def _hits(store: Store, entries: Sequence[Entry], asked: tuple[tuple[str, ...], ...]) -> Iterator[Hit]:
+def _hits(
+    store: Store, entries: Sequence[CertificateSummary], asked: tuple[tuple[str, ...], ...]
+) -> Iterator[SearchHit]:
     for start in range(0, len(entries), _AT_ONCE):
         some = {each.position: each for each in entries[start : start + _AT_ONCE]}
         with store.reading() as connection:
@@ -63,4 +67,4 @@ def _hits(store: Store, entries: Sequence[Entry], asked: tuple[tuple[str, ...], 
         for position, entry in some.items():
             data = records.get(position, b"")
             is_issued = sha256(data).hexdigest() == entry.sha256
-            yield Hit(entry, best_passage(recorded_passages(data), asked) if is_issued else None)
+            yield SearchHit(entry, best_passage(recorded_passages(data), asked) if is_issued else None)

@@ -22,7 +22,7 @@ from esper_agents.certificates.places import (
     listed,
     place_by_place,
 )
-from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.tables import certificate as table
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Column, ColumnElement, Connection, Select
 
     from esper_agents.certificates.filters import Filter
-    from esper_agents.certificates.places import Source
+    from esper_agents.certificates.places import PostingList
 
 # Conditions that hold at no more places than these are asked by place where others are asked by time.
 _FEW = 2000
@@ -39,7 +39,7 @@ _MOST_COMMITS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class IndexedRows:
     """Places that rows beside the archive name, where their column has a value; of one value they are in order.
 
     Attributes:
@@ -80,7 +80,7 @@ def _rows_among(table: str, column: str, dialect: str) -> Prepared:
     return place_by_place(dialect, table, f"{column} = :value")
 
 
-def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[Columns, tuple[Source, ...]]:
+def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[Columns, tuple[PostingList, ...]]:
     """Return the conditions that a filter stands for, dates apart: on columns, of the project alone, and further ones.
 
     Raises:
@@ -97,14 +97,14 @@ def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[C
         ("certificate_rule", "rule", rule_key(wanted.rule)),
         ("certificate_metric", "name", wanted.metric),
     )
-    found: list[Source] = [Rows(connection, *each) for each in rows if each[-1]]
+    found: list[PostingList] = [IndexedRows(connection, *each) for each in rows if each[-1]]
     if wanted.words:
         found.append(Words(connection, full_text_of(wanted.words)))
     return Columns(connection, project_key, asked), tuple(found)
 
 
 def in_common_by_time(
-    columns: Columns, others: Sequence[Source], wanted: Filter, *, before: tuple[str, int] | None, limit: int
+    columns: Columns, others: Sequence[PostingList], wanted: Filter, *, before: tuple[str, int] | None, limit: int
 ) -> list[int]:
     """Return the places within a filter's dates at which all conditions hold, by time and then place, newest first.
 
@@ -137,7 +137,7 @@ def in_common_by_time(
     return found[:limit]
 
 
-def _positions_of_few(columns: Columns, others: Sequence[Source]) -> list[int] | None:
+def _positions_of_few(columns: Columns, others: Sequence[PostingList]) -> list[int] | None:
     """Return all places of the first condition that has few; None where each has many."""
     for condition in others:
         places = condition.newest(ABOVE_ALL, _FEW + 1)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from esper_agents.certificates.log import log
+from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.notices import log_notices
-from esper_agents.certificates.sealing.dsse import is_signed_by
+from esper_agents.certificates.signing.dsse import is_signed_by
 from esper_agents.certificates.statement import digest_of, parse
 from esper_agents.domain.notice import NoticeKind
 from esper_agents.domain.relation import RelationKind
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from esper_agents.certificates.sealing.rotation import KeyHistory, LogNotice
+    from esper_agents.certificates.signing.key_history import KeyHistory, LogNotice
     from esper_agents.domain.certificate import Certificate
 
 
-class Ending(StrEnum):
+class EndingKind(StrEnum):
     """How a later entry ends a certificate."""
 
     SUPERSEDED = "superseded"
@@ -35,7 +35,7 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class SupersedingEntry:
     """A later entry that ends a certificate.
 
     Attributes:
@@ -45,7 +45,7 @@ class Later:
         reason: Why, in words; may be empty.
     """
 
-    ending: Ending
+    ending: EndingKind
     by: str
     at: str
     reason: str
@@ -76,10 +76,12 @@ class Override:
         return f"overridden by {self.by} to {self.status}: {self.reason}"
 
 
-_ENDINGS = {RelationKind.SUPERSEDES: Ending.SUPERSEDED, RelationKind.REVOKES: Ending.REVOKED}
+_ENDINGS = {RelationKind.SUPERSEDES: EndingKind.SUPERSEDED, RelationKind.REVOKES: EndingKind.REVOKED}
 
 
-def later_entries(connection: Connection, log_id: int, certificate_id: str, keys: KeyHistory) -> tuple[Later, ...]:
+def later_entries(
+    connection: Connection, log_id: int, certificate_id: str, keys: KeyHistory
+) -> tuple[SupersedingEntry, ...]:
     """Return what ends a certificate in the log at hand, oldest first; what no good key signed ends nothing.
 
     Args:
@@ -89,7 +91,7 @@ def later_entries(connection: Connection, log_id: int, certificate_id: str, keys
         keys: Which key is good for which entry.
     """
     found = [*_by_certificates(connection, log_id, certificate_id, keys)]
-    notices = log_notices(log.notices_about(connection, log_id, certificate_id))
+    notices = log_notices(transparency_log.notices_about(connection, log_id, certificate_id))
     found += by_notices(notices, certificate_id, keys)
     return tuple(sorted(found, key=lambda each: each.at))
 
@@ -106,13 +108,13 @@ def relations(connection: Connection, position: int) -> frozenset[tuple[str, str
     return frozenset((other, str(kind)) for other, kind in rows)
 
 
-def by_notices(notices: Iterable[LogNotice], certificate_id: str, keys: KeyHistory) -> Iterator[Later]:
+def by_notices(notices: Iterable[LogNotice], certificate_id: str, keys: KeyHistory) -> Iterator[SupersedingEntry]:
     """Yield the revocations of a certificate among notices that a good key signed."""
     for each in notices:
         notice = each.notice
         is_of_it = notice.kind is NoticeKind.CERTIFICATE_REVOKED and notice.certificate == certificate_id
         if is_of_it and _is_by_good_key(each, keys):
-            yield Later(Ending.REVOKED, notice.id, notice.at, notice.reason)
+            yield SupersedingEntry(EndingKind.REVOKED, notice.id, notice.at, notice.reason)
 
 
 def override_of(notices: Iterable[LogNotice], statement: bytes, keys: KeyHistory) -> Override | None:
@@ -147,7 +149,7 @@ def override_of(notices: Iterable[LogNotice], statement: bytes, keys: KeyHistory
     return Override(status, is_better, notice.by, notice.at, notice.reason, notice.id)
 
 
-def altered(notices: Iterable[LogNotice], keys: KeyHistory) -> Iterator[str]:
+def forged_notices(notices: Iterable[LogNotice], keys: KeyHistory) -> Iterator[str]:
     """Yield the notices that a known key is said to have signed and did not, by identifier."""
     for each in notices:
         span = keys.spans.get(each.envelope.key_id)
@@ -160,7 +162,9 @@ def _is_by_good_key(entry: LogNotice, keys: KeyHistory) -> bool:
     return key is not None and is_signed_by(entry.envelope, key)
 
 
-def _by_certificates(connection: Connection, log_id: int, certificate_id: str, keys: KeyHistory) -> Iterator[Later]:
+def _by_certificates(
+    connection: Connection, log_id: int, certificate_id: str, keys: KeyHistory
+) -> Iterator[SupersedingEntry]:
     wanted = (
         select(certificate.c.id)
         .join(certificate_relation, certificate_relation.c.position == certificate.c.position)
@@ -168,7 +172,10 @@ def _by_certificates(connection: Connection, log_id: int, certificate_id: str, k
     )
     for other in connection.scalars(wanted.distinct()).all():
         try:
-            entry, envelope = log.entry(connection, log_id, other), log.envelope(connection, log_id, other)
+            entry, envelope = (
+                transparency_log.entry(connection, log_id, other),
+                transparency_log.envelope(connection, log_id, other),
+            )
             issued = parse(entry.statement)
         except EsperError:
             continue
@@ -177,7 +184,7 @@ def _by_certificates(connection: Connection, log_id: int, certificate_id: str, k
             yield from _ended_by(issued, certificate_id)
 
 
-def by_statement(data: bytes, certificate_id: str) -> Iterator[Later]:
+def by_statement(data: bytes, certificate_id: str) -> Iterator[SupersedingEntry]:
     """Yield how a statement ends a certificate; whoever asks has looked at its signature.
 
     Raises:
@@ -186,7 +193,7 @@ def by_statement(data: bytes, certificate_id: str) -> Iterator[Later]:
     yield from _ended_by(parse(data), certificate_id)
 
 
-def _ended_by(issued: Certificate, certificate_id: str) -> Iterator[Later]:
+def _ended_by(issued: Certificate, certificate_id: str) -> Iterator[SupersedingEntry]:
     for relation in issued.relations:
         if relation.certificate == certificate_id and relation.kind in _ENDINGS:
-            yield Later(_ENDINGS[relation.kind], issued.id, issued.issued_at, issued.summary)
+            yield SupersedingEntry(_ENDINGS[relation.kind], issued.id, issued.issued_at, issued.summary)

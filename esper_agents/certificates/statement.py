@@ -8,8 +8,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.certificates.canonical import canonical_bytes
-from esper_agents.certificates.shape import from_json, to_json
+from esper_agents.certificates.canonical_json import canonical_bytes
+from esper_agents.certificates.json_conversion import from_json, to_json
 from esper_agents.certificates.strict_json import MOST_BYTES, loads, refuse
 from esper_agents.domain.certificate import Certificate
 from esper_agents.domain.identifier import Prefix, is_id

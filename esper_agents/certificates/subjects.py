@@ -12,17 +12,17 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.check import Check, Outcome
-from esper_agents.certificates.plain_text import plain
-from esper_agents.certificates.sealing.plain_file import read_plain
+from esper_agents.certificates.check import Check, CheckOutcome
+from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.certificates.statement import parse
+from esper_agents.certificates.views.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from esper_agents.domain.evidence import SourceFile
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 _MOST_BYTES = 64 * 2**20
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -67,7 +67,7 @@ def verify_subjects(data: bytes, root: Path) -> tuple[SubjectCheck, ...]:
         IntegrityError: The bytes are not a certificate.
     """
     certificate = parse(data)
-    claims: dict[str, list[Claim]] = {}
+    claims: dict[str, list[Diagnostic]] = {}
     for finding in certificate.findings:
         claims.setdefault(finding.claim.location.path, []).append(finding.claim)
     # A file is read once however often it is named: what is checked of it is then said of the same bytes.
@@ -85,7 +85,7 @@ class _Found:
     detail: str = ""
 
 
-def _found(name: str, root: Path, claims: Sequence[Claim]) -> _Found:
+def _found(name: str, root: Path, claims: Sequence[Diagnostic]) -> _Found:
     path = _inside(root, name)
     if path is None:
         return _Found(state=SubjectState.UNREADABLE, detail="it leads out of the project")
@@ -120,7 +120,7 @@ def _inside(root: Path, name: str) -> Path | None:
         return None
 
 
-def _citations(claims: Sequence[Claim], content: bytes) -> tuple[Check, ...]:
+def _citations(claims: Sequence[Diagnostic], content: bytes) -> tuple[Check, ...]:
     if not claims:
         return ()
     lines = [_words(line) for line in _LINE_END.split(_decoded(content))]
@@ -140,16 +140,16 @@ def _decoded(content: bytes) -> str:
         return content.decode("utf-8-sig", "surrogateescape")
 
 
-def _citation(claim: Claim, places: dict[str, dict[int, None]]) -> Check:
+def _citation(claim: Diagnostic, places: dict[str, dict[int, None]]) -> Check:
     name, excerpt = f"{claim.rule} at {claim.location}", _words(claim.excerpt)
     if not excerpt:
-        return Check(name, Outcome.CANNOT_DECIDE, "the record holds no excerpt")
+        return Check(name, CheckOutcome.CANNOT_DECIDE, "the record holds no excerpt")
     found = places.get(excerpt, {})
     if claim.location.line in found:
-        return Check(name, Outcome.HOLDS, "the line still says what it said")
+        return Check(name, CheckOutcome.HOLDS, "the line still says what it said")
     if found:
-        return Check(name, Outcome.FAILS, f"the line stands at {', '.join(map(str, islice(found, 5)))} now")
-    return Check(name, Outcome.FAILS, "the line is gone")
+        return Check(name, CheckOutcome.FAILS, f"the line stands at {', '.join(map(str, islice(found, 5)))} now")
+    return Check(name, CheckOutcome.FAILS, "the line is gone")
 
 
 def _words(line: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.archive import CertificateSummary
     from esper_agents.certificates.filters import Filter
     from esper_agents.storage.store import Store
 
@@ -38,14 +38,14 @@ class Point:
         amount: How much.
     """
 
-    entry: Entry
+    entry: CertificateSummary
     evidence: str
     name: str
     amount: float
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class MetricSummary:
     """What certificates have on record of one metric.
 
     Attributes:
@@ -60,10 +60,10 @@ class Recorded:
     certificates: int
     lowest: float
     highest: float
-    newest: Entry
+    newest: CertificateSummary
 
 
-def recorded(store: Store, project_key: str, wanted: Filter) -> tuple[Recorded, ...]:
+def recorded(store: Store, project_key: str, wanted: Filter) -> tuple[MetricSummary, ...]:
     """Return which metrics the newest thousand of some certificates have on record, those of most certificates first.
 
     Args:
@@ -85,7 +85,7 @@ def recorded(store: Store, project_key: str, wanted: Filter) -> tuple[Recorded, 
             .where(column.position.in_(listed(connection, [*entries])))
             .group_by(column.name)
         ).all()
-    found = (Recorded(name, count, low, high, entries[newest]) for name, count, low, high, newest in rows)
+    found = (MetricSummary(name, count, low, high, entries[newest]) for name, count, low, high, newest in rows)
     return tuple(sorted(found, key=lambda each: (-each.certificates, each.name)))
 
 
@@ -134,7 +134,7 @@ def trend(store: Store, project_key: str, metric: str, wanted: Filter, *, limit:
         return tuple(_points(connection, name, entries[::-1]))
 
 
-def _points(connection: Connection, name: str, entries: tuple[Entry, ...]) -> Iterator[Point]:
+def _points(connection: Connection, name: str, entries: tuple[CertificateSummary, ...]) -> Iterator[Point]:
     """Yield what some certificates have of a metric, in their order and then that of their evidence."""
     wanted = select(certificate_metric).where(
         certificate_metric.c.name == name,

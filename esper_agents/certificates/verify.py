@@ -8,16 +8,16 @@ from hashlib import sha256
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.check import Check, Outcome, claim
-from esper_agents.certificates.html import html_layout, is_known_html_layout, render_html
-from esper_agents.certificates.policy import ceiling_of, load_policy, worst
-from esper_agents.certificates.question_kind import kind_of, kinds_text
-from esper_agents.certificates.render import is_known_layout, layout, render_markdown
-from esper_agents.certificates.shape import to_json
+from esper_agents.certificates.check import Check, CheckOutcome, claim
+from esper_agents.certificates.json_conversion import to_json
+from esper_agents.certificates.policy.question_type import kind_of, kinds_text
+from esper_agents.certificates.policy.verdict_ceiling import ceiling_of, load_policy, worst
 from esper_agents.certificates.statement import digest_of, digest_of_value, parse
 from esper_agents.certificates.subjects import SubjectCheck, SubjectState, verify_subjects
-from esper_agents.domain.plural import number_of
-from esper_agents.domain.status import Kind, Stance, status_for
+from esper_agents.certificates.views.html import html_layout, is_known_html_layout, render_html
+from esper_agents.certificates.views.markdown import is_known_layout, layout, render_markdown
+from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.status import QuestionType, Stance, status_for
 from esper_agents.errors import DefinitionError, IntegrityError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Check",
-    "Outcome",
+    "CheckOutcome",
     "SubjectCheck",
     "SubjectState",
     "verify_page",
@@ -92,13 +92,13 @@ def _verify_rendering(data: bytes, view: str, form: _Rendering) -> tuple[Check, 
     try:
         expected = form.render(data, named if form.is_known(named) else form.layout())
     except IntegrityError as error:
-        return (Check("record", Outcome.FAILS, error.problem),)
+        return (Check("record", CheckOutcome.FAILS, error.problem),)
     hashes = form.named_hash.findall(view)
     digest = digest_of(data)
     said = " and ".join(hashes) or "no hash"
     wrong = [] if hashes == [digest] else [f"the view names {said}, the record has {digest}"]
     return (
-        Check("record", Outcome.HOLDS, "the bytes are a certificate"),
+        Check("record", CheckOutcome.HOLDS, "the bytes are a certificate"),
         claim("hash in the view", wrong, digest),
         _compared(expected, view, named, form),
     )
@@ -115,9 +115,9 @@ def verify_statement(data: bytes, policy_text: str, kinds: str = "") -> tuple[Ch
     try:
         certificate = parse(data)
     except IntegrityError as error:
-        return (Check("record", Outcome.FAILS, error.problem),)
+        return (Check("record", CheckOutcome.FAILS, error.problem),)
     return (
-        Check("record", Outcome.HOLDS, "the bytes are a certificate"),
+        Check("record", CheckOutcome.HOLDS, "the bytes are a certificate"),
         _kind_check(certificate, kinds or kinds_text()),
         *_policy_checks(certificate, policy_text),
         claim("verdict", _verdict_problems(certificate), f"{certificate.verdict.status} is not above its ceiling"),
@@ -128,20 +128,20 @@ def verify_statement(data: bytes, policy_text: str, kinds: str = "") -> tuple[Ch
 
 def _compared(expected: str, view: str, named: str, form: _Rendering) -> Check:
     if view == expected:
-        return Check("view", Outcome.HOLDS, "it is what the record renders to, byte for byte")
+        return Check("view", CheckOutcome.HOLDS, "it is what the record renders to, byte for byte")
     if not form.is_known(named):
         detail = f"it was rendered with layout {named[:40]}, and this version has {form.layout()}"
-        return Check("view", Outcome.CANNOT_DECIDE, detail)
+        return Check("view", CheckOutcome.CANNOT_DECIDE, detail)
     pairs = enumerate(zip_longest(expected.split("\n"), view.split("\n")), start=1)
     line = next(number for number, (wanted, found) in pairs if wanted != found)
-    return Check("view", Outcome.FAILS, f"it differs from the record from line {line} on")
+    return Check("view", CheckOutcome.FAILS, f"it differs from the record from line {line} on")
 
 
 def _kind_check(certificate: Certificate, kinds: str) -> Check:
     named = certificate.question_kinds_sha256
     if named != sha256(kinds.encode("utf-8", "surrogatepass")).hexdigest():
         detail = f"it was read from the words of sha256:{named[:64]}" if named else "the record names no table of words"
-        return Check("kind", Outcome.CANNOT_DECIDE, f"{detail}, which are not at hand")
+        return Check("kind", CheckOutcome.CANNOT_DECIDE, f"{detail}, which are not at hand")
     asked = kind_of(certificate.task.request, kinds).kind
     wrong = [] if asked is certificate.task.kind else [f"the request asks for {asked}, not for {certificate.task.kind}"]
     return claim("kind", wrong, f"derived again from the request: {asked}")
@@ -153,20 +153,20 @@ def _policy_checks(certificate: Certificate, policy_text: str) -> tuple[Check, .
     if digest != recorded.policy_sha256:
         detail = f"the certificate was issued under sha256:{recorded.policy_sha256[:64]}, this one is sha256:{digest}"
         return (
-            Check("policy", Outcome.CANNOT_DECIDE, detail),
-            Check("ceiling", Outcome.CANNOT_DECIDE, "it can be derived only from the policy of its time"),
+            Check("policy", CheckOutcome.CANNOT_DECIDE, detail),
+            Check("ceiling", CheckOutcome.CANNOT_DECIDE, "it can be derived only from the policy of its time"),
         )
     try:
         derived = ceiling_of(load_policy(policy_text), certificate)
     except DefinitionError as error:
-        return (Check("policy", Outcome.CANNOT_DECIDE, error.problem),)
+        return (Check("policy", CheckOutcome.CANNOT_DECIDE, error.problem),)
     # The record holds texts as plain ones.
     same = to_json(derived) == to_json(recorded)
     wrong = [] if same else [f"the record says {recorded.status}, its facts give {derived.status}"]
     if not same and recorded.status is derived.status:
         wrong = ["the lines of the policy that applied are not the recorded ones"]
     return (
-        Check("policy", Outcome.HOLDS, f"sha256:{digest}"),
+        Check("policy", CheckOutcome.HOLDS, f"sha256:{digest}"),
         claim("ceiling", wrong, f"derived again from the record: {derived.status} ({derived.stance})"),
     )
 
@@ -182,7 +182,7 @@ def _verdict_problems(certificate: Certificate) -> list[str]:
         "it stands below its ceiling without a reason": stance is not top.stance and not verdict.below_ceiling,
         "it is conditional without a condition": stance is Stance.CONDITIONAL and not verdict.conditions,
         "it is unconditional and has conditions": (
-            stance is Stance.FOR and kind is not Kind.ADVICE and bool(verdict.conditions)
+            stance is Stance.FOR and kind is not QuestionType.ADVICE and bool(verdict.conditions)
         ),
     }
     return [problem for problem, holds in broken.items() if holds]

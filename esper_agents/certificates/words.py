@@ -8,8 +8,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.plain_text import plain
-from esper_agents.certificates.recorded import found_in, mapping_in
+from esper_agents.certificates.evidence_values import found_in, mapping_in
+from esper_agents.certificates.views.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ _TEXTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class SearchableText:
     """Some text of a certificate.
 
     Attributes:
@@ -46,20 +46,20 @@ class Passage:
     text: str
 
 
-def passages(certificate: Certificate) -> Iterator[Passage]:
+def passages(certificate: Certificate) -> Iterator[SearchableText]:
     """Yield every text of a certificate that is searched, in the order in which it counts."""
-    yield Passage("agent", certificate.agent)
-    yield Passage("component", certificate.component)
-    yield Passage("request", certificate.task.request)
-    yield Passage("summary", certificate.summary)
-    yield Passage("rationale", certificate.verdict.rationale)
+    yield SearchableText("agent", certificate.agent)
+    yield SearchableText("component", certificate.component)
+    yield SearchableText("request", certificate.task.request)
+    yield SearchableText("summary", certificate.summary)
+    yield SearchableText("rationale", certificate.verdict.rationale)
     for finding in certificate.findings:
         claim = finding.claim
         where, named = f"{claim.rule} at {claim.location}", f"{claim.rule} {claim.name} {claim.location.path}"
-        yield from (Passage(where, each) for each in (claim.message, claim.excerpt, named))
+        yield from (SearchableText(where, each) for each in (claim.message, claim.excerpt, named))
 
 
-def recorded_passages(data: bytes) -> Iterator[Passage]:
+def recorded_passages(data: bytes) -> Iterator[SearchableText]:
     """Yield the same of a certificate's bytes, many times as fast; nothing of what is no certificate.
 
     The bytes are taken for what was issued: a strict reading checks far more than what is to be quoted.
@@ -70,14 +70,14 @@ def recorded_passages(data: bytes) -> Iterator[Passage]:
         return
     for name, where in _TEXTS:
         if isinstance(said := found_in(record, *where), str):
-            yield Passage(name, said)
+            yield SearchableText(name, said)
     findings = found_in(record, "findings")
     for finding in findings if isinstance(findings, list) else []:
         claim = mapping_in(finding, "claim")
         path, line = (found_in(claim, "location", name) for name in ("path", "line"))
         rule, name, message, excerpt = (str(claim.get(each)) for each in ("rule", "name", "message", "excerpt"))
         place, named = f"{rule} at {path}:{line}", f"{rule} {name} {path}"
-        yield from (Passage(place, each) for each in (message, excerpt, named))
+        yield from (SearchableText(place, each) for each in (message, excerpt, named))
 
 
 def searched_text(certificate: Certificate) -> str:
@@ -107,14 +107,14 @@ def asked_words(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(each for each in dict.fromkeys(asked) if each)[:MOST_ASKED]
 
 
-def best_passage(said: Iterable[Passage], asked: tuple[tuple[str, ...], ...]) -> Passage | None:
+def best_passage(said: Iterable[SearchableText], asked: tuple[tuple[str, ...], ...]) -> SearchableText | None:
     """Return where most of what was asked is said, cut to what stands around it; None where nowhere.
 
     Args:
         said: The texts of a certificate.
         asked: What was asked; see `asked_words`.
     """
-    best: tuple[tuple[int, bool], Passage, int] | None = None
+    best: tuple[tuple[int, bool], SearchableText, int] | None = None
     for passage in said:
         at, count = _hits(passage.text, asked)
         # Whoever is shown it sees agent and component anyway.
@@ -123,7 +123,7 @@ def best_passage(said: Iterable[Passage], asked: tuple[tuple[str, ...], ...]) ->
             best = (worth, passage, at)
         if worth == (len(asked), True):
             break
-    return Passage(best[1].where, _around(best[1].text, best[2])) if best else None
+    return SearchableText(best[1].where, _around(best[1].text, best[2])) if best else None
 
 
 def _hits(text: str, asked: tuple[tuple[str, ...], ...]) -> tuple[int, int]:

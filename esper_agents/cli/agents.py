@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.outline import outline
+from esper_agents.cli.indented_output import outline
 from esper_agents.cli.terminal import echo, echo_json, one_line, report
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode, InputFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from esper_agents.agents.installed import Installed
+    from esper_agents.agents.plugin_store import Installed
     from esper_agents.agents.registry import Registry
-    from esper_agents.domain.agent import Agent, Oddity
+    from esper_agents.domain.agent import Agent, DefinitionWarning
 
 agents_app = typer.Typer(
     name="agents", help="List, show, check and export agents.", no_args_is_help=True, rich_markup_mode=None
@@ -63,7 +63,7 @@ def show(
     as_json: _Json = False,
 ) -> None:
     """Show one agent: what it takes, what it declines, whom it hands off to, what it may use."""
-    from esper_agents.agents.packs import packs_of
+    from esper_agents.agents.agent_packs import packs_of
     from esper_agents.tools.registry import load_tools
 
     plugins = _plugins(plugin_dir)
@@ -114,7 +114,7 @@ def lint(
     known = _registry(project, _plugins(plugin_dir))
     checked = load_definitions(_existing(paths)) if paths else known
     names, tools = {*known.agents, *checked.agents}, load_tools()
-    warnings: list[Oddity] = []
+    warnings: list[DefinitionWarning] = []
     for each in checked.agents.values():
         found = tools.offered(each.tools)
         warnings += lint_agent(each, agents=names, tools=tools.tools, unknown=found.unknown, missing=found.missing)
@@ -164,7 +164,7 @@ def _registry(path: Path, plugins: Installed | None = None) -> Registry:
 
 
 def _plugins(folders: list[Path] | None) -> Installed:
-    from esper_agents.agents.installed import plugins_with
+    from esper_agents.agents.plugin_store import plugins_with
 
     return plugins_with(folders or [])
 
@@ -198,7 +198,7 @@ def _report_refused(registry: Registry) -> None:
         report(error)
 
 
-def _print_warnings(warnings: Sequence[Oddity], agents: int) -> None:
+def _print_warnings(warnings: Sequence[DefinitionWarning], agents: int) -> None:
     for odd in warnings:
         echo(f"{one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}\n  fix: {one_line(odd.remedy)}")
     echo(f"{number_of(agents, 'agent')} read, {number_of(len(warnings), 'warning')}")

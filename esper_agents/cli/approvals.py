@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.answering import choice, commands
-from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.answer_prompt import choice, commands
+from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.resume import answer, approve, deny
 from esper_agents.cli.terminal import echo, echo_json, short
 
 if TYPE_CHECKING:
-    from esper_agents.orchestration.answers import Waiting
+    from esper_agents.orchestration.answers import PendingQuestion
 
 _Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -58,7 +58,7 @@ def _shown(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... (all of it: esper approvals list --json)"
 
 
-def _as_data(each: Waiting) -> dict[str, Any]:
+def _as_data(each: PendingQuestion) -> dict[str, Any]:
     return {
         "session": each.session,
         "agent": each.agent,
@@ -68,7 +68,7 @@ def _as_data(each: Waiting) -> dict[str, Any]:
     }
 
 
-async def _list(where: Path) -> tuple[Waiting, ...]:
+async def _list(where: Path) -> tuple[PendingQuestion, ...]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.check import CheckOutcome
+from esper_agents.cli.certificate_filters import HERE, Project
 from esper_agents.cli.certificates import certificates_app
-from esper_agents.cli.filtering import HERE, Project
-from esper_agents.cli.outline import outline
+from esper_agents.cli.indented_output import outline
 from esper_agents.cli.terminal import echo, echo_json, one_line, table
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.audit.auditing import Audit, Audited
-    from esper_agents.certificates.audit.importing import Imported
+    from esper_agents.certificates.audit.auditing import AuditedDocument, DocumentAudit
+    from esper_agents.certificates.audit.import_certificates import ImportedCertificate
 
 _MOST_SHOWN = 100
 _MOST_PROBLEMS = 20
@@ -56,7 +56,7 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Jso
     Examples:
       esper certificates import docs/ai/agents
     """
-    from esper_agents.certificates.audit.importing import import_certificates
+    from esper_agents.certificates.audit.import_certificates import import_certificates
     from esper_agents.paths import project_home
     from esper_agents.storage.engine import database_url
     from esper_agents.storage.store import Store
@@ -106,29 +106,29 @@ def list_imported(
         echo(f"there are more: esper certificates imported --limit {2 * limit}")
 
 
-async def _imported(where: Path, limit: int) -> tuple[Imported, ...]:
+async def _imported(where: Path, limit: int) -> tuple[ImportedCertificate, ...]:
     from esper_agents.api import open_project
 
     async with open_project(where) as opened:
         return await opened.imported(limit=limit)
 
 
-def _audit(paths: list[Path], names: list[str], days: int) -> Audit:
+def _audit(paths: list[Path], names: list[str], days: int) -> DocumentAudit:
     from datetime import UTC, datetime, timedelta
     from functools import cache
 
     from esper_agents.agents.registry import load_registry
     from esper_agents.certificates.audit.auditing import audit as run
-    from esper_agents.certificates.audit.subject import Around
+    from esper_agents.certificates.audit.subject import AuditContext
 
     @cache
     def known(root: Path | None) -> frozenset[str]:
         return frozenset((*load_registry(root).agents, *names))
 
-    return run(paths, Around(known, datetime.now(UTC), before=timedelta(days=days)), Path.cwd())
+    return run(paths, AuditContext(known, datetime.now(UTC), before=timedelta(days=days)), Path.cwd())
 
 
-def _report(found: Audit) -> None:
+def _report(found: DocumentAudit) -> None:
     with_problems = [each for each in found.documents if each.problems]
     for each in with_problems[:_MOST_SHOWN]:
         _report_document(each)
@@ -140,25 +140,25 @@ def _report(found: Audit) -> None:
         outline(f"left out: {left}")
     if len(found.left_out) > _MOST_PROBLEMS:
         outline(f"left out: {len(found.left_out) - _MOST_PROBLEMS} more")
-    failing = sum(any(each.outcome is Outcome.FAILS for each in every.problems) for every in found.documents)
+    failing = sum(any(each.outcome is CheckOutcome.FAILS for each in every.problems) for every in found.documents)
     over = f"; {found.passed_over} other Markdown files passed over" if found.passed_over else ""
     count = len(found.documents)
     echo(f"{count} document{'s'[: count != 1]} audited, {failing} with something that does not hold{over}")
 
 
-def _report_document(audited: Audited) -> None:
+def _report_document(audited: AuditedDocument) -> None:
     said = ", ".join(one_line(each) for each in (audited.status[:60], audited.agent[:60]) if each)
     outline(f"{audited.path}{f': {said}' if said else ''}")
     for each in audited.problems[:_MOST_PROBLEMS]:
         where = f"line {each.line}: " if each.line else ""
-        doubt = "cannot decide: " if each.outcome is Outcome.CANNOT_DECIDE else ""
+        doubt = "cannot decide: " if each.outcome is CheckOutcome.CANNOT_DECIDE else ""
         outline(f"{each.code}: {where}{doubt}{each.detail}", 1)
     if len(audited.problems) > _MOST_PROBLEMS:
         outline(f"and {len(audited.problems) - _MOST_PROBLEMS} more", 1)
     echo()
 
 
-def _report_counts(found: Audit) -> None:
+def _report_counts(found: DocumentAudit) -> None:
     from esper_agents.certificates.audit.auditing import MEANING
     from esper_agents.certificates.audit.checks import meanings
 
@@ -170,8 +170,8 @@ def _report_counts(found: Audit) -> None:
     echo()
 
 
-def _as_data(found: Audit) -> dict[str, Any]:
-    def document(each: Audited) -> dict[str, Any]:
+def _as_data(found: DocumentAudit) -> dict[str, Any]:
+    def document(each: AuditedDocument) -> dict[str, Any]:
         return {name: text for name, text in asdict(each).items() if name != "file"}
 
     return {

@@ -10,23 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli import reproduce, upkeep
+from esper_agents.cli import certificate_upkeep, reproduce
+from esper_agents.cli.certificate_filters import Before, Limit, filter_of, headline, refuse_unknown_agent, within
 from esper_agents.cli.exhibits import published_views
-from esper_agents.cli.filtering import (
-    Before,
-    Limit,
-    filter_of,
-    headline,
-    refuse_unknown_agent,
-    within,
-)
-from esper_agents.cli.gathering import gathered
-from esper_agents.cli.outline import outline
+from esper_agents.cli.indented_output import outline
+from esper_agents.cli.shared_options import gathered
 from esper_agents.cli.terminal import echo, echo_json, short, width
 from esper_agents.cli.verify import verify
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.archive import CertificateSummary
     from esper_agents.certificates.filters import Filter
     from esper_agents.certificates.standing import Override
 
@@ -41,7 +34,7 @@ _HERE = Path()
 def register(app: typer.Typer) -> None:
     """Add the command group."""
     certificates_app.command()(verify)
-    upkeep.add_to(certificates_app)
+    certificate_upkeep.add_to(certificates_app)
     reproduce.add_to(certificates_app)
     app.add_typer(certificates_app, name="certificates")
 
@@ -94,7 +87,7 @@ def show(
       esper certificates show
       esper certificates show 12faba12a09f --markdown
     """
-    from esper_agents.certificates.render import render_markdown, render_text
+    from esper_agents.certificates.views.markdown import render_markdown, render_text
 
     data, override = asyncio.run(_record(project, certificate))
     if as_json:
@@ -122,7 +115,9 @@ def path(certificate: _Certificate = "latest", project: _Project = _HERE, as_jso
         echo(str(view))
 
 
-async def _list(where: Path, wanted: Filter, before: str, limit: int) -> tuple[tuple[Entry, ...], dict[str, Override]]:
+async def _list(
+    where: Path, wanted: Filter, before: str, limit: int
+) -> tuple[tuple[CertificateSummary, ...], dict[str, Override]]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.certificates import certificates_app
-from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.terminal import echo_json
 
 if TYPE_CHECKING:
-    from esper_agents.domain.notice import Notice
+    from esper_agents.domain.notice import LogNoticeStatement
 
 _HERE = Path()
 
@@ -46,13 +46,13 @@ def countersign(
     outline_command("for those who are to believe it", f'esper keys trust "{kind} {blob}" --name {notice.by}')
 
 
-async def _countersign(where: Path, certificate: str, key: Path, reason: str) -> Notice:
+async def _countersign(where: Path, certificate: str, key: Path, reason: str) -> LogNoticeStatement:
     from esper_agents.api import open_project
-    from esper_agents.certificates.sealing.claimed import this_user
-    from esper_agents.orchestration.countersigning import By, countersign_certificate
+    from esper_agents.certificates.signing.key_input import this_user
+    from esper_agents.orchestration.countersigning import Countersigner, countersign_certificate
     from esper_agents.paths import home
 
     async with open_project(where) as project:
         entry = await project.certificate(certificate)
-        by = By(key, this_user(), reason, home())
+        by = Countersigner(key, this_user(), reason, home())
         return await project.workshop.store.run(countersign_certificate, project.workshop, entry.id, by)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.live import say
+from esper_agents.cli.live_output import say
 from esper_agents.cli.terminal import echo_json, is_interactive
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
     from esper_agents.orchestration.retention import Prunable
-    from esper_agents.storage.upkeep import Status
+    from esper_agents.storage.maintenance import DatabaseStatus
 
 _Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -40,9 +40,9 @@ def status(project: _Project = _HERE, as_json: _Json = False) -> None:
       esper db status
       esper db status --json
     """
-    from esper_agents.storage import upkeep
+    from esper_agents.storage import maintenance
 
-    found = upkeep.status(_url(project))
+    found = maintenance.status(_url(project))
     if as_json:
         echo_json(asdict(found))
         return
@@ -79,9 +79,9 @@ def upgrade(project: _Project = _HERE, as_json: _Json = False) -> None:
     Examples:
       esper db upgrade
     """
-    from esper_agents.storage import upkeep
+    from esper_agents.storage import maintenance
 
-    done = upkeep.upgrade(_url(project))
+    done = maintenance.upgrade(_url(project))
     if as_json:
         echo_json(asdict(done))
     elif done.migrations:
@@ -131,11 +131,11 @@ def vacuum(project: _Project = _HERE, as_json: _Json = False) -> None:
     Examples:
       esper db vacuum
     """
-    from esper_agents.storage import upkeep
+    from esper_agents.storage import maintenance
 
     url = _url(project)
     _require(url)
-    done = upkeep.vacuum(url)
+    done = maintenance.vacuum(url)
     if as_json:
         echo_json(asdict(done))
     else:
@@ -203,7 +203,7 @@ def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
         say("next", "esper db vacuum")
 
 
-def _shape(found: Status) -> str:
+def _shape(found: DatabaseStatus) -> str:
     if found.is_newer:
         return f"{found.shape}, of a newer esper-agents; this one knows up to {found.newest}"
     if found.pending:
@@ -234,7 +234,7 @@ def _url(project: Path) -> URL:
 
 
 def _require(url: Any) -> None:
-    from esper_agents.storage import upkeep
+    from esper_agents.storage import maintenance
 
-    if not upkeep.status(url).exists:
+    if not maintenance.status(url).exists:
         raise UsageError("there is no database yet", remedy="the first session makes it: esper submit ...")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.terminal import echo, echo_json
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.cli.checkup import Checkup, Database
+    from esper_agents.cli.health_checks import Database, HealthReport
 
 _HERE = Path()
 
@@ -38,7 +38,7 @@ def doctor(
       esper doctor
       esper doctor --project ~/my-model --json
     """
-    from esper_agents.cli.checkup import examine
+    from esper_agents.cli.health_checks import examine
 
     found = asyncio.run(examine(project))
     if as_json:
@@ -48,7 +48,7 @@ def doctor(
     raise typer.Exit(ExitCode.FAILED if found.problems else ExitCode.DONE)
 
 
-def _report(found: Checkup) -> None:
+def _report(found: HealthReport) -> None:
     for label, text in _facts(found):
         outline(f"{label}: {text}")
     if not found.versions.torch:
@@ -62,7 +62,7 @@ def _report(found: Checkup) -> None:
         echo("nothing is wrong")
 
 
-def _facts(found: Checkup) -> Iterator[tuple[str, str]]:
+def _facts(found: HealthReport) -> Iterator[tuple[str, str]]:
     versions, folder = found.versions, found.folder
     yield "esper-agents", versions.esper_agents or "not installed as a package"
     yield "python", f"{versions.python}, {versions.interpreter}"

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.authenticity import read_sealed
-from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.cli.published import (
     RECORD_SUFFIX,
     bytes_of,
     notice_checks,
     published_countersignatures,
-    published_later,
+    published_notices,
     published_override,
     published_record,
 )
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.api import OpenProject
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.archive import CertificateSummary
     from esper_agents.certificates.authenticity import Keyring
-    from esper_agents.certificates.sealing.signers import Signer
-    from esper_agents.certificates.standing import Later, Override
-    from esper_agents.domain.notice import Notice
+    from esper_agents.certificates.signing.allowed_signers import Signer
+    from esper_agents.certificates.standing import Override, SupersedingEntry
+    from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.project import Project
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.orchestration.published_notices import NoticeFolders
-    from esper_agents.orchestration.workshop import Workshop
 
 ARCHIVE = "archive"
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit:
+class CertificateFiles:
     """What is to be checked.
 
     Attributes:
@@ -76,7 +76,7 @@ class Exhibit:
     views: tuple[tuple[Path, bytes], ...]
     known: tuple[Check, ...]
     complete: tuple[Check, ...]
-    later: tuple[Later, ...]
+    later: tuple[SupersedingEntry, ...]
     countersigned: tuple[Check, ...]
     overridden: Override | None
     keyring: Keyring
@@ -97,7 +97,7 @@ def shown_within(root: Path, path: Path) -> str:
     return str(whole.relative_to(root) if whole.is_relative_to(root) else whole)
 
 
-async def find_exhibit(target: str, where: Path | None, given: Sequence[Signer] = ()) -> Exhibit:
+async def find_certificate_files(target: str, where: Path | None, given: Sequence[Signer] = ()) -> CertificateFiles:
     """Return what a person names; makes no database where there is none.
 
     Args:
@@ -124,7 +124,7 @@ async def find_exhibit(target: str, where: Path | None, given: Sequence[Signer] 
         return await _of_file(published, where, given)
 
 
-def published_views(workshop: Workshop, entry: Entry, data: bytes) -> tuple[Path, ...]:
+def published_views(workshop: ProjectServices, entry: CertificateSummary, data: bytes) -> tuple[Path, ...]:
     """Return the Markdown views of a certificate that exist, in the project and in the data folder.
 
     Args:
@@ -141,7 +141,7 @@ def published_views(workshop: Workshop, entry: Entry, data: bytes) -> tuple[Path
     return tuple(each for each in view_places(workshop, entry, parse(data)) if each.is_file())
 
 
-async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) -> Exhibit:
+async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) -> CertificateFiles:
     from esper_agents.api import open_project
 
     if not has_archive(project):
@@ -154,7 +154,7 @@ async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) ->
 
 async def exhibit_of(
     wanted: str, opened: OpenProject, given: Sequence[Signer] = (), folders: NoticeFolders | None = None
-) -> Exhibit:
+) -> CertificateFiles:
     """Return a certificate of an open project's archive, with what is published of it.
 
     Args:
@@ -174,7 +174,7 @@ async def exhibit_of(
     notices = [each for view in places for each in sealed_files(notice_files(view, folders), "")]
     held, keyring = await opened.held(entry.id, given)
     published = published_files(places, notices, held, keyring, partial(shown_within, opened.root))
-    return Exhibit(
+    return CertificateFiles(
         data=held.data,
         envelope=held.envelope,
         proof=held.proof,
@@ -194,7 +194,7 @@ async def exhibit_of(
     )
 
 
-async def _places(opened: OpenProject, entry: Entry) -> tuple[Path, ...]:
+async def _places(opened: OpenProject, entry: CertificateSummary) -> tuple[Path, ...]:
     """Return where a certificate's view may be published; nowhere if its stored name is refused, as `held` reports."""
     from esper_agents.certificates.statement import parse
     from esper_agents.orchestration.publish import view_places
@@ -205,7 +205,7 @@ async def _places(opened: OpenProject, entry: Entry) -> tuple[Path, ...]:
         return ()
 
 
-async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> Exhibit:
+async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> CertificateFiles:
     from esper_agents.orchestration.publish import page_path, proof_path, record_path
     from esper_agents.orchestration.published_notices import notice_files, sealed_files, unlogged, unlogged_check
 
@@ -230,7 +230,7 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> E
     pages = {path: named if path == file else content_of(path) for path in (view, page_path(view))}
     irregular = [irregular_file(path.name, found) for path, found in pages.items() if isinstance(found, str)]
     lost = unlogged(notices, known.certificate, known.notices, keyring) if known.certificate else ()
-    exhibit = Exhibit(
+    exhibit = CertificateFiles(
         data=None if isinstance(sealed, Check) else sealed.payload,
         envelope=envelope,
         proof=proof,
@@ -246,7 +246,7 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> E
         root=Path(project.root),
         is_restorable=known.is_restorable,
     )
-    further = published_later(exhibit.data, view, exhibit.keyring, exhibit.later)
+    further = published_notices(exhibit.data, view, exhibit.keyring, exhibit.later)
     also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring)
     # What the archive at hand says stands there in order; files alone may be what is left of them.
     override = exhibit.overridden if known.keyring else published_override(exhibit.data, view, exhibit.keyring)
@@ -281,14 +281,14 @@ class _Known:
 
     checks: tuple[Check, ...] = ()
     complete: tuple[Check, ...] = ()
-    later: tuple[Later, ...] = ()
+    later: tuple[SupersedingEntry, ...] = ()
     countersigned: tuple[Check, ...] = ()
     overridden: Override | None = None
     keyring: Keyring | None = None
     index: int | None = None
     artifacts: Path | None = None
     certificate: str = ""
-    notices: frozenset[Notice] = frozenset()
+    notices: frozenset[LogNoticeStatement] = frozenset()
     is_restorable: bool = False
 
 
@@ -309,10 +309,10 @@ async def _known_of(data: bytes, project: Project, given: Sequence[Signer], view
     except EsperError:
         return _Known()
     entry = held.entry
-    archived = Check(ARCHIVE, Outcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
+    archived = Check(ARCHIVE, CheckOutcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
     if sha256(data).hexdigest() != entry.sha256:
         detail = f"{entry.id} was issued with sha256:{entry.sha256}, not with these bytes"
-        archived = Check(ARCHIVE, Outcome.FAILS, detail)
+        archived = Check(ARCHIVE, CheckOutcome.FAILS, detail)
     return _Known(
         checks=(archived,),
         complete=held.complete,

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.keyring import as_data, described, show_own, show_refused, show_trusted
-from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.key_output import as_data, described, show_own, show_refused, show_trusted
 from esper_agents.cli.terminal import echo, echo_json
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
 from esper_agents.paths import home
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.sealing.signers import Signer
+    from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.domain.project import Project
-    from esper_agents.orchestration.key_changes import Said
+    from esper_agents.orchestration.key_changes import ChangeReason
 
 keys_app = typer.Typer(no_args_is_help=True, help="Keys that sign certificates, and whose are trusted.")
 
@@ -27,7 +27,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _HERE = Path()
 
 
-class Format(StrEnum):
+class KeyFormat(StrEnum):
     """How a public key is written."""
 
     PEM = "pem"
@@ -48,8 +48,8 @@ def show(project: _Project = _HERE, as_json: _Json = False) -> None:
     Examples:
       esper keys show
     """
-    from esper_agents.certificates.sealing.keys import existing_key
-    from esper_agents.certificates.sealing.trust import trusted
+    from esper_agents.certificates.signing.signing_key import existing_key
+    from esper_agents.certificates.signing.trusted_keys import trusted
 
     found = _project(project)
     key = existing_key(home())
@@ -63,7 +63,7 @@ def show(project: _Project = _HERE, as_json: _Json = False) -> None:
 
 @keys_app.command()
 def export(
-    form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.SSH,
+    form: Annotated[KeyFormat, typer.Option("--format", help="How it is written.")] = KeyFormat.SSH,
     name: Annotated[
         str, typer.Option(help="Whose it is, or for `note` which log; this user, or this project's log.")
     ] = "",
@@ -75,18 +75,18 @@ def export(
       esper keys export
       esper keys export --format allowed-signers --name ann@example.org
     """
-    from esper_agents.certificates.sealing.keys import as_note_key, as_pem, as_ssh, signing_key
-    from esper_agents.certificates.sealing.signers import own_signer
+    from esper_agents.certificates.signing.allowed_signers import own_signer
+    from esper_agents.certificates.signing.signing_key import as_note_key, as_pem, as_ssh, signing_key
 
     public_key = signing_key(home()).public_key
     match form:
-        case Format.PEM:
+        case KeyFormat.PEM:
             echo(as_pem(public_key).removesuffix("\n"))
-        case Format.SSH:
+        case KeyFormat.SSH:
             echo(f"{as_ssh(public_key)} {_named(name)}")
-        case Format.NOTE:
+        case KeyFormat.NOTE:
             echo(as_note_key(public_key, name or _origin(project)))
-        case Format.ALLOWED_SIGNERS:
+        case KeyFormat.ALLOWED_SIGNERS:
             echo(own_signer(_named(name), public_key).line())
 
 
@@ -112,8 +112,8 @@ def trust(
     if of_project:
         _accept_project()
         return
-    from esper_agents.certificates.sealing.trust import home_file
-    from esper_agents.certificates.sealing.trust import trust as trust_it
+    from esper_agents.certificates.signing.trusted_keys import home_file
+    from esper_agents.certificates.signing.trusted_keys import trust as trust_it
 
     signer = _signer(" ".join(key or ()), name)
     is_new = trust_it(home(), signer)
@@ -133,7 +133,7 @@ def rotate(
     Examples:
       esper keys rotate --reason "once a year"
     """
-    from esper_agents.certificates.sealing.keys import as_ssh, key_id_of
+    from esper_agents.certificates.signing.signing_key import as_ssh, key_id_of
     from esper_agents.orchestration.key_changes import rotate as change
 
     done = change(home(), _said(reason))
@@ -160,7 +160,7 @@ def revoke(
     Examples:
       esper keys revoke SHA256:sXNYbnW8eGyK3VzvgNix7e4mgjCz0+X7ePOgsq0s9bs --reason "the laptop is gone"
     """
-    from esper_agents.certificates.sealing.keys import key_id_of
+    from esper_agents.certificates.signing.signing_key import key_id_of
     from esper_agents.orchestration.key_changes import revoke as change
 
     done = change(home(), _ed25519(key), _said(reason), project_key=_project(project).key)
@@ -174,8 +174,8 @@ def revoke(
 
 
 def _ed25519(text: str) -> bytes:
-    from esper_agents.certificates.sealing.claimed import claimed_signer
-    from esper_agents.certificates.sealing.public_keys import is_key_id
+    from esper_agents.certificates.signing.key_input import claimed_signer
+    from esper_agents.certificates.signing.public_keys import is_key_id
     from esper_agents.orchestration.key_changes import known_key
 
     raw = known_key(home(), text) if is_key_id(text) else claimed_signer(text, "anybody").raw
@@ -184,11 +184,11 @@ def _ed25519(text: str) -> bytes:
     return raw
 
 
-def _said(reason: str) -> Said:
-    from esper_agents.certificates.sealing.claimed import this_user
-    from esper_agents.orchestration.key_changes import Said
+def _said(reason: str) -> ChangeReason:
+    from esper_agents.certificates.signing.key_input import this_user
+    from esper_agents.orchestration.key_changes import ChangeReason
 
-    return Said(this_user(), reason)
+    return ChangeReason(this_user(), reason)
 
 
 def _show_logs(logs: tuple[str, ...]) -> None:
@@ -199,8 +199,8 @@ def _show_logs(logs: tuple[str, ...]) -> None:
 
 
 def _accept_project() -> None:
-    from esper_agents.certificates.sealing.signers import read_signers
-    from esper_agents.certificates.sealing.trust import accept, project_file, project_keys
+    from esper_agents.certificates.signing.allowed_signers import read_signers
+    from esper_agents.certificates.signing.trusted_keys import accept, project_file, project_keys
 
     found = _project(_HERE)
     place = project_file(Path(found.root))
@@ -220,7 +220,7 @@ def _accept_project() -> None:
 
 
 def _signer(text: str, name: str) -> Signer:
-    from esper_agents.certificates.sealing.claimed import claimed_signer
+    from esper_agents.certificates.signing.key_input import claimed_signer
 
     return claimed_signer(text, name)
 
@@ -232,8 +232,8 @@ def _project(where: Path) -> Project:
 
 
 def _named(name: str) -> str:
-    from esper_agents.certificates.sealing.claimed import this_user
-    from esper_agents.certificates.sealing.signers import is_principal
+    from esper_agents.certificates.signing.allowed_signers import is_principal
+    from esper_agents.certificates.signing.key_input import this_user
 
     if name and not is_principal(name):
         raise UsageError(f"{name!r} cannot name a person", remedy="use letters, digits and ._+@=:/~- only")

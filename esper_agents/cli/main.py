@@ -42,7 +42,7 @@ def build(only: str = "") -> typer.Typer:
     import typer
 
     import esper_agents.cli
-    from esper_agents.cli.quick import QuickGroup
+    from esper_agents.cli.lightweight_commands import QuickGroup
 
     app = typer.Typer(
         name="esper",
@@ -136,7 +136,7 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
     os.environ.pop("LANGCHAIN_TRACING", None)
     import typer
 
-    from esper_agents.certificates.sealing.keys import take_key_file
+    from esper_agents.certificates.signing.signing_key import take_key_file
     from esper_agents.cli.terminal import report
     from esper_agents.errors import EsperError, ExitCode, StorageError
 

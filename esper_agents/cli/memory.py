@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.gathering import gathered
-from esper_agents.cli.outline import outline, outline_command
-from esper_agents.cli.remembering import (
+from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.memory_actions import (
     OPEN_ACTIONS,
-    Which,
+    NoteFilter,
     forget_note,
     give_documents,
     marks_of,
@@ -28,12 +27,13 @@ from esper_agents.cli.remembering import (
     take_documents,
     which_of,
 )
+from esper_agents.cli.shared_options import gathered
 from esper_agents.cli.terminal import echo, echo_json, short
 from esper_agents.domain.memory import NoteKind, NoteState
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 
 if TYPE_CHECKING:
-    from esper_agents.domain.memory import Note
+    from esper_agents.domain.memory import MemoryNote
 
 memory_app = typer.Typer(no_args_is_help=True, help="What agents keep between sessions.", rich_markup_mode=None)
 
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
 @memory_app.command(name="list")
 @gathered(which_of, "which")
 def list_notes(
-    which: Which,
+    which: NoteFilter,
     limit: Limit = 50,
     project: Project = _HERE,
     as_json: AsJson = False,
@@ -79,7 +79,7 @@ def list_notes(
 def show(
     note: Annotated[str, typer.Argument(metavar="[NOTE]", help="One note, with all that is known of it.")] = "",
     *,
-    which: Which,
+    which: NoteFilter,
     limit: Limit = 200,
     project: Project = _HERE,
     as_json: AsJson = False,
@@ -120,7 +120,7 @@ def search(
     words: Annotated[list[str] | None, typer.Argument(help="All of them must be said; case does not count.")] = None,
     file: Annotated[str, typer.Option("--file", help="Only what speaks of this file, or of one in this folder.")] = "",
     *,
-    which: Which,
+    which: NoteFilter,
     limit: Limit = 20,
     project: Project = _HERE,
     as_json: AsJson = False,
@@ -240,7 +240,7 @@ def export(
         echo("nothing is remembered yet")
 
 
-def _print(found: tuple[Note, ...], *, as_json: bool, is_numbered: bool = False) -> None:
+def _print(found: tuple[MemoryNote, ...], *, as_json: bool, is_numbered: bool = False) -> None:
     if as_json:
         echo_json([asdict(each) for each in found])
         return
@@ -252,7 +252,7 @@ def _print(found: tuple[Note, ...], *, as_json: bool, is_numbered: bool = False)
         outline(each.text[:_LONGEST_IN_LIST], 1)
 
 
-def _show_note(note: Note) -> None:
+def _show_note(note: MemoryNote) -> None:
     marks = marks_of(note)
     outline(f"{f'[{marks}] ' if marks != NoteState.CURRENT else ''}{note.text}", 1)
     if note.command:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live import say
-from esper_agents.cli.spending import Part, as_data, by, total
+from esper_agents.cli.cost_summary import CostGrouping, as_data, by, total
+from esper_agents.cli.live_output import say
 from esper_agents.cli.terminal import echo, echo_json, short, table
-from esper_agents.domain.expense import dollars
+from esper_agents.domain.usage import dollars
 from esper_agents.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from esper_agents.domain.expense import Expense
-    from esper_agents.storage.expenses import Spent
+    from esper_agents.domain.usage import Expense
+    from esper_agents.storage.model_usage import ModelUsage
 
 models_app = typer.Typer(
     name="models",
@@ -69,7 +69,7 @@ async def _list(*, as_json: bool) -> None:
 
 @models_app.command("cost")
 def cost(
-    part: Annotated[Part, typer.Option("--by", help="Add up for each of these.")] = Part.MODEL,
+    part: Annotated[CostGrouping, typer.Option("--by", help="Add up for each of these.")] = CostGrouping.MODEL,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many, the dearest first.")] = 20,
     *,
     as_json: _Json = False,
@@ -100,7 +100,7 @@ def _columns(used: Expense) -> tuple[str, ...]:
     return f"{used.turns:,}", f"{used.tokens:,}", f"{used.cached_percent} %", dollars(used.money)
 
 
-async def _spent() -> tuple[Spent, ...]:
+async def _spent() -> tuple[ModelUsage, ...]:
     from esper_agents.api import open_project
 
     async with open_project() as project:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.certificates import certificates_app
-from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.terminal import echo_json, is_interactive, one_line
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.domain.notice import Notice
+    from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.status import Status
 
 _HERE = Path()
@@ -56,7 +56,7 @@ def override(
 
 async def _override(
     where: Path, certificate: str, status: Status, reason: str, *, asks: bool, as_json: bool
-) -> Notice | None:
+) -> LogNoticeStatement | None:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:

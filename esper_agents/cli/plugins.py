@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.outline import outline
+from esper_agents.cli.indented_output import outline
 from esper_agents.cli.terminal import echo, echo_json, report
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def add(
     Examples:
       esper plugins add ../torch-pack
     """
-    from esper_agents.agents.installed import add_plugin
+    from esper_agents.agents.plugin_store import add_plugin
 
     added = add_plugin(path)
     lacking = _lacking(added)
@@ -57,7 +57,7 @@ def list_plugins(as_json: _Json = False) -> None:
     Examples:
       esper plugins list
     """
-    from esper_agents.agents.installed import installed_plugins
+    from esper_agents.agents.plugin_store import installed_plugins
 
     found = installed_plugins()
     if as_json:
@@ -80,7 +80,7 @@ def remove(name: Annotated[str, typer.Argument(help="The plugin's name.")], as_j
     Examples:
       esper plugins remove torch-pack
     """
-    from esper_agents.agents.installed import remove_plugin
+    from esper_agents.agents.plugin_store import remove_plugin
 
     digest = remove_plugin(name)
     if as_json:

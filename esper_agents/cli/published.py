@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.authenticity import signature_check
-from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.check import CheckOutcome
 from esper_agents.errors import InputFileError, IntegrityError
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from esper_agents.certificates.authenticity import Keyring
     from esper_agents.certificates.check import Check
-    from esper_agents.certificates.sealing.rotation import LogNotice
-    from esper_agents.certificates.standing import Later, Override
+    from esper_agents.certificates.signing.key_history import LogNotice
+    from esper_agents.certificates.standing import Override, SupersedingEntry
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.published_notices import SealedFile
 
@@ -29,7 +29,9 @@ _OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
 _END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
 
 
-def published_later(data: bytes | None, view: Path, keyring: Keyring, known: tuple[Later, ...]) -> tuple[Later, ...]:
+def published_notices(
+    data: bytes | None, view: Path, keyring: Keyring, known: tuple[SupersedingEntry, ...]
+) -> tuple[SupersedingEntry, ...]:
     """Return what published files say ends a certificate: revocations beside it, and certificates in its folder.
 
     Args:
@@ -49,7 +51,7 @@ def published_later(data: bytes | None, view: Path, keyring: Keyring, known: tup
     named = _certificate_of(data)
     if named is None:
         return ()
-    found: list[Later] = []
+    found: list[SupersedingEntry] = []
     for notice in _notices(data, view, keyring):
         found += by_notices([notice], named, keyring.history)
     records = sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
@@ -101,7 +103,7 @@ def notice_checks(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Che
     """Yield a failed check for each notice beside a view whose signature does not match its key."""
     for file in files:
         found = signature_check(file.envelope, keyring, None)
-        if found.outcome is Outcome.FAILS:
+        if found.outcome is CheckOutcome.FAILS:
             yield replace(found, name=NOTICE_SIGNATURE, detail=f"{file.path.name}: {found.detail}")
 
 
@@ -156,7 +158,7 @@ def bytes_of(path: Path) -> bytes:
     Raises:
         InputFileError: It does not exist, is not a regular file, or cannot be read.
     """
-    from esper_agents.certificates.sealing.plain_file import read_plain
+    from esper_agents.certificates.signing.regular_file import read_plain
     from esper_agents.certificates.strict_json import MOST_BYTES
 
     try:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.authenticity import proof_check, read_sealed
-from esper_agents.certificates.check import Check, Outcome
-from esper_agents.certificates.sealing.dsse import Envelope
-from esper_agents.certificates.sealing.plain_file import read_plain
+from esper_agents.certificates.check import Check, CheckOutcome
+from esper_agents.certificates.signing.dsse import Envelope
+from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.cli.published import RECORD_SUFFIX, notice_checks
 from esper_agents.domain.notice import NoticeKind
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.certificates.authenticity import Keyring
-    from esper_agents.certificates.standing import Later
-    from esper_agents.domain.notice import Notice
-    from esper_agents.orchestration.holding import Held
+    from esper_agents.certificates.standing import SupersedingEntry
+    from esper_agents.domain.notice import LogNoticeStatement
+    from esper_agents.orchestration.holding import CertificateInspection
     from esper_agents.orchestration.published_notices import SealedFile, UnloggedNotice
 
 _KINDS = {
@@ -49,13 +49,13 @@ class PublishedFiles:
     checks: tuple[Check, ...]
     missing: tuple[Path, ...]
     is_published: bool
-    revocations: tuple[Later, ...]
+    revocations: tuple[SupersedingEntry, ...]
 
 
 def published_files(
     places: Sequence[Path],
     notices: Collection[SealedFile],
-    held: Held,
+    held: CertificateInspection,
     keyring: Keyring,
     shown: Callable[[Path], str],
 ) -> PublishedFiles:
@@ -86,7 +86,7 @@ def published_files(
                 checks.append(irregular_file(shown(path), found))
             elif path in expected:
                 made = tuple(_compared(path, found, expected[path], held, keyring, logged))
-                differing |= {path for each in made if each.outcome is Outcome.FAILS}
+                differing |= {path for each in made if each.outcome is CheckOutcome.FAILS}
                 checks += [replace(each, detail=f"{shown(path)}: {each.detail}") for each in made]
             else:
                 views.append((path, found))
@@ -99,12 +99,12 @@ def published_files(
     return PublishedFiles(tuple(views), tuple(checks), missing, bool(present), revocations)
 
 
-def _revocations(lost: Iterable[UnloggedNotice]) -> Iterator[Later]:
-    from esper_agents.certificates.standing import Ending, Later
+def _revocations(lost: Iterable[UnloggedNotice]) -> Iterator[SupersedingEntry]:
+    from esper_agents.certificates.standing import EndingKind, SupersedingEntry
 
     for each in lost:
         if each.is_by_good_key and each.notice.kind is NoticeKind.CERTIFICATE_REVOKED:
-            yield Later(Ending.REVOKED, each.notice.id, each.notice.at, each.notice.reason)
+            yield SupersedingEntry(EndingKind.REVOKED, each.notice.id, each.notice.at, each.notice.reason)
 
 
 def content_of(path: Path) -> bytes | str | None:
@@ -125,7 +125,7 @@ def content_of(path: Path) -> bytes | str | None:
 
 def irregular_file(shown: str, what: str) -> Check:
     """Return the check that fails because a published file is not a regular one."""
-    return Check("published file", Outcome.FAILS, f"{shown}: it is {what}")
+    return Check("published file", CheckOutcome.FAILS, f"{shown}: it is {what}")
 
 
 def _views(view: Path) -> tuple[Path, Path]:
@@ -134,7 +134,7 @@ def _views(view: Path) -> tuple[Path, Path]:
     return view, page_path(view)
 
 
-def _expected(view: Path, held: Held) -> dict[Path, bytes]:
+def _expected(view: Path, held: CertificateInspection) -> dict[Path, bytes]:
     """Return the files beside a view with their bytes; those of the proof may be of an older checkpoint."""
     from esper_agents.orchestration.publish import notice_contents, proof_path, record_path
 
@@ -145,7 +145,12 @@ def _expected(view: Path, held: Held) -> dict[Path, bytes]:
 
 
 def _compared(
-    path: Path, found: bytes, expected: bytes, held: Held, keyring: Keyring, logged: Collection[Notice]
+    path: Path,
+    found: bytes,
+    expected: bytes,
+    held: CertificateInspection,
+    keyring: Keyring,
+    logged: Collection[LogNoticeStatement],
 ) -> Iterator[Check]:
     from esper_agents.orchestration.publish import NOTICE_SUFFIX
     from esper_agents.orchestration.published_notices import notice_of
@@ -157,10 +162,10 @@ def _compared(
     name = "published record" if is_record else "published notice"
     if found == expected:
         if is_record:
-            yield Check(name, Outcome.HOLDS, "the bytes that the archive has")
+            yield Check(name, CheckOutcome.HOLDS, "the bytes that the archive has")
         return
     # After a loss was repaired, an older file may hold another notice of the log under this number.
     sealed = read_sealed(found) if path.name.endswith(NOTICE_SUFFIX) else None
     is_logged = isinstance(sealed, Envelope) and any(each.notice in logged for each in notice_of(sealed))
     if not is_logged:
-        yield Check(name, Outcome.FAILS, "not the bytes that the archive has")
+        yield Check(name, CheckOutcome.FAILS, "not the bytes that the archive has")

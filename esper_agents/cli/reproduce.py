@@ -41,8 +41,8 @@ def reproduce(
 async def _reproduce(where: Path, certificate: str, *, as_json: bool) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.begun import begin
-    from esper_agents.cli.driving import drive
+    from esper_agents.cli.run_session import run_interactively
 
     async with open_project(where) as project:
         task = await project.reproduction(certificate)
-        return await drive(project, await begin(project.submit(task)), as_json=as_json)
+        return await run_interactively(project, await begin(project.submit(task)), as_json=as_json)

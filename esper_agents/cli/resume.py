@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live import say
+from esper_agents.cli.live_output import say
 from esper_agents.cli.terminal import echo
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
@@ -95,13 +95,13 @@ def answer(
 async def _resume(session: str, where: Path, *, accept: bool, pinned: bool, as_json: bool) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.begun import begin
-    from esper_agents.cli.driving import drive
+    from esper_agents.cli.run_session import run_interactively
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
             wanted = session or await _unfinished(project)
             held = await begin(project.resume(wanted, accept=accept, pinned=pinned))
-        return await drive(project, held, as_json=as_json)
+        return await run_interactively(project, held, as_json=as_json)
 
 
 async def _unfinished(project: OpenProject) -> str:
@@ -139,9 +139,9 @@ def telling_changes(*, is_told: bool) -> Iterator[None]:
 async def _answer(question: str, text: str, where: Path, *, is_decision: bool = False, as_json: bool) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.begun import begin
-    from esper_agents.cli.driving import drive
+    from esper_agents.cli.run_session import run_interactively
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
             held = await begin(project.answer(question, text, is_decision=is_decision))
-        return await drive(project, held, as_json=as_json)
+        return await run_interactively(project, held, as_json=as_json)

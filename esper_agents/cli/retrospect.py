@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live import say
-from esper_agents.cli.spending import as_data
+from esper_agents.cli.cost_summary import as_data
+from esper_agents.cli.live_output import say
 from esper_agents.cli.submit import ReasonerName
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
 from esper_agents.domain.certificate import CLAUDE
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode, InputFileError, UsageError
 
 if TYPE_CHECKING:
     from esper_agents.api import OpenProject
-    from esper_agents.api.modelling import Sending
+    from esper_agents.api.models import ModelCostPreview
+    from esper_agents.learning.model_wording import Wording
     from esper_agents.learning.report import Retrospect
-    from esper_agents.learning.wording import Wording
 
 retrospect_app = typer.Typer(
     invoke_without_command=True, help="What the sessions of a project show together.", rich_markup_mode=None
@@ -92,22 +92,24 @@ def accept(
 
 async def _look_back(where: Path, limit: int, least: int, wanted: ReasonerName, *, is_told: bool) -> Retrospect:
     from esper_agents.api import open_project
-    from esper_agents.api.retrospect import look_back
+    from esper_agents.api.retrospect import build_retrospect
 
     async with open_project(where) as project:
-        return await _reworded(project, await look_back(project, limit=limit, least=least), wanted, is_told=is_told)
+        return await _reworded(
+            project, await build_retrospect(project, limit=limit, least=least), wanted, is_told=is_told
+        )
 
 
 async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerName, *, is_told: bool) -> Retrospect:
     """Return a report in the words of a model, where one is wanted and may read it."""
     from esper_agents.api.retrospect import reword, sending
-    from esper_agents.cli.sending import ask_leave
+    from esper_agents.cli.consent_prompt import ask_consent
 
     if not (found.habits or found.insights):
         return found
     is_wanted = wanted is ReasonerName.CLAUDE or (wanted is ReasonerName.AUTO and project.has_model)
     if is_wanted and is_told and is_interactive():
-        ask_leave(project, sending(project, found), wanted, lambda known: _tell(known, found))
+        ask_consent(project, sending(project, found), wanted, lambda known: _tell(known, found))
     if project.decides(wanted, lambda: sending(project, found)) == CLAUDE:
         return await reword(project, found, _notice)
     left = "no model was asked, as nobody has agreed that one may read it (esper models agree)"
@@ -116,14 +118,14 @@ async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerNam
 
 def _notice(words: str) -> None:
     """Tell what the program says while a model is asked; the model's own words come later."""
-    from esper_agents.reasoning.reasoner import Notice
+    from esper_agents.reasoning.reasoner import ProgramNotice
 
-    if isinstance(words, Notice):
+    if isinstance(words, ProgramNotice):
         sys.stderr.write(f"{one_line(words)}\n")
 
 
-def _tell(known: Sending, found: Retrospect) -> None:
-    from esper_agents.cli.sending import about
+def _tell(known: ModelCostPreview, found: Retrospect) -> None:
+    from esper_agents.cli.consent_prompt import about
 
     say("model", f"{known.model} at {known.host}")
     facts = number_of(len(found.habits) + len(found.insights), "fact")
@@ -133,7 +135,7 @@ def _tell(known: Sending, found: Retrospect) -> None:
 
 async def _accept(name: str, is_agreed: bool, where: Path) -> int:
     from esper_agents.api import open_project
-    from esper_agents.api.retrospect import proposal, take
+    from esper_agents.api.retrospect import accept_skill, proposal
 
     async with open_project(where) as project:
         found = proposal(project, name)
@@ -143,7 +145,7 @@ async def _accept(name: str, is_agreed: bool, where: Path) -> int:
                 raise UsageError("nobody is here to agree to it", remedy=f"esper retrospect accept --yes {name}")
             if not typer.confirm(f"take {name} into the project, where agents load it?"):
                 return ExitCode.CANCELLED
-        echo(f"taken: {take(project, found)}")
+        echo(f"taken: {accept_skill(project, found)}")
     return ExitCode.DONE
 
 

@@ -14,7 +14,7 @@ from esper_agents.domain.route import RouteOutcome
 from esper_agents.errors import ExitCode, InputFileError
 
 if TYPE_CHECKING:
-    from esper_agents.domain.route import Candidate, Route
+    from esper_agents.domain.route import Route, RouteCandidate
 
 # The router reads the ends of long code; more need not be held.
 _MOST_BYTES = 4_000_000
@@ -33,7 +33,7 @@ def route(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show which agent a request would be given to, and why; exits with 2 where it would be refused."""
-    from esper_agents.agents.installed import installed_plugins
+    from esper_agents.agents.plugin_store import installed_plugins
     from esper_agents.agents.registry import load_registry
     from esper_agents.agents.router import Router
     from esper_agents.tools.git import find_project
@@ -66,7 +66,7 @@ def _show(found: Route) -> None:
         table(("agent", "score", "for it", "against it"), [_row(each) for each in found.candidates])
 
 
-def _row(candidate: Candidate) -> tuple[str, str, str, str]:
+def _row(candidate: RouteCandidate) -> tuple[str, str, str, str]:
     score = f"{candidate.score_milli // 1000}.{candidate.score_milli % 1000 // 100}"
     return candidate.agent, score, ", ".join(candidate.because), "; ".join(candidate.against)
 

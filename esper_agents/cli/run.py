@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live import say
+from esper_agents.cli.live_output import say
 from esper_agents.cli.submit import Publish, ReasonerName, show_plan
 from esper_agents.cli.terminal import echo, echo_json, one_line, report
 from esper_agents.errors import ExitCode
@@ -67,8 +67,8 @@ async def _run(
     from esper_agents.api import open_project
     from esper_agents.api.commands import commands_of, paths_among, task_of
     from esper_agents.cli.begun import begin
-    from esper_agents.cli.driving import drive
-    from esper_agents.cli.sending import reasoned
+    from esper_agents.cli.consent_prompt import choose_reasoner
+    from esper_agents.cli.run_session import run_interactively
 
     async with open_project(*paths_among(arguments), plugins=plugins, publish=into_project) as project:
         known = commands_of(project)
@@ -77,12 +77,12 @@ async def _run(
         command = known.get(name)
         _say_inert(command)
         task = task_of(project, command, arguments)
-        task = reasoned(project, task, reasoner, is_plan=is_plan, is_told=not as_json)
+        task = choose_reasoner(project, task, reasoner, is_plan=is_plan, is_told=not as_json)
         if is_plan:
             return await show_plan(project, task, as_json=as_json)
         if task.paths == (".",) and not as_json:
             say("about", f"the whole project {project.root}")
-        return await drive(project, await begin(project.submit(task)), as_json=as_json)
+        return await run_interactively(project, await begin(project.submit(task)), as_json=as_json)
 
 
 def _list(known: Commands, *, as_json: bool) -> int:

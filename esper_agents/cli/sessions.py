@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.answering import is_decision
-from esper_agents.cli.live import say
-from esper_agents.cli.outline import outline
-from esper_agents.cli.spending import Part, as_data, by
+from esper_agents.cli.answer_prompt import is_decision
+from esper_agents.cli.cost_summary import CostGrouping, as_data, by
+from esper_agents.cli.indented_output import outline
+from esper_agents.cli.live_output import say
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
 from esper_agents.cli.timeline import timeline
-from esper_agents.domain.expense import dollars
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.session import SessionState
+from esper_agents.domain.usage import dollars
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from esper_agents.api import OpenProject
-    from esper_agents.domain.expense import Expense
     from esper_agents.domain.session import Event, SessionSummary
+    from esper_agents.domain.usage import Expense
 
     _Found = tuple[tuple[SessionSummary, ...], Mapping[str, Expense]]
 
@@ -179,9 +179,9 @@ def state_of(each: SessionSummary) -> str:
 async def _list(where: Path, states: tuple[SessionState, ...], agent: str, since: str, limit: int) -> _Found:
     from esper_agents.api import open_project
     from esper_agents.certificates.filters import since_of
-    from esper_agents.storage.sessions import Wanted
+    from esper_agents.storage.sessions import SessionFilter
 
-    wanted = Wanted(states, agent, since_of(since) if since else "")
+    wanted = SessionFilter(states, agent, since_of(since) if since else "")
     async with open_project(where) as project:
         return await _with_costs(project, await project.sessions(wanted=wanted, limit=limit))
 
@@ -194,7 +194,7 @@ async def _search(words: str, where: Path, limit: int) -> _Found:
 
 
 async def _with_costs(project: OpenProject, found: tuple[SessionSummary, ...]) -> _Found:
-    return found, by(await project.expenses([each.id for each in found]), Part.SESSION)
+    return found, by(await project.expenses([each.id for each in found]), CostGrouping.SESSION)
 
 
 async def _show(session: str, where: Path) -> tuple[SessionSummary, tuple[Event, ...]]:

@@ -14,8 +14,8 @@ from esper_agents.errors import ExitCode, InputFileError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from esper_agents.agents.skill_library import SkillLibrary
     from esper_agents.agents.skills import SkillFile
-    from esper_agents.agents.skills_library import SkillLibrary
     from esper_agents.domain.skill import Skill
     from esper_agents.errors import DefinitionError
 
@@ -90,7 +90,7 @@ def lint(
     as_json: _Json = False,
 ) -> None:
     """Check skills and their sheets; exits with 2 where one cannot be used."""
-    from esper_agents.agents.skills_lint import lint_all
+    from esper_agents.agents.skill_lint import lint_all
 
     library = _of_paths(paths) if paths else _library(project, plugin_dir)
     warnings, unusable = lint_all(library.files, library.skills)
@@ -114,9 +114,9 @@ def _show_front(skill: Skill) -> None:
 
 
 def _library(path: Path, plugin_dirs: list[Path] | None) -> SkillLibrary:
-    from esper_agents.agents.installed import plugins_with
+    from esper_agents.agents.plugin_store import plugins_with
     from esper_agents.agents.skill_folders import skill_folders
-    from esper_agents.agents.skills_library import load_skills
+    from esper_agents.agents.skill_library import load_skills
     from esper_agents.tools.git import find_project
 
     known = plugins_with(plugin_dirs or [])
@@ -126,8 +126,8 @@ def _library(path: Path, plugin_dirs: list[Path] | None) -> SkillLibrary:
 
 
 def _of_paths(paths: Iterable[Path]) -> SkillLibrary:
+    from esper_agents.agents.skill_library import SkillLibrary
     from esper_agents.agents.skills import skills_in
-    from esper_agents.agents.skills_library import SkillLibrary
 
     found: list[SkillFile] = []
     for path in paths:

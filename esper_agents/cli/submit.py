@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live import say
+from esper_agents.cli.live_output import say
 from esper_agents.cli.terminal import echo_json
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.api import OpenProject, Plan
+    from esper_agents.api import OpenProject, TaskPlan
     from esper_agents.domain.task import Task
 
 
@@ -181,8 +181,8 @@ class _Given:
 async def _submit(given: _Given, *, as_json: bool) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.begun import begin
-    from esper_agents.cli.driving import drive
-    from esper_agents.cli.sending import reasoned
+    from esper_agents.cli.consent_prompt import choose_reasoner
+    from esper_agents.cli.run_session import run_interactively
     from esper_agents.domain.budget import read_budget
 
     given.check()
@@ -192,12 +192,12 @@ async def _submit(given: _Given, *, as_json: bool) -> int:
         task = replace(await _task(project, given), budget=amounts)
         if any(given.kept.values()):
             task = project.restricted(task, **given.kept)
-        task = reasoned(project, task, given.reasoner, is_plan=given.is_plan, is_told=not as_json)
+        task = choose_reasoner(project, task, given.reasoner, is_plan=given.is_plan, is_told=not as_json)
         if given.is_plan:
             return await show_plan(project, task, as_json=as_json)
         if given.is_queued:
             return _queued(await project.enqueue(task), as_json=as_json)
-        return await drive(project, await begin(project.submit(task)), as_json=as_json)
+        return await run_interactively(project, await begin(project.submit(task)), as_json=as_json)
 
 
 async def _task(project: OpenProject, given: _Given) -> Task:
@@ -227,8 +227,8 @@ async def show_plan(project: OpenProject, task: Task, *, as_json: bool) -> int:
     return ExitCode.DONE if plan.route.agent else ExitCode.USAGE
 
 
-def _show(project: OpenProject, plan: Plan) -> None:
-    from esper_agents.cli.sending import cost
+def _show(project: OpenProject, plan: TaskPlan) -> None:
+    from esper_agents.cli.consent_prompt import cost
 
     say("project", str(project.root))
     say("question", f"{plan.task.kind} (because of: {plan.task.kind_because})")

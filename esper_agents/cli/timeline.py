@@ -6,10 +6,10 @@ from collections import defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.live import lines_of
+from esper_agents.cli.live_output import lines_of
 from esper_agents.cli.terminal import one_line, short
-from esper_agents.domain.expense import Expense, expense_of
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.usage import Expense, expense_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

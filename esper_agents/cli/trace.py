@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live import say
+from esper_agents.cli.live_output import say
 from esper_agents.cli.terminal import echo_json
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import InputFileError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.domain.session import Event, SessionSummary
-    from esper_agents.observing.span import Span
+    from esper_agents.observing.span import TraceSpan
 
 _HERE = Path()
 
@@ -90,7 +90,7 @@ def _write(file: Path, text: str) -> None:
         raise InputFileError(str(file), problem, remedy="name a file that you may write with --output") from error
 
 
-def _report(found: SessionSummary, spans: Sequence[Span], done: str, where: str, *, as_json: bool) -> None:
+def _report(found: SessionSummary, spans: Sequence[TraceSpan], done: str, where: str, *, as_json: bool) -> None:
     trace_id = spans[0].trace
     if as_json:
         echo_json({"session": found.id, "trace": trace_id, "spans": len(spans), done: where})

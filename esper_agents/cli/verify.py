@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.certificates.check import Outcome
-from esper_agents.cli.exhibits import ARCHIVE, find_exhibit
-from esper_agents.cli.outline import outline, outline_command
+from esper_agents.certificates.check import CheckOutcome
+from esper_agents.cli.exhibits import ARCHIVE, find_certificate_files
+from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.terminal import echo_json
-from esper_agents.cli.verifying import Currency, Verified, check, outcome_of
-from esper_agents.domain.plural import number_of
+from esper_agents.cli.verifying import FreshnessState, VerificationResult, check, outcome_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from esper_agents.certificates.check import Check
-    from esper_agents.cli.verifying_all import Whole
+    from esper_agents.cli.verifying_all import ArchiveVerification
     from esper_agents.domain.certificate import Certificate
 
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
@@ -56,7 +56,7 @@ def verify(
     """
     if everything:
         raise typer.Exit(_verify_all(project or Path(), as_json=as_json))
-    verified = check(asyncio.run(find_exhibit(certificate, project)))
+    verified = check(asyncio.run(find_certificate_files(certificate, project)))
     if as_json:
         echo_json(_as_data(verified))
     else:
@@ -93,7 +93,7 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
         if found.overridden is not None:
             outline(str(found.overridden), 1)
         for failed in (*found.genuine, *found.complete, *found.verdict, *found.citations):
-            if failed.outcome is Outcome.FAILS:
+            if failed.outcome is CheckOutcome.FAILS:
                 outline(f"{failed.name} {failed.outcome}: {_short(failed.detail)}", 1)
     broken = number_of(len(whole.faults), "fault") if whole.faults else "no faults"
     outline(f"log: {number_of(whole.entries, 'entry', 'entries')}, {broken}")
@@ -106,7 +106,7 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
     return code
 
 
-def _report_published(whole: Whole) -> None:
+def _report_published(whole: ArchiveVerification) -> None:
     if not whole.certificates:
         return
     if not whole.is_published:
@@ -123,7 +123,7 @@ def _report_published(whole: Whole) -> None:
     outline_command("next", "esper certificates repair")
 
 
-def _report(verified: Verified) -> None:
+def _report(verified: VerificationResult) -> None:
     issued = verified.certificate
     if issued is not None:
         outline(f"{issued.id}: {issued.verdict.status} for {issued.component}, by {issued.agent}")
@@ -150,12 +150,12 @@ def _report_group(label: str, checks: tuple[Check, ...]) -> None:
     outline(f"{label}: {whole}")
     for each in checks:
         # Where not all of them hold, each line says how it ended.
-        outline(f"{each.name}{'' if whole is Outcome.HOLDS else f' {each.outcome}'}: {_short(each.detail)}", 1)
+        outline(f"{each.name}{'' if whole is CheckOutcome.HOLDS else f' {each.outcome}'}: {_short(each.detail)}", 1)
     if not checks:
         outline("not checked", 1)
 
 
-def _report_currency(verified: Verified) -> None:
+def _report_currency(verified: VerificationResult) -> None:
     from esper_agents.certificates.subjects import SubjectState
 
     outline(f"current: {verified.currency} in {verified.root}")
@@ -163,7 +163,7 @@ def _report_currency(verified: Verified) -> None:
         outline(
             f"{later.ending} by {later.by} at {later.at[:16].replace('T', ' ')} UTC: {later.reason or 'no reason'}", 1
         )
-    if verified.place is not None and verified.place.outcome is not Outcome.HOLDS:
+    if verified.place is not None and verified.place.outcome is not CheckOutcome.HOLDS:
         outline(f"{verified.place.name}: {verified.place.detail}", 1)
     changed = [each for each in verified.files if each.state is not SubjectState.VALID]
     for file in changed:
@@ -180,27 +180,27 @@ def _short(text: str) -> str:
     return _DIGEST.sub(r"\1", text)
 
 
-def _next(verified: Verified) -> str:
+def _next(verified: VerificationResult) -> str:
     issued = verified.certificate
     if verified.is_repairable:
         return "esper certificates repair"
     if issued is None or verified.exit_code is ExitCode.TAMPERED:
         return "do not rely on it; `esper certificates list` names what the archive has"
-    if verified.currency is Currency.SUPERSEDED:
+    if verified.currency is FreshnessState.SUPERSEDED:
         return f"look at what ended it: esper certificates show {verified.later[-1].by}"
     if verified.exit_code is ExitCode.NOT_CURRENT:
         return f"esper submit --again {issued.id}"
     return _next_unsure(verified, issued)
 
 
-def _next_unsure(verified: Verified, issued: Certificate) -> str:
-    if outcome_of(*verified.genuine) is Outcome.CANNOT_DECIDE:
+def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
+    if outcome_of(*verified.genuine) is CheckOutcome.CANNOT_DECIDE:
         return "ask who issued it for the fingerprint of their key, and trust it: esper keys trust --help"
-    if verified.currency is Currency.CANNOT_DECIDE:
+    if verified.currency is FreshnessState.CANNOT_DECIDE:
         return "name the tree that it speaks of with --project, and make its files readable"
-    if outcome_of(*verified.citations) is Outcome.CANNOT_DECIDE:
+    if outcome_of(*verified.citations) is CheckOutcome.CANNOT_DECIDE:
         return "compare the lines that it cites with the files yourself: esper certificates show"
-    if outcome_of(*verified.verdict) is Outcome.CANNOT_DECIDE:
+    if outcome_of(*verified.verdict) is CheckOutcome.CANNOT_DECIDE:
         return f"check it with what issued it: pip install {_issuer(issued)}"
     return "remove the view, and have it written anew: esper certificates path"
 
@@ -210,7 +210,7 @@ def _issuer(issued: Certificate) -> str:
     return f"esper-agents=={version}" if version else "the version of esper-agents that its view names"
 
 
-def _as_data(verified: Verified) -> dict[str, Any]:
+def _as_data(verified: VerificationResult) -> dict[str, Any]:
     def group(checks: tuple[Check, ...]) -> dict[str, Any]:
         return {"outcome": outcome_of(*checks), "checks": [asdict(each) for each in checks]}
 

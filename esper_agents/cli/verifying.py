@@ -7,16 +7,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.authenticity import proof_check, read_sealed, signature_check
-from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from esper_agents.certificates.standing import Later, Override
+    from esper_agents.certificates.standing import Override, SupersedingEntry
     from esper_agents.certificates.subjects import SubjectCheck
-    from esper_agents.cli.exhibits import Exhibit
+    from esper_agents.cli.exhibits import CertificateFiles
     from esper_agents.domain.certificate import Certificate
 
 _VERDICT_CHECKS = frozenset(("kind", "policy", "ceiling", "verdict", "evidence"))
@@ -26,7 +26,7 @@ _PUBLISHED_CHECKS = frozenset(
 )
 
 
-class Currency(StrEnum):
+class FreshnessState(StrEnum):
     """Whether a certificate still speaks of the tree at hand."""
 
     VALID = "valid"
@@ -36,11 +36,11 @@ class Currency(StrEnum):
     CANNOT_DECIDE = "cannot decide"
 
 
-_ENDED = frozenset((Currency.STALE, Currency.SUPERSEDED, Currency.REVOKED))
+_ENDED = frozenset((FreshnessState.STALE, FreshnessState.SUPERSEDED, FreshnessState.REVOKED))
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerificationResult:
     """A certificate, checked.
 
     Attributes:
@@ -66,9 +66,9 @@ class Verified:
     complete: tuple[Check, ...]
     verdict: tuple[Check, ...]
     citations: tuple[Check, ...]
-    currency: Currency
+    currency: FreshnessState
     place: Check | None
-    later: tuple[Later, ...]
+    later: tuple[SupersedingEntry, ...]
     files: tuple[SubjectCheck, ...]
     root: Path
     countersigned: tuple[Check, ...] = ()
@@ -80,8 +80,8 @@ class Verified:
     @property
     def is_repairable(self) -> bool:
         """Whether only published files do not match, and `esper certificates repair` writes them again."""
-        failed = {each.name for each in self._all if each.outcome is Outcome.FAILS}
-        archived = any(each.name == "archive" and each.outcome is Outcome.HOLDS for each in self.genuine)
+        failed = {each.name for each in self._all if each.outcome is CheckOutcome.FAILS}
+        archived = any(each.name == "archive" and each.outcome is CheckOutcome.HOLDS for each in self.genuine)
         return self.is_restorable and archived and bool(failed) and failed <= _PUBLISHED_CHECKS
 
     @property
@@ -91,17 +91,17 @@ class Verified:
             return ExitCode.TAMPERED
         if self.currency in _ENDED:
             return ExitCode.NOT_CURRENT
-        return ExitCode.UNDECIDED if self.currency is Currency.CANNOT_DECIDE else self.soundness
+        return ExitCode.UNDECIDED if self.currency is FreshnessState.CANNOT_DECIDE else self.soundness
 
     @property
     def soundness(self) -> ExitCode:
         """The same, whether or not it still speaks of the tree at hand."""
         match outcome_of(*self._all):
-            case Outcome.FAILS:
+            case CheckOutcome.FAILS:
                 return ExitCode.TAMPERED
-            case Outcome.CANNOT_DECIDE:
+            case CheckOutcome.CANNOT_DECIDE:
                 return ExitCode.UNDECIDED
-            case Outcome.HOLDS:
+            case CheckOutcome.HOLDS:
                 return ExitCode.DONE
 
     @property
@@ -109,17 +109,17 @@ class Verified:
         return (*self.genuine, *self.complete, *self.verdict, *self.citations)
 
 
-def outcome_of(*checks: Check) -> Outcome:
+def outcome_of(*checks: Check) -> CheckOutcome:
     """Return how checks ended together; checks that were not made decide nothing."""
     outcomes = {each.outcome for each in checks}
-    if Outcome.FAILS in outcomes:
-        return Outcome.FAILS
-    return Outcome.HOLDS if outcomes == {Outcome.HOLDS} else Outcome.CANNOT_DECIDE
+    if CheckOutcome.FAILS in outcomes:
+        return CheckOutcome.FAILS
+    return CheckOutcome.HOLDS if outcomes == {CheckOutcome.HOLDS} else CheckOutcome.CANNOT_DECIDE
 
 
-def check(exhibit: Exhibit) -> Verified:
+def check(exhibit: CertificateFiles) -> VerificationResult:
     """Return how the checks of an exhibit end."""
-    from esper_agents.certificates.rulebook import rulebook_of
+    from esper_agents.certificates.policy.rulebook import rulebook_of
     from esper_agents.certificates.statement import parse
     from esper_agents.certificates.verify import verify_statement, verify_subjects
     from esper_agents.errors import IntegrityError, NewerRecordError
@@ -130,13 +130,13 @@ def check(exhibit: Exhibit) -> Verified:
     try:
         certificate = parse(exhibit.data)
     except IntegrityError as error:
-        outcome = Outcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else Outcome.FAILS
+        outcome = CheckOutcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else CheckOutcome.FAILS
         return _unreadable(exhibit, (*exhibit.known, *signed, Check("record", outcome, error.problem)))
     book = rulebook_of(certificate, exhibit.artifacts)
     made = {each.name: each for each in verify_statement(exhibit.data, book.policy, book.kinds)}
     files = verify_subjects(exhibit.data, exhibit.root)
     place = _place_check(certificate, exhibit.root)
-    return Verified(
+    return VerificationResult(
         certificate=certificate,
         genuine=(*exhibit.known, *signed, made["record"], *_view_checks(exhibit, exhibit.data)),
         complete=exhibit.complete or tuple(_published_checks(exhibit)),
@@ -155,14 +155,14 @@ def check(exhibit: Exhibit) -> Verified:
     )
 
 
-def _unreadable(exhibit: Exhibit, genuine: tuple[Check, ...]) -> Verified:
-    return Verified(
+def _unreadable(exhibit: CertificateFiles, genuine: tuple[Check, ...]) -> VerificationResult:
+    return VerificationResult(
         certificate=None,
         genuine=genuine,
         complete=(),
         verdict=(),
         citations=(),
-        currency=Currency.CANNOT_DECIDE,
+        currency=FreshnessState.CANNOT_DECIDE,
         place=None,
         later=(),
         files=(),
@@ -170,7 +170,7 @@ def _unreadable(exhibit: Exhibit, genuine: tuple[Check, ...]) -> Verified:
     )
 
 
-def _sealed_checks(exhibit: Exhibit) -> Iterator[Check]:
+def _sealed_checks(exhibit: CertificateFiles) -> Iterator[Check]:
     if exhibit.envelope is None:
         return
     sealed = read_sealed(exhibit.envelope)
@@ -181,15 +181,15 @@ def _sealed_checks(exhibit: Exhibit) -> Iterator[Check]:
     yield proof_check(exhibit.envelope, exhibit.proof, exhibit.keyring)
 
 
-def _published_checks(exhibit: Exhibit) -> Iterator[Check]:
+def _published_checks(exhibit: CertificateFiles) -> Iterator[Check]:
     """Say whether the files of a certificate that no archive here knows are all there."""
     is_viewed = any(path.suffix == ".md" for path, _ in exhibit.views)
     missing = [name for name, there in (("its view", is_viewed), ("its proof", exhibit.proof)) if not there]
     detail = f"{' and '.join(missing)} is not beside it" if missing else "its view and its proof are beside it"
-    yield Check("published", Outcome.CANNOT_DECIDE if missing else Outcome.HOLDS, detail)
+    yield Check("published", CheckOutcome.CANNOT_DECIDE if missing else CheckOutcome.HOLDS, detail)
 
 
-def _view_checks(exhibit: Exhibit, data: bytes) -> tuple[Check, ...]:
+def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
     from esper_agents.certificates.verify import verify_page, verify_view
 
     return tuple(
@@ -205,31 +205,33 @@ def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
     from esper_agents.certificates.subjects import SubjectState
 
     return tuple(
-        Check(each.name, Outcome.FAILS, f"{each.detail}, though the file is what it was")
+        Check(each.name, CheckOutcome.FAILS, f"{each.detail}, though the file is what it was")
         for file in files
         for each in file.citations
-        if file.state is SubjectState.VALID and each.outcome is Outcome.FAILS
+        if file.state is SubjectState.VALID and each.outcome is CheckOutcome.FAILS
     )
 
 
 def _place_check(certificate: Certificate, root: Path) -> Check:
     """Say whether a tree is of the repository that a certificate speaks of: the same files may stand in another one."""
-    from esper_agents.inert_git import git
+    from esper_agents.safe_git import git
     from esper_agents.tools.git import revision
 
     issued, here = certificate.revision, revision(root)
     if issued.remote and here.remote:
         same = _address(issued.remote) == _address(here.remote)
         detail = f"it was issued for {issued.remote}, and this is of {here.remote}"
-        return Check("repository", Outcome.HOLDS if same else Outcome.CANNOT_DECIDE, here.remote if same else detail)
+        return Check(
+            "repository", CheckOutcome.HOLDS if same else CheckOutcome.CANNOT_DECIDE, here.remote if same else detail
+        )
     if not issued.commit or not here.is_git:
-        return Check("repository", Outcome.HOLDS, "no repository is known of it, and the files alone are compared")
+        return Check("repository", CheckOutcome.HOLDS, "no repository is known of it, and the files alone are compared")
     if git(root, "cat-file", "-e", f"{issued.commit}^{{commit}}") is not None:
-        return Check("repository", Outcome.HOLDS, f"commit {issued.commit[:12]} is known here")
+        return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} is known here")
     if (git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true":
-        return Check("repository", Outcome.HOLDS, f"commit {issued.commit[:12]} lies before this shallow clone")
+        return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} lies before this shallow clone")
     detail = f"commit {issued.commit[:12]}, for which it was issued, is not known here"
-    return Check("repository", Outcome.CANNOT_DECIDE, detail)
+    return Check("repository", CheckOutcome.CANNOT_DECIDE, detail)
 
 
 def _address(remote: str) -> str:
@@ -238,19 +240,19 @@ def _address(remote: str) -> str:
     return bare.rpartition("@")[2].removesuffix("/").removesuffix(".git").lower()
 
 
-def _currency(exhibit: Exhibit, project: str, files: Iterable[SubjectCheck], place: Check) -> Currency:
-    from esper_agents.certificates.standing import Ending
+def _currency(exhibit: CertificateFiles, project: str, files: Iterable[SubjectCheck], place: Check) -> FreshnessState:
+    from esper_agents.certificates.standing import EndingKind
     from esper_agents.certificates.subjects import SubjectState
 
     endings, states = {each.ending for each in exhibit.later}, {each.state for each in files}
-    if Ending.REVOKED in endings:
-        return Currency.REVOKED
-    if Ending.SUPERSEDED in endings:
-        return Currency.SUPERSEDED
+    if EndingKind.REVOKED in endings:
+        return FreshnessState.REVOKED
+    if EndingKind.SUPERSEDED in endings:
+        return FreshnessState.SUPERSEDED
     # Another project altogether: that nothing is found there says nothing of the files.
     is_elsewhere = states == {SubjectState.MISSING} and exhibit.root.name != project
-    if place.outcome is not Outcome.HOLDS or is_elsewhere:
-        return Currency.CANNOT_DECIDE
+    if place.outcome is not CheckOutcome.HOLDS or is_elsewhere:
+        return FreshnessState.CANNOT_DECIDE
     if states & {SubjectState.STALE, SubjectState.MISSING}:
-        return Currency.STALE
-    return Currency.CANNOT_DECIDE if SubjectState.UNREADABLE in states else Currency.VALID
+        return FreshnessState.STALE
+    return FreshnessState.CANNOT_DECIDE if SubjectState.UNREADABLE in states else FreshnessState.VALID

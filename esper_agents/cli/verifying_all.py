@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.cli.exhibits import exhibit_of, has_archive
-from esper_agents.cli.verifying import Verified, check
+from esper_agents.cli.verifying import VerificationResult, check
 from esper_agents.errors import EsperError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.certificates.log.faults import Fault
-    from esper_agents.certificates.log.note import Note
+    from esper_agents.certificates.log.note import SignedNote
     from esper_agents.orchestration.published_notices import NoticeFolders
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedVerification:
     """A certificate, checked.
 
     Attributes:
@@ -28,11 +28,11 @@ class Named:
     """
 
     id: str
-    verified: Verified
+    verified: VerificationResult
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class ArchiveVerification:
     """A project's archive, checked.
 
     Attributes:
@@ -43,7 +43,7 @@ class Whole:
         is_pinned: Whether a checkpoint of it was seen here before, without which a loss of the newest may go unnoticed.
     """
 
-    certificates: tuple[Named, ...]
+    certificates: tuple[NamedVerification, ...]
     entries: int
     faults: tuple[Fault, ...]
     uncovered: int
@@ -62,7 +62,7 @@ class Whole:
         return tuple(path for each in self.certificates for path in each.verified.missing)
 
 
-async def verify_all(where: Path) -> Whole:
+async def verify_all(where: Path) -> ArchiveVerification:
     """Return how the checks of a whole archive end; makes no database where there is none.
 
     Raises:
@@ -77,16 +77,16 @@ async def verify_all(where: Path) -> Whole:
     async with open_project(project.root) as opened:
         names = [each.id for each in await opened.every_certificate()]
         folders: NoticeFolders = {}
-        found = [Named(name, check(await exhibit_of(name, opened, folders=folders))) for name in names]
+        found = [NamedVerification(name, check(await exhibit_of(name, opened, folders=folders))) for name in names]
         audit = await opened.audit_log(tuple(_published_checkpoints(Path(project.root))))
         records = await opened.audit_records()
     faults = (*audit.faults, *records.faults.told)
-    return Whole(tuple(found), audit.size, faults, records.uncovered, audit.is_pinned)
+    return ArchiveVerification(tuple(found), audit.size, faults, records.uncovered, audit.is_pinned)
 
 
-def _published_checkpoints(root: Path) -> Iterator[tuple[str, Note]]:
+def _published_checkpoints(root: Path) -> Iterator[tuple[str, SignedNote]]:
     from esper_agents.certificates.log.note import MOST_BYTES, read_proof
-    from esper_agents.certificates.sealing.plain_file import read_plain
+    from esper_agents.certificates.signing.regular_file import read_plain
     from esper_agents.tools.git import PUBLISHED
 
     for path in sorted((root / PUBLISHED).glob("*/certificates/*.tlog-proof")):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.terminal import echo_json
 
 _HERE = Path()
@@ -36,7 +36,7 @@ def why(
       esper why
       esper why 12faba12a09f
     """
-    from esper_agents.certificates import why as reasons
+    from esper_agents.certificates.views import explanation as reasons
 
     tree = reasons.why(asyncio.run(_record(project, certificate)))
     if as_json:

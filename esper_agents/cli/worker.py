@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live import say
+from esper_agents.cli.live_output import say
 from esper_agents.cli.submit import Publish
 from esper_agents.cli.terminal import one_line, short
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from esper_agents.api.happenings import Told
-    from esper_agents.api.worker import Worker
+    from esper_agents.api.worker import QueueWorker
+    from esper_agents.api.worker_events import WorkerEvent
 
 
 def register(app: typer.Typer) -> None:
@@ -62,7 +62,7 @@ async def _work(project: Path | None, concurrency: int, poll_s: float, publish: 
         return ExitCode.FAILED if once and opened.failed else ExitCode.DONE
 
 
-def _stop_on_signals(opened: Worker) -> None:
+def _stop_on_signals(opened: QueueWorker) -> None:
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
 
@@ -76,7 +76,7 @@ def _stop_on_signals(opened: Worker) -> None:
         loop.add_signal_handler(each, stop)
 
 
-def _tell(told: Told) -> None:
+def _tell(told: WorkerEvent) -> None:
     name = f"{short(told.name) if told.name.startswith('ses_') else ''} "
     say(str(told.what), f"{name}{one_line(told.text)}".strip())
     if told.remedy:

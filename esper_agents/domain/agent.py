@@ -21,7 +21,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Oddity:
+class DefinitionWarning:
     """Something in a definition that was read all the same.
 
     Attributes:
@@ -72,5 +72,5 @@ class Agent:
     body: str
     path: str
     sha256: str
-    oddities: tuple[Oddity, ...]
+    oddities: tuple[DefinitionWarning, ...]
     provider: str = ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from esper_agents.domain.agreement import Agreement
+from esper_agents.domain.agent_action import RiskAssessment
 from esper_agents.domain.assumption import Assumption, InformationGap
 from esper_agents.domain.evidence import Evidence, SourceFile
 from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import ConsultAnswer, Handoff
-from esper_agents.domain.move import RiskAssessment
-from esper_agents.domain.project import Revision
+from esper_agents.domain.project import GitRevision
 from esper_agents.domain.relation import Relation
+from esper_agents.domain.risk_acknowledgement import RiskAcknowledgement
 from esper_agents.domain.route import Route
 from esper_agents.domain.task import Task
 from esper_agents.domain.verdict import Verdict
@@ -41,7 +41,7 @@ class SkillUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ModelTurn:
     """One turn of a language model.
 
     Attributes:
@@ -77,7 +77,7 @@ class Definition:
     reasoner_sha256: str
     provider: str
     skills: tuple[SkillUse, ...] = ()
-    exchanges: tuple[Exchange, ...] = ()
+    exchanges: tuple[ModelTurn, ...] = ()
     definition_provider: str = ""
 
     @property
@@ -140,7 +140,7 @@ class Certificate:
     findings: tuple[Finding, ...]
     evidence: tuple[Evidence, ...]
     examined: tuple[SourceFile, ...]
-    revision: Revision
+    revision: GitRevision
     assumptions: tuple[Assumption, ...]
     gaps: tuple[InformationGap, ...]
     caveats: tuple[str, ...]
@@ -150,6 +150,6 @@ class Certificate:
     relations: tuple[Relation, ...] = ()
     question_kinds_sha256: str = ""
     redactions: int = 0
-    agreements: tuple[Agreement, ...] = ()
+    agreements: tuple[RiskAcknowledgement, ...] = ()
     events_sha256: str = ""
     notes_sha256: str = ""

@@ -18,7 +18,7 @@ class DriftKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DefinitionChange:
     """Something that is not what it was when the session began.
 
     Attributes:
@@ -46,6 +46,6 @@ class Accepted:
     """
 
     by: str
-    changes: tuple[Change, ...]
+    changes: tuple[DefinitionChange, ...]
     definitions: tuple[Definition, ...]
     policy_sha256: str

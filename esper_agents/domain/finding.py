@@ -59,7 +59,7 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Diagnostic:
     """What a tool or an agent says of the code, before anybody has recorded it.
 
     Attributes:
@@ -101,7 +101,7 @@ class Finding:
     """
 
     id: str
-    claim: Claim
+    claim: Diagnostic
     agent: str
     evidence: tuple[str, ...]
 

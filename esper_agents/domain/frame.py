@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from esper_agents.domain.agent import Agent
+    from esper_agents.domain.agent_action import Move, ToolUse, TurnResult
     from esper_agents.domain.budget import Amount
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.handoff import Handoff
     from esper_agents.domain.ledger import Refusal
-    from esper_agents.domain.memory import Note
-    from esper_agents.domain.move import Move, ToolUse, TurnResult
-    from esper_agents.domain.origin import Before
-    from esper_agents.domain.project import Revision
+    from esper_agents.domain.memory import MemoryNote
+    from esper_agents.domain.origin import PredecessorResult
+    from esper_agents.domain.project import GitRevision
     from esper_agents.domain.task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ContextDocument:
     """A text of the project that every agent is shown, as data: it permits nothing.
 
     Attributes:
@@ -67,19 +67,19 @@ class Brief:
     agent: Agent
     task: Task
     project: str
-    revision: Revision
+    revision: GitRevision
     handoff: Handoff | None
     chain: tuple[Handoff, ...]
     question: str
     findings: tuple[Finding, ...]
     evidence: tuple[Evidence, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[MemoryNote, ...]
     tools: tuple[ToolUse, ...]
     agents: tuple[str, ...]
     budget_left: tuple[Amount, ...] = ()
-    before: Before | None = None
+    before: PredecessorResult | None = None
     catalogue: tuple[ToolUse, ...] = ()
-    documents: tuple[Document, ...] = ()
+    documents: tuple[ContextDocument, ...] = ()
     skills: tuple[tuple[str, str], ...] = ()
     packs: tuple[str, ...] = ()
     neighbours: tuple[str, ...] = ()

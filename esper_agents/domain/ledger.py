@@ -7,14 +7,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from esper_agents.domain.agent import Agent
+from esper_agents.domain.agent_action import Move
 from esper_agents.domain.answer_type import AnswerType
 from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.certificate import Definition
 from esper_agents.domain.codec import JsonObject
 from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import Handoff
-from esper_agents.domain.memory import Note
-from esper_agents.domain.move import Move
+from esper_agents.domain.memory import MemoryNote
 from esper_agents.domain.verdict import Verdict
 
 
@@ -56,7 +56,7 @@ class RowKey(NamedTuple):
     kind: RowKind
 
 
-class Row(NamedTuple):
+class LedgerRow(NamedTuple):
     """A row of the ledger: a tuple, as a long session has thousands.
 
     Attributes:
@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class FrameOpened:
     """A frame began: one agent's turn at the task, or a consult inside one.
 
     Attributes:
@@ -93,12 +93,12 @@ class Opened:
     parent_step: int
     question: str
     handoff: Handoff | None
-    notes: tuple[Note, ...]
+    notes: tuple[MemoryNote, ...]
     budget_left: tuple[Amount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class ActionDecided:
     """A reasoner decided.
 
     Attributes:
@@ -130,7 +130,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class UserQuestion:
     """Something that a person must answer before the turn can go on.
 
     Attributes:
@@ -153,7 +153,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Calling:
+class CallStarted:
     """A tool call is about to start.
 
     Attributes:
@@ -168,7 +168,7 @@ class Calling:
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOff:
+class TaskHandedOff:
     """The task went to another agent.
 
     Attributes:
@@ -183,7 +183,7 @@ class HandedOff:
 
 
 @dataclass(frozen=True, slots=True)
-class Concluded:
+class FrameConcluded:
     """A frame ended with a judgement or, in a consult, an answer.
 
     Attributes:
@@ -200,7 +200,7 @@ class Concluded:
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class CertificateIssued:
     """The certificate is in the archive.
 
     Attributes:
@@ -213,7 +213,7 @@ class Certified:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class SessionCancelled:
     """A person ended the session without a verdict.
 
     Attributes:
@@ -224,7 +224,7 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class RowsPruned:
     """What the agents of a finished session did was removed; the session's own rows and its certificate stay.
 
     Attributes:

@@ -45,7 +45,7 @@ class SourceDigest:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class MemoryNote:
     """One thing an agent keeps.
 
     Attributes:

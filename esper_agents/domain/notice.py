@@ -26,7 +26,7 @@ class NoticeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class LogNoticeStatement:
     """One thing that the log says beside certificates.
 
     Attributes:

@@ -20,7 +20,7 @@ class OriginKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SessionOrigin:
     """Where a session comes from.
 
     Attributes:
@@ -32,11 +32,11 @@ class Origin:
     session: str = ""
 
 
-SUBMITTED = Origin()
+SUBMITTED = SessionOrigin()
 
 
 @dataclass(frozen=True, slots=True)
-class Witnessed:
+class PredecessorFinding:
     """A piece of evidence of another session, as little of it as it takes to know what was done.
 
     Attributes:
@@ -55,7 +55,7 @@ class Witnessed:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class PredecessorResult:
     """What the session came to that another one continues. A brief and no evidence: that has to be seen again.
 
     Attributes:
@@ -77,5 +77,5 @@ class Before:
     status: str
     summary: str
     findings: tuple[Finding, ...] = ()
-    evidence: tuple[Witnessed, ...] = ()
+    evidence: tuple[PredecessorFinding, ...] = ()
     next_steps: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
+class GitRevision:
     """What git knew of the project at one moment.
 
     Attributes:

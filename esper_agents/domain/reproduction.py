@@ -8,7 +8,7 @@ from enum import StrEnum
 REPRODUCE, EVIDENCE = "reproduce", "evidence"
 
 
-class Again(StrEnum):
+class ReproductionOutcome(StrEnum):
     """How a piece of evidence came out when it was run again, from worst."""
 
     DIFFERS = "differs"

@@ -15,7 +15,7 @@ class RouteOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RouteCandidate:
     """An agent that was weighed.
 
     Attributes:
@@ -44,5 +44,5 @@ class Route:
 
     outcome: RouteOutcome
     agent: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[RouteCandidate, ...]
     explanation: str

@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from esper_agents.domain.codec import JsonObject
-from esper_agents.domain.origin import SUBMITTED, Before, Origin
-from esper_agents.domain.project import Revision
+from esper_agents.domain.origin import SUBMITTED, PredecessorResult, SessionOrigin
+from esper_agents.domain.permission_rule import PermissionRule
+from esper_agents.domain.project import GitRevision
 from esper_agents.domain.relation import Relation
-from esper_agents.domain.rule import Rule
 from esper_agents.domain.task import Task
 
 
@@ -45,15 +45,15 @@ class Submission:
 
     task: Task
     project: str
-    revision: Revision
+    revision: GitRevision
     environment: dict[str, str]
     person: str
     relations: tuple[Relation, ...] = ()
     question_kinds_sha256: str = ""
     redactions: int = 0
     policy_sha256: str = ""
-    before: Before | None = None
-    rules: tuple[Rule, ...] = ()
+    before: PredecessorResult | None = None
+    rules: tuple[PermissionRule, ...] = ()
     rules_sha256: str = ""
 
 
@@ -81,7 +81,7 @@ class SessionSummary(NamedTuple):
     created_at: str
     changed_at: str
     is_owned: bool
-    origin: Origin = SUBMITTED
+    origin: SessionOrigin = SUBMITTED
     is_queued: bool = False
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from esper_agents.domain.agent import Oddity
+from esper_agents.domain.agent import DefinitionWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Skill:
     body: str
     path: str
     sha256: str
-    oddities: tuple[Oddity, ...]
+    oddities: tuple[DefinitionWarning, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from esper_agents.errors import ExitCode
 
 
-class Kind(StrEnum):
+class QuestionType(StrEnum):
     """What sort of judgement a task asks for; it follows from the task's words."""
 
     APPROVAL = "approval"
@@ -47,7 +47,7 @@ class Stance(StrEnum):
 STANCES = tuple(Stance)
 
 
-def status_for(kind: Kind, stance: Stance) -> Status:
+def status_for(kind: QuestionType, stance: Stance) -> Status:
     """Return how a kind of question spells a stance."""
     match stance:
         case Stance.EMERGENCY:
@@ -59,26 +59,26 @@ def status_for(kind: Kind, stance: Stance) -> Status:
 
 
 _SPELLING = {
-    Kind.APPROVAL: {
+    QuestionType.APPROVAL: {
         Stance.FOR: Status.APPROVED,
         Stance.CONDITIONAL: Status.CONDITIONALLY_APPROVED,
         Stance.AGAINST: Status.REQUIRES_REMEDIATION,
         Stance.REJECTED: Status.REJECTED,
     },
-    Kind.GO: {
+    QuestionType.GO: {
         Stance.FOR: Status.GO,
         Stance.CONDITIONAL: Status.GO,
         Stance.AGAINST: Status.NO_GO,
         Stance.REJECTED: Status.NO_GO,
     },
-    Kind.RECOMMENDATION: {
+    QuestionType.RECOMMENDATION: {
         Stance.FOR: Status.RECOMMEND,
         Stance.CONDITIONAL: Status.RECOMMEND,
         Stance.AGAINST: Status.DO_NOT_RECOMMEND,
         Stance.REJECTED: Status.DO_NOT_RECOMMEND,
     },
     # Advice has nothing to be against: what speaks against the code is in its findings.
-    Kind.ADVICE: {
+    QuestionType.ADVICE: {
         Stance.FOR: Status.ADVISORY_ONLY,
         Stance.CONDITIONAL: Status.ADVISORY_ONLY,
         Stance.AGAINST: Status.ADVISORY_ONLY,
@@ -87,12 +87,12 @@ _SPELLING = {
 }
 
 
-def statuses_of(kind: Kind) -> tuple[Status, ...]:
+def statuses_of(kind: QuestionType) -> tuple[Status, ...]:
     """Return the statuses of a kind of question from best to worst, each once."""
     return tuple(dict.fromkeys(status_for(kind, each) for each in STANCES))
 
 
-def replacements(kind: Kind, status: Status) -> tuple[Status, ...]:
+def replacements(kind: QuestionType, status: Status) -> tuple[Status, ...]:
     """Return what a person may put in the place of a status, from best to worst; nothing replaces EMERGENCY_STOP."""
     if status is Status.EMERGENCY_STOP:
         return ()

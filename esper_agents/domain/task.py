@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.budget import Amount
-from esper_agents.domain.status import Kind
+from esper_agents.domain.status import QuestionType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Task:
 
     request: str
     paths: tuple[str, ...]
-    kind: Kind
+    kind: QuestionType
     kind_because: str
     agent: str = ""
     again: str = ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from esper_agents.domain.status import Kind, Stance, Status
+from esper_agents.domain.status import QuestionType, Stance, Status
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyLine:
+class AppliedPolicyRule:
     """One line of the policy that applied.
 
     Attributes:
@@ -37,7 +37,7 @@ class Ceiling:
 
     stance: Stance
     status: Status
-    lines: tuple[PolicyLine, ...]
+    lines: tuple[AppliedPolicyRule, ...]
     policy_sha256: str
 
 
@@ -55,7 +55,7 @@ class Verdict:
         below_ceiling: The written reason for standing below the ceiling, else empty.
     """
 
-    kind: Kind
+    kind: QuestionType
     ceiling: Ceiling
     stance: Stance
     status: Status

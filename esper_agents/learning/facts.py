@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.ink import shortened, visible
+from esper_agents.certificates.views.escaping import shortened, visible
 from esper_agents.domain.status import Status
 from esper_agents.learning.report import counted
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.learning.report import Habit, Insight, Retrospect
-    from esper_agents.learning.seen import Source
+    from esper_agents.learning.report import Insight, RecurringViolation, Retrospect
+    from esper_agents.learning.session_summary import SourceRef
 
 _LONGEST, _LONGEST_TITLE = 600, 240
 _MOST_SOURCES = 10
@@ -50,7 +50,7 @@ class Fact:
     id: str
     title: str
     told: JsonObject
-    sources: tuple[Source, ...]
+    sources: tuple[SourceRef, ...]
 
 
 def facts_of(found: Retrospect) -> dict[str, Fact]:
@@ -59,7 +59,7 @@ def facts_of(found: Retrospect) -> dict[str, Fact]:
     return {each.id: each for each in facts}
 
 
-def _of_habit(habit: Habit) -> Fact:
+def _of_habit(habit: RecurringViolation) -> Fact:
     told = {
         "what": "a rule that is broken again and again",
         "rule": f"{habit.rule} {habit.name}",
@@ -80,7 +80,7 @@ def _of_insight(insight: Insight) -> Fact:
     return _fact(insight.id, title, told, insight.sources)
 
 
-def _fact(name: str, title: str, told: JsonObject, sources: tuple[Source, ...]) -> Fact:
+def _fact(name: str, title: str, told: JsonObject, sources: tuple[SourceRef, ...]) -> Fact:
     rests_on = [each.certificate or each.session for each in sources[:_MOST_SOURCES]]
     return Fact(name, title, {"fact": name, **told, "sessions": counted(sources), "rests_on": rests_on}, sources)
 
@@ -89,7 +89,7 @@ def _cut(text: str) -> str:
     return shortened(visible(text), _LONGEST)
 
 
-def is_borne_out(text: str, facts: Iterable[Fact]) -> bool:
+def is_supported(text: str, facts: Iterable[Fact]) -> bool:
     """Return whether every number in a text, and whatever it calls by name, stands in one of the facts or is one."""
     known = {each for fact in facts for each in (fact.id, *_marks(_words(fact)))}
     return known.issuperset(_marks(text))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.sealing.plain_file import read_plain
+from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.errors import NotFoundError, StorageError, UsageError
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.certificates.ink import Inked, MarkdownInk, visible
 from esper_agents.certificates.redaction import redacted
-from esper_agents.domain.plural import number_of
+from esper_agents.certificates.views.escaping import EscapedText, MarkdownInk, visible
+from esper_agents.domain.pluralize import number_of
 from esper_agents.learning.facts import facts_of
 from esper_agents.learning.report import counted
 from esper_agents.paths import data_folder
-from esper_agents.review.rule import as_files
+from esper_agents.review.rule import example_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from esper_agents.learning.facts import Fact
+    from esper_agents.learning.model_wording import OmissionReason, WordedSkill
     from esper_agents.learning.report import Retrospect, Suggestion
-    from esper_agents.learning.seen import Source
-    from esper_agents.learning.wording import Why, WordedSkill
+    from esper_agents.learning.session_summary import SourceRef
     from esper_agents.review.rule import Example, Rule
 
 _INK = MarkdownInk()
@@ -95,42 +95,42 @@ def _environment() -> Environment:
 
 
 def _escaped(value: Any) -> str:
-    return value.text if isinstance(value, Inked) else _INK.prose(str(value)).text
+    return value.text if isinstance(value, EscapedText) else _INK.prose(str(value)).text
 
 
-def _listed(names: Sequence[str]) -> Inked:
-    return Inked(", ".join(_INK.code(name).text for name in names))
+def _listed(names: Sequence[str]) -> EscapedText:
+    return EscapedText(", ".join(_INK.code(name).text for name in names))
 
 
-def _sources(sources: Sequence[Source]) -> Inked:
+def _sources(sources: Sequence[SourceRef]) -> EscapedText:
     named = (each.certificate or each.session for each in sources[:_MOST_SOURCES])
     left = len(sources) - _MOST_SOURCES
     shown = ", ".join(_short(each) for each in named) + (f" and {left} more" if left > 0 else "")
-    return Inked(f"{_counted(sources)}: {shown}")
+    return EscapedText(f"{_counted(sources)}: {shown}")
 
 
-def _counted(sources: Sequence[Source]) -> str:
+def _counted(sources: Sequence[SourceRef]) -> str:
     """Return how many sessions there are; forks, which count with what they were forked from, are told apart."""
     sessions = counted(sources)
     forks = len(sources) - sessions
     return number_of(sessions, "session") + (f" and {number_of(forks, 'fork')}" if forks else "")
 
 
-def _resting(names: Sequence[str], facts: Mapping[str, Fact]) -> Inked:
+def _resting(names: Sequence[str], facts: Mapping[str, Fact]) -> EscapedText:
     """Return the facts that an item rests on, as the program counted them."""
     told = (
         f"  - {name} {_INK.prose(facts[name].title).text}\n    - From {_sources(facts[name].sources).text}"
         for name in dict.fromkeys(names)
     )
-    return Inked("\n".join(told))
+    return EscapedText("\n".join(told))
 
 
-def _quoted(text: str) -> Inked:
+def _quoted(text: str) -> EscapedText:
     """Return text as a scalar of YAML, on one line."""
-    return Inked(json.dumps(visible(text), ensure_ascii=False))
+    return EscapedText(json.dumps(visible(text), ensure_ascii=False))
 
 
-def _left_out(why: Why, count: int) -> str:
+def _left_out(why: OmissionReason, count: int) -> str:
     return f"{number_of(count, 'item')} of the model {why} and {'was' if count == 1 else 'were'} left out"
 
 
@@ -140,15 +140,15 @@ def _short(identifier: str) -> str:
     return f"{kind}_{rest[-_SHORT:]}"
 
 
-def _why(rule: Rule) -> Inked:
+def _why(rule: Rule) -> EscapedText:
     """Return the first paragraph of a rule's page, and why the pattern costs something."""
     parts = _SECTION.split(inspect.cleandoc(rule.__doc__ or rule.name))
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
     wanted = (parts[0], sections.get("Why it costs", ""))
-    return Inked("\n\n".join(each.strip() for each in wanted if each.strip()))
+    return EscapedText("\n\n".join(each.strip() for each in wanted if each.strip()))
 
 
-def _example(example: Example) -> Inked:
-    files = as_files(example)
+def _example(example: Example) -> EscapedText:
+    files = example_files(example)
     headed = {path: f"# {path}\n{text}" if len(files) > 1 else text for path, text in files.items()}
-    return Inked("\n\n".join(f"```python\n{text.strip()}\n```" for text in headed.values()))
+    return EscapedText("\n\n".join(f"```python\n{text.strip()}\n```" for text in headed.values()))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from esper_agents.domain.finding import Category, Severity
-    from esper_agents.learning.seen import Source
-    from esper_agents.learning.wording import Wording
+    from esper_agents.learning.model_wording import Wording
+    from esper_agents.learning.session_summary import SourceRef
     from esper_agents.review.rule import Rule
 
 
@@ -37,7 +37,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Habit:
+class RecurringViolation:
     """A rule that is broken again and again.
 
     Attributes:
@@ -61,7 +61,7 @@ class Habit:
     remedy: str
     places: tuple[str, ...]
     tally: Tally
-    sources: tuple[Source, ...]
+    sources: tuple[SourceRef, ...]
     id: str = ""
 
 
@@ -80,7 +80,7 @@ class Insight:
     heading: str
     text: str
     advice: str
-    sources: tuple[Source, ...]
+    sources: tuple[SourceRef, ...]
     id: str = ""
 
 
@@ -98,9 +98,9 @@ class Suggestion:
 
     name: str
     category: Category
-    habits: tuple[Habit, ...]
+    habits: tuple[RecurringViolation, ...]
     rules: tuple[Rule, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[SourceRef, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class Retrospect:
     """
 
     project: str
-    sessions: tuple[Source, ...] = ()
-    habits: tuple[Habit, ...] = ()
+    sessions: tuple[SourceRef, ...] = ()
+    habits: tuple[RecurringViolation, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
     insights: tuple[Insight, ...] = ()
     insights_left: int = 0
@@ -128,6 +128,6 @@ class Retrospect:
     unworded: str = ""
 
 
-def counted(sources: Iterable[Source]) -> int:
+def counted(sources: Iterable[SourceRef]) -> int:
     """Return how many sessions there are: a fork counts with what it was forked from."""
     return len({each.counted_as for each in sources})

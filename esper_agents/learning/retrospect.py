@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from esper_agents.domain.finding import Category, Severity
-from esper_agents.learning.report import Habit, Insight, Retrospect, Suggestion, Tally, counted
+from esper_agents.learning.report import Insight, RecurringViolation, Retrospect, Suggestion, Tally, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from esper_agents.domain.finding import Claim
-    from esper_agents.learning.seen import Seen, Source
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.learning.session_summary import SessionFacts, SourceRef
     from esper_agents.review.rule import Rule
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ _WORST_FIRST = tuple(Severity)
 
 
 def retrospect(
-    project: str, sessions: Iterable[Seen], rules: Iterable[Rule] = (), *, least: int = LEAST_SESSIONS
+    project: str, sessions: Iterable[SessionFacts], rules: Iterable[Rule] = (), *, least: int = LEAST_SESSIONS
 ) -> Retrospect:
     """Return what sessions show together.
 
@@ -57,8 +57,8 @@ def _told_first(insights: Sequence[Insight]) -> tuple[Insight, ...]:
     return tuple(replace(each, id=f"I{number}") for number, each in enumerate(ranked, 1))
 
 
-def _habits(seen: Sequence[Seen], least: int) -> tuple[Habit, ...]:
-    by_rule: dict[str, list[tuple[Claim, Seen]]] = defaultdict(list)
+def _habits(seen: Sequence[SessionFacts], least: int) -> tuple[RecurringViolation, ...]:
+    by_rule: dict[str, list[tuple[Diagnostic, SessionFacts]]] = defaultdict(list)
     for each in seen:
         for claim in each.claims:
             by_rule[claim.rule].append((claim, each))
@@ -69,9 +69,9 @@ def _habits(seen: Sequence[Seen], least: int) -> tuple[Habit, ...]:
     return tuple(replace(each, id=f"G{number}") for number, each in enumerate(ranked, 1))
 
 
-def _habit(found: Sequence[tuple[Claim, Seen]]) -> Habit:
+def _habit(found: Sequence[tuple[Diagnostic, SessionFacts]]) -> RecurringViolation:
     last = found[-1][0]
-    return Habit(
+    return RecurringViolation(
         rule=last.rule,
         name=last.name,
         category=last.category,
@@ -84,7 +84,7 @@ def _habit(found: Sequence[tuple[Claim, Seen]]) -> Habit:
     )
 
 
-def _tally(found: Sequence[tuple[Claim, Seen]]) -> Tally:
+def _tally(found: Sequence[tuple[Diagnostic, SessionFacts]]) -> Tally:
     return Tally(
         findings=len({claim.fingerprint for claim, _ in found}),
         sessions=counted(each.source for _, each in found),
@@ -99,11 +99,11 @@ def _tally(found: Sequence[tuple[Claim, Seen]]) -> Tally:
     )
 
 
-def _sources(found: Iterable[Source]) -> tuple[Source, ...]:
+def _sources(found: Iterable[SourceRef]) -> tuple[SourceRef, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _suggestions(habits: Sequence[Habit], rules: Mapping[str, Rule]) -> tuple[Suggestion, ...]:
+def _suggestions(habits: Sequence[RecurringViolation], rules: Mapping[str, Rule]) -> tuple[Suggestion, ...]:
     """Return a skill for each part of the checklist in which installed rules are broken again and again."""
     known = [each for each in habits if each.rule in rules]
     found = []
@@ -116,16 +116,18 @@ def _suggestions(habits: Sequence[Habit], rules: Mapping[str, Rule]) -> tuple[Su
     return tuple(found)
 
 
-def _gathered(seen: Sequence[Seen], things: Callable[[Seen], Iterable[T]]) -> dict[T, tuple[Source, ...]]:
-    found: dict[T, list[Source]] = defaultdict(list)
+def _gathered(
+    seen: Sequence[SessionFacts], things: Callable[[SessionFacts], Iterable[T]]
+) -> dict[T, tuple[SourceRef, ...]]:
+    found: dict[T, list[SourceRef]] = defaultdict(list)
     for each in seen:
         for thing in things(each):
             found[thing].append(each.source)
     return {thing: _sources(sources) for thing, sources in found.items()}
 
 
-def _lasting(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
-    met: dict[str, list[tuple[Claim, Seen]]] = defaultdict(list)
+def _lasting(seen: Sequence[SessionFacts], least: int) -> Iterator[Insight]:
+    met: dict[str, list[tuple[Diagnostic, SessionFacts]]] = defaultdict(list)
     for each in seen:
         for claim in each.claims:
             met[claim.fingerprint].append((claim, each))
@@ -137,14 +139,14 @@ def _lasting(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
             yield Insight(heading, text, claim.remedy, _sources(each.source for _, each in found))
 
 
-def _hops(seen: Sequence[Seen]) -> Iterator[Insight]:
+def _hops(seen: Sequence[SessionFacts]) -> Iterator[Insight]:
     for hop, sources in _gathered(seen, lambda each: each.refused_hops).items():
         text = f"{hop.sender} wanted to hand the task to {hop.receiver}, which was refused: {hop.reason}"
         advice = f"Say in the definition of {hop.sender} whose subject that is."
         yield Insight("A handoff that was refused", text, advice, sources)
 
 
-def _refuted(seen: Sequence[Seen]) -> Iterator[Insight]:
+def _refuted(seen: Sequence[SessionFacts]) -> Iterator[Insight]:
     for claim, sources in _gathered(seen, lambda each: each.refuted).items():
         named = f"{claim.rule}: {claim.text}" if claim.rule else claim.text
         text = f"{named} was shown not to be so{f' by {claim.tool}' if claim.tool else ''}"
@@ -156,7 +158,7 @@ def _refuted(seen: Sequence[Seen]) -> Iterator[Insight]:
             yield Insight("Taken for granted, and false", text, "Check it at the start of the next task.", sources)
 
 
-def _gaps(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
+def _gaps(seen: Sequence[SessionFacts], least: int) -> Iterator[Insight]:
     told = {gap.what: gap for each in seen for gap in each.gaps}
     for what, sources in _gathered(seen, lambda each: [gap.what for gap in each.gaps]).items():
         if counted(sources) >= least:
@@ -165,7 +167,7 @@ def _gaps(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
             yield Insight("A gap that stays open", f"{what}: {told[what].why}", advice, sources)
 
 
-def _denied(seen: Sequence[Seen], least: int) -> Iterator[Insight]:
+def _denied(seen: Sequence[SessionFacts], least: int) -> Iterator[Insight]:
     for call, sources in _gathered(seen, lambda each: each.denied).items():
         if counted(sources) >= least:
             advice = f"Settle it by a rule for {call.tool} in your settings, one way or the other."

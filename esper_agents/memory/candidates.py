@@ -12,7 +12,7 @@ from sqlalchemy import text
 from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.memory.index import all_of, one_of
 from esper_agents.memory.words import current_mark
-from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.compiled_statements import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

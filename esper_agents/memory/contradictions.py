@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.domain.status import Status
 from esper_agents.memory import index
-from esper_agents.memory.rows import fetched
+from esper_agents.memory.note_rows import fetched
 from esper_agents.memory.words import CURRENT_MARK, subject_mark
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from esper_agents.domain.memory import Note
+    from esper_agents.domain.memory import MemoryNote
 
 _LOOKED_AT = 500
 _MOST_SUBJECTS = 200
@@ -27,20 +27,20 @@ _WORD = re.compile(rf"\b(?:{'|'.join(sorted(Status, key=len, reverse=True))})\b"
 _BEGINNING = 300
 
 
-def contradicted(connection: Connection, project_key: str, notes: Sequence[Note]) -> tuple[Note, ...]:
+def contradicted(connection: Connection, project_key: str, notes: Sequence[MemoryNote]) -> tuple[MemoryNote, ...]:
     """Return notes, each with the current notes of other agents on its subject that say the opposite."""
     judging = [each for each in notes if _may_judge(each)]
     marks = dict.fromkeys(subject_mark(project_key, each.kind, each.subject) for each in judging)
     found = index.any_of(connection, tuple(marks)[:_MOST_SUBJECTS], CURRENT_MARK, _LOOKED_AT)
     known = {each.id: each for each in judging}
     more = fetched(connection, project_key, [each for each in found if each not in known])
-    on: dict[tuple[NoteKind, str], list[Note]] = {}
+    on: dict[tuple[NoteKind, str], list[MemoryNote]] = {}
     for each in (*judging, *more):
         on.setdefault((each.kind, each.subject), []).append(each)
     return tuple(_told(each, on.get((each.kind, each.subject), ())) for each in notes)
 
 
-def status_in(note: Note) -> Status | None:
+def status_in(note: MemoryNote) -> Status | None:
     """Return the status that a note gives its subject, or None where it gives none."""
     # A component may be called like a status.
     said = _WORD.search(note.text.removeprefix(note.subject.partition(":")[2])[:_BEGINNING])
@@ -52,11 +52,11 @@ def exclude_one_another(one: Status, other: Status) -> bool:
     return (one in _YES and other in _NO) or (one in _NO and other in _YES)
 
 
-def _may_judge(note: Note) -> bool:
+def _may_judge(note: MemoryNote) -> bool:
     return note.state is NoteState.CURRENT and status_in(note) in _YES | _NO
 
 
-def _told(note: Note, others: Sequence[Note]) -> Note:
+def _told(note: MemoryNote, others: Sequence[MemoryNote]) -> MemoryNote:
     said = status_in(note)
     if said is None or note.state is not NoteState.CURRENT:
         return note

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-    from esper_agents.domain.memory import Note, NoteKind
+    from esper_agents.domain.memory import MemoryNote, NoteKind
 
 _ESCAPED = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]<>#|!~&"})
 NOTE, HEADING = "esper:note", "esper:memory"
@@ -25,7 +25,7 @@ _ENDS = re.compile(r"[<>&]|-(?=-)")
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
-def document(agent: str, kind: NoteKind, notes: Sequence[Note]) -> str:
+def document(agent: str, kind: NoteKind, notes: Sequence[MemoryNote]) -> str:
     """Return one document as Markdown.
 
     Beside what people read it carries each note whole, in a comment that shows nothing: `memory.reading` reads it back.
@@ -84,12 +84,12 @@ def _code(text: str) -> _Code:
 
 # With every certificate hundreds of notes are shown again that have not changed.
 @lru_cache(maxsize=4096)
-def _item(note: Note, kind: str) -> _Code:
+def _item(note: MemoryNote, kind: str) -> _Code:
     """Return what one of the documents says of a note."""
     return _Code(_environment().get_template(f"{kind}-item.md.j2").render(note=note))
 
 
-def _line(note: Note) -> _Code:
+def _line(note: MemoryNote) -> _Code:
     """Return all of a note that documents carry; its session is of this database alone."""
     kept = {
         "author": note.author,
@@ -106,7 +106,7 @@ def _line(note: Note) -> _Code:
     return _Code(marked(NOTE, kept))
 
 
-def _source(note: Note) -> str:
+def _source(note: MemoryNote) -> str:
     """Return where a note came from: a certificate, or who wrote it."""
     return note.certificate or f"by {note.said_by}"
 

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from esper_agents.domain.memory import Note
+    from esper_agents.domain.memory import MemoryNote
 
 _MOST_BYTES = 64 * 2**20
 _AT_ONCE = 2**20
 
 
-class Tree:
+class FileCache:
     """The files of a project as they are during one call: each is read once, however many notes speak of it."""
 
     def __init__(self, root: Path) -> None:
@@ -28,11 +28,11 @@ class Tree:
         self._digests: dict[str, str] = {}
         self._folders: dict[str, str] = {}
 
-    def told(self, notes: Iterable[Note]) -> tuple[Note, ...]:
+    def told(self, notes: Iterable[MemoryNote]) -> tuple[MemoryNote, ...]:
         """Return notes, each with the paths of its files that have changed or are gone."""
         return tuple(self._told(each) for each in notes)
 
-    def _told(self, note: Note) -> Note:
+    def _told(self, note: MemoryNote) -> MemoryNote:
         # A file that changed under the session stands there in every state that was read.
         was: dict[str, set[str]] = {}
         for each in note.sources:

@@ -8,8 +8,8 @@ from sqlalchemy import bindparam, delete, insert, text
 
 from esper_agents.domain.memory import NoteState
 from esper_agents.memory.words import id_mark, index_words, path_key
-from esper_agents.storage.newest_words import FullText
-from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.postgres_full_text import FullText
 from esper_agents.storage.tables import NOTE_TEXT, note_file
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from esper_agents.domain.memory import Note
+    from esper_agents.domain.memory import MemoryNote
 
 # Above every identifier, however text is put in order.
 _ABOVE_ALL = "n"
 
 
-def add(connection: Connection, project_key: str, notes: Iterable[Note]) -> None:
+def add(connection: Connection, project_key: str, notes: Iterable[MemoryNote]) -> None:
     """Write what notes are found by that have no rows yet."""
     said, files = [], []
     for each in notes:
@@ -33,7 +33,7 @@ def add(connection: Connection, project_key: str, notes: Iterable[Note]) -> None
     _every(connection, _ADD_FILE, files)
 
 
-def renew(connection: Connection, project_key: str, note: Note) -> None:
+def renew(connection: Connection, project_key: str, note: MemoryNote) -> None:
     """Write what a note is found by again after it changed; its place among the newest stays.
 
     The files of what is no more current find nothing: it would stand before what is.
@@ -109,7 +109,7 @@ def _every(connection: Connection, statement: Prepared, rows: Iterable[Mapping[s
         statement.rows(connection, each)
 
 
-def _files(note: Note) -> list[dict[str, str]]:
+def _files(note: MemoryNote) -> list[dict[str, str]]:
     if note.state is not NoteState.CURRENT:
         return []
     sources = {path_key(each.path): each.sha256 for each in note.sources}

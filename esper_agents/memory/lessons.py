@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Severity, counted
 from esper_agents.domain.identifier import Prefix
-from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
+from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState, SourceDigest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ _MEASURING = "torch-"
 _LONGEST_SUBJECT = 800
 
 
-def lessons(certificate: Certificate) -> tuple[Note, ...]:
+def lessons(certificate: Certificate) -> tuple[MemoryNote, ...]:
     """Return the notes that a certificate leaves: what was judged, why, and what is still to be done.
 
     The concluding agent keeps the verdict and the gaps; each agent keeps what it found.
@@ -68,7 +68,7 @@ def _drafts(certificate: Certificate) -> Iterator[_Draft]:
         yield agent, NoteKind.ACTION, f"gap:{component}:{gap.what}", gap_action(gap), gap.command, ()
 
 
-def notes_digest(notes: Iterable[Note]) -> str:
+def notes_digest(notes: Iterable[MemoryNote]) -> str:
     """Return the digest of notes as a certificate leaves them, in order; what became of them since does not count."""
     said = [
         {
@@ -119,10 +119,10 @@ def bounded(subject: str) -> str:
     return f"{subject[: _LONGEST_SUBJECT // 8]}... {sha256(subject.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _note(certificate: Certificate, number: int, draft: _Draft) -> Note:
+def _note(certificate: Certificate, number: int, draft: _Draft) -> MemoryNote:
     agent, kind, subject, text, command, paths = draft
     wanted = set(paths)
-    return Note(
+    return MemoryNote(
         # From the certificate's own identifier: certify may run twice, and must then write the same.
         id=f"{Prefix.NOTE}_{certificate.id.removeprefix('crt_')[:28]}{number:04x}",
         agent=agent,

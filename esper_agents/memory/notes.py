@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, insert, select, text, update
 
-from esper_agents.domain.memory import Note, NoteKind, NoteState
+from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.memory import index
-from esper_agents.memory.rows import columns, fetched, newest_ids
+from esper_agents.memory.note_rows import columns, fetched, newest_ids
 from esper_agents.memory.words import path_key
-from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.tables import note, note_file
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _CHANGE = Prepared(
 _ACTION_STATES = frozenset((NoteState.CURRENT, NoteState.DONE, NoteState.DROPPED))
 
 
-def write(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> None:
+def write(transaction: Transaction, project_key: str, notes: Sequence[MemoryNote]) -> None:
     """Write the notes of a session; each supersedes the current one of its agent, kind and subject."""
     complete_index(transaction)
     connection = transaction.connection
@@ -56,7 +56,7 @@ def write(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> 
         add(transaction, project_key, [each])
 
 
-def add(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> None:
+def add(transaction: Transaction, project_key: str, notes: Sequence[MemoryNote]) -> None:
     """Write notes beside those that are there."""
     if notes:
         for each in notes:
@@ -64,7 +64,7 @@ def add(transaction: Transaction, project_key: str, notes: Sequence[Note]) -> No
         index.add(transaction.connection, project_key, notes)
 
 
-def change(transaction: Transaction, project_key: str, changed: Note) -> None:
+def change(transaction: Transaction, project_key: str, changed: MemoryNote) -> None:
     """Write a note that is there as it is to be."""
     _CHANGE.rows(transaction.connection, {**columns(changed), "changed": changed.id})
     if changed.state is NoteState.FORGOTTEN:
@@ -137,7 +137,7 @@ def listing(
     kind: NoteKind | None = None,
     states: Collection[NoteState] = tuple(NoteState),
     limit: int = 500,
-) -> tuple[Note, ...]:
+) -> tuple[MemoryNote, ...]:
     """Return notes of a project, newest first; of all agents and kinds where none is named."""
     kinds = (kind,) if kind else tuple(NoteKind)
     with store.reading() as connection:
@@ -145,7 +145,7 @@ def listing(
         return fetched(connection, project_key, found)
 
 
-def of_agent(store: Store, project_key: str, agent: str, *, limit: int = 500) -> dict[NoteKind, tuple[Note, ...]]:
+def of_agent(store: Store, project_key: str, agent: str, *, limit: int = 500) -> dict[NoteKind, tuple[MemoryNote, ...]]:
     """Return the notes of an agent by their kind, newest first, at most so many of each."""
     with store.reading() as connection:
         return {
@@ -171,7 +171,7 @@ def agents(store: Store, project_key: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def find(store: Store, project_key: str, wanted: str) -> Note:
+def find(store: Store, project_key: str, wanted: str) -> MemoryNote:
     """Return one note, by its identifier or the end of it.
 
     Raises:
@@ -180,7 +180,7 @@ def find(store: Store, project_key: str, wanted: str) -> Note:
     """
     end = _END.fullmatch(wanted.strip().lower())
     with store.reading() as connection:
-        found: tuple[Note, ...] = ()
+        found: tuple[MemoryNote, ...] = ()
         if end:
             found = fetched(connection, project_key, _ending(connection, end[1]))
         if len(found) > 1:
@@ -199,7 +199,7 @@ def _ending(connection: Connection, end: str) -> list[str]:
     return index.ending_with(connection, end)
 
 
-def settle_action(store: Store, project_key: str, wanted: str, state: NoteState) -> Note:
+def settle_action(store: Store, project_key: str, wanted: str, state: NoteState) -> MemoryNote:
     """Mark an action done, dropped or open again.
 
     Raises:

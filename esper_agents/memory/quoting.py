@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from esper_agents.domain.memory import Note
+    from esper_agents.domain.memory import MemoryNote
 
 _LONGEST = 2_000
 _HOLDS = (
@@ -27,7 +27,7 @@ _MARKUP = re.compile(
 )
 
 
-def quoted(notes: Iterable[Note]) -> str:
+def quoted(notes: Iterable[MemoryNote]) -> str:
     """Return notes as text for a language model; what is stale stands apart. Empty where there is none."""
     known = tuple(notes)
     parts = []
@@ -40,7 +40,7 @@ def quoted(notes: Iterable[Note]) -> str:
     return "\n\n".join(parts)
 
 
-def _line(note: Note) -> str:
+def _line(note: MemoryNote) -> str:
     cut = note.text[:_LONGEST]
     told = {
         "note": note.id,

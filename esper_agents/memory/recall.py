@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.memory import NoteState
 from esper_agents.memory.candidates import candidates, named
 from esper_agents.memory.contradictions import contradicted
-from esper_agents.memory.freshness import Tree
-from esper_agents.memory.rows import fetched
+from esper_agents.memory.freshness import FileCache
+from esper_agents.memory.note_rows import fetched
 from esper_agents.memory.words import file_mark, telling_words
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from esper_agents.domain.memory import Note
+    from esper_agents.domain.memory import MemoryNote
     from esper_agents.memory.candidates import Place
     from esper_agents.storage.store import Store
 
@@ -34,7 +34,7 @@ _WHOLE_PROJECT = "."
 
 def recall(
     store: Store, project_key: str, agent: str, paths: Sequence[str], *, request: str = "", root: Path | None = None
-) -> tuple[Note, ...]:
+) -> tuple[MemoryNote, ...]:
     """Return what an agent remembers of a project, the likeliest to matter first, at most `RECALLED` notes.
 
     What files have changed since stands behind what holds, and names them: nobody may take it for true.
@@ -51,7 +51,7 @@ def recall(
         ranked = _ranked(connection, project_key, agent, paths, request)
         found = fetched(connection, project_key, ranked)
         known = [each for each in found if each.agent == agent and each.state is NoteState.CURRENT]
-        told = Tree(root).told(known) if root is not None else known
+        told = FileCache(root).told(known) if root is not None else known
         first = sorted(told, key=lambda each: each.is_stale)[:RECALLED]
         return contradicted(connection, project_key, first)
 

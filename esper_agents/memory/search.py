@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.memory import NoteState
 from esper_agents.errors import UsageError
 from esper_agents.memory import index
-from esper_agents.memory.rows import fetched
+from esper_agents.memory.note_rows import fetched
 from esper_agents.memory.words import CURRENT_MARK, agent_mark, current_mark, file_mark, project_mark
-from esper_agents.storage.words import words_of
+from esper_agents.storage.search_terms import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from esper_agents.domain.memory import Note, NoteKind
+    from esper_agents.domain.memory import MemoryNote, NoteKind
     from esper_agents.storage.store import Store
 
 _MOST_WORDS = 32
@@ -31,7 +31,7 @@ def search(
     path: str = "",
     states: Collection[NoteState] = tuple(NoteState),
     limit: int = 50,
-) -> tuple[Note, ...]:
+) -> tuple[MemoryNote, ...]:
     """Return the newest notes of a project that say all of some words, newest first.
 
     Args:
@@ -53,7 +53,7 @@ def search(
     # The rarest first: the others are only looked up where it stands.
     asked += [file_mark(project_key, path)] if path else []
     marks = _marks(project_key, agent, is_current=set(states) == {NoteState.CURRENT})
-    found: list[Note] = []
+    found: list[MemoryNote] = []
     # Some of them will be left out, unless what is asked knows all that is wanted.
     is_whole = kind is None and set(states) in ({NoteState.CURRENT}, set(NoteState))
     before, step = "", limit if is_whole else max(2 * limit, 50)

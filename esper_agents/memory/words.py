@@ -7,10 +7,10 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from esper_agents.storage.words import words_of
+from esper_agents.storage.search_terms import words_of
 
 if TYPE_CHECKING:
-    from esper_agents.domain.memory import Note, NoteKind
+    from esper_agents.domain.memory import MemoryNote, NoteKind
 
 # A note says more than this only where somebody brought a book along: the rest of it is kept, not found.
 _MOST_WORDS = 2_000
@@ -40,7 +40,7 @@ def telling_words(text: str) -> tuple[str, ...]:
     return tuple(each for each in found if len(each) >= _SHORTEST_TOLD and each not in _EVERYWHERE)[:MOST_ASKED]
 
 
-def index_words(project_key: str, note: Note) -> list[str]:
+def index_words(project_key: str, note: MemoryNote) -> list[str]:
     """Return everything that a note is found by: its words, and marks of whose it is and what became of it."""
     paths = list(dict.fromkeys(each.path for each in note.sources))[:_MOST_FILES]
     said = words_of(f"{note.text}\n{note.command}\n{' '.join(paths)}")[:_MOST_WORDS]

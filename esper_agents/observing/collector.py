@@ -13,7 +13,7 @@ from esper_agents.observing.otlp import batches, needed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from esper_agents.observing.span import Span
+    from esper_agents.observing.span import TraceSpan
 
 _LOGGER = "opentelemetry.exporter"
 _SUCCESSES = range(200, 300)
@@ -22,7 +22,7 @@ _EXAMPLE = "--otlp http://localhost:4318"
 _LOOK = "look whether a collector listens there, and at OTEL_EXPORTER_OTLP_HEADERS; or write a file: --output"
 
 
-def send(spans: Sequence[Span], url: str) -> None:
+def send(spans: Sequence[TraceSpan], url: str) -> None:
     """Send spans to a collector over HTTP; headers, certificates and time-outs come from `OTEL_EXPORTER_OTLP_*`.
 
     Args:

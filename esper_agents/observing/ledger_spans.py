@@ -15,6 +15,7 @@ from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.ledger import RowKind
 from esper_agents.domain.session import SessionState
 from esper_agents.observing.content import Content
+from esper_agents.observing.event_names import OF_FRAME, OF_SESSION, known_of, name_of
 from esper_agents.observing.model_turn import (
     chat_attributes,
     count_of,
@@ -23,8 +24,7 @@ from esper_agents.observing.model_turn import (
     provider_of,
     spent_attributes,
 )
-from esper_agents.observing.span import SESSION, Span, SpanEvent, SpanLink, span_id, trace_id
-from esper_agents.observing.told import OF_FRAME, OF_SESSION, known_of, name_of
+from esper_agents.observing.span import SESSION, SpanEvent, SpanLink, TraceSpan, span_id, trace_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ _NS_IN_MS = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def spans_of(found: SessionSummary, events: Sequence[Event], *, with_content: bool = False) -> tuple[Span, ...]:
+def spans_of(found: SessionSummary, events: Sequence[Event], *, with_content: bool = False) -> tuple[TraceSpan, ...]:
     """Return the spans of a session as far as it has come: the session, its agents, their turns and tool calls.
 
     Args:
@@ -75,7 +75,7 @@ class _Trace:
             self._within[each.frame].append(each)
         self._times = [_ns(each.at) for each in events] or [0]
 
-    def spans(self) -> Iterator[Span]:
+    def spans(self) -> Iterator[TraceSpan]:
         """Yield every span; what has begun and not ended is one, too."""
         yield self._session()
         for event in self._events:
@@ -98,7 +98,7 @@ class _Trace:
     def _of_frame(self, kind: RowKind, number: int) -> Event | None:
         return self._rows.get((kind, number, 0, 0))
 
-    def _session(self) -> Span:
+    def _session(self) -> TraceSpan:
         found = self._found
         begun = self._of_frame(RowKind.SUBMITTED, 0)
         body: Mapping[str, Any] = begun.body if begun else {"project": "", "task": {"kind": "", "request": ""}}
@@ -131,7 +131,7 @@ class _Trace:
         ended = [_ns(each.at) for each in self._events if each.kind in _ENDS]
         return _When(min(self._times), ended[-1] if ended else max(self._times), bool(ended))
 
-    def _agent(self, event: Event) -> Span:
+    def _agent(self, event: Event) -> TraceSpan:
         number, body, agent = event.frame, event.body, event.body["agent"]
         ended = self._of_frame(RowKind.CONCLUDED, number) or self._of_frame(RowKind.HANDED_OFF, number)
         moves = [each.body for each in self._within[number] if each.kind == RowKind.MOVED]
@@ -171,7 +171,7 @@ class _Trace:
                 sender = span_id(session, f"frame {frame}")
                 yield SpanLink(trace_id(session), sender, {"esper.link": "handoff", "esper.hop": hop})
 
-    def _turn(self, event: Event, begun: Event | None, ended: Event | None) -> Span:
+    def _turn(self, event: Event, begun: Event | None, ended: Event | None) -> TraceSpan:
         opened = self._opened[event.frame]
         moved: Mapping[str, Any] = ended.body if ended else {"record": {}, "move": {"move": ""}}
         record, model = moved["record"], model_of(moved["record"])
@@ -192,7 +192,7 @@ class _Trace:
             is_remote=bool(model),
         )
 
-    def _call(self, event: Event, begun: Event | None, ended: Event | None) -> Span:
+    def _call(self, event: Event, begun: Event | None, ended: Event | None) -> TraceSpan:
         evidence = ended.body["evidence"] if ended else {}
         tool, outcome = evidence.get("tool") or event.body["tool"], evidence.get("outcome", "")
         return self._span(
@@ -237,10 +237,10 @@ class _Trace:
 
     def _span(
         self, what: str, parent: str, name: str, when: _When, known: Known, *, error: str = "", **more: Any
-    ) -> Span:
+    ) -> TraceSpan:
         session = self._found.id
         ended: Known = (("error.type", error),) if when.is_over else (("esper.unfinished", True),)
-        return Span(
+        return TraceSpan(
             trace=trace_id(session),
             id=span_id(session, what),
             parent=span_id(session, parent) if parent else "",

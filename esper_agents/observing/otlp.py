@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext
 
-    from esper_agents.observing.span import Span
+    from esper_agents.observing.span import TraceSpan
 
 _SERVICE = "esper-agents"
 # Collectors refuse requests that are too large, usually beyond 20 MB; the SDK sends so many spans at once.
@@ -28,7 +28,7 @@ _AT_ONCE, _MOST_CHARACTERS = 512, 4_000_000
 _IDS = frozenset(("traceId", "spanId", "parentSpanId"))
 
 
-def json_lines(spans: Sequence[Span]) -> Iterator[str]:
+def json_lines(spans: Sequence[TraceSpan]) -> Iterator[str]:
     """Yield spans as OTLP JSON, one `TracesData` a line, in ASCII.
 
     Raises:
@@ -43,7 +43,7 @@ def json_lines(spans: Sequence[Span]) -> Iterator[str]:
             yield json.dumps(_with_hex_ids(data), separators=(",", ":"))
 
 
-def batches(spans: Sequence[Span]) -> Iterator[list[ReadableSpan]]:
+def batches(spans: Sequence[TraceSpan]) -> Iterator[list[ReadableSpan]]:
     """Yield spans as the SDK has them, as many at a time as a collector takes at once."""
     batch: list[ReadableSpan] = []
     characters = 0
@@ -86,7 +86,7 @@ def _scope() -> InstrumentationScope:
     return InstrumentationScope(_SERVICE, version(_SERVICE), SCHEMA)
 
 
-def _readable(span: Span) -> ReadableSpan:
+def _readable(span: TraceSpan) -> ReadableSpan:
     from opentelemetry.sdk.trace import Event, ReadableSpan
     from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 

@@ -45,7 +45,7 @@ class SpanLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TraceSpan:
     """One thing that a session did.
 
     Attributes:

@@ -6,22 +6,22 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.agent_action import Conclude, UserAnswer
 from esper_agents.domain.answer_type import AnswerType
 from esper_agents.domain.ledger import RowKey, RowKind
-from esper_agents.domain.move import Answer, Conclude
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import NotFoundError, UsageError
-from esper_agents.orchestration.history import History
 from esper_agents.orchestration.permissions import APPROVE, DENY
+from esper_agents.orchestration.session_projection import SessionProjection
 from esper_agents.storage import ledger, questions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.domain.ledger import Question
+    from esper_agents.domain.ledger import UserQuestion
     from esper_agents.domain.session import SessionSummary
-    from esper_agents.orchestration.open_turn import Call, OpenTurn
-    from esper_agents.orchestration.run import Run
+    from esper_agents.orchestration.open_turn import OpenTurn, PendingCall
+    from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.storage.store import Store
 
 _LISTING = "esper approvals list"
@@ -38,7 +38,7 @@ _NOBODY = frozenset(("", "unknown"))
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingQuestion:
     """A question that waits for an answer.
 
     Attributes:
@@ -51,7 +51,7 @@ class Waiting:
     session: str
     agent: str
     since: str
-    question: Question
+    question: UserQuestion
 
     @property
     def is_decision(self) -> bool:
@@ -59,23 +59,23 @@ class Waiting:
         return self.question.options == (APPROVE, DENY)
 
 
-def waiting(store: Store, project_key: str) -> tuple[Waiting, ...]:
+def pending_questions(store: Store, project_key: str) -> tuple[PendingQuestion, ...]:
     """Return every question of a project that waits for an answer, the oldest first."""
     with store.reading() as connection:
         asked = questions.unanswered(connection, project_key)
-        told = {each.session: History(each.session, ledger.rows(connection, each.session)) for each in asked}
-    found: list[Waiting] = []
+        told = {each.session: SessionProjection(each.session, ledger.rows(connection, each.session)) for each in asked}
+    found: list[PendingQuestion] = []
     for each in asked:
         history = told[each.session]
         # A frame may have ended over a question, as where a budget stops it: then nobody waits for the answer.
         open_here = {question.id: question for question in history.questions}
         agent = history.frames[each.frame - 1].opened.agent.name
         if question := open_here.get(each.question):
-            found.append(Waiting(each.session, agent, each.at, question))
+            found.append(PendingQuestion(each.session, agent, each.at, question))
     return tuple(found)
 
 
-def asked_by(store: Store, project_key: str, wanted: str) -> questions.Asked:
+def find_question(store: Store, project_key: str, wanted: str) -> questions.StoredQuestion:
     """Return the one question that is meant, answered or not, by its identifier or the end of it.
 
     Raises:
@@ -103,7 +103,7 @@ def asked_by(store: Store, project_key: str, wanted: str) -> questions.Asked:
     raise NotFoundError("question", wanted, known, listing=_LISTING)
 
 
-def only_question(history: History, found: SessionSummary) -> str:
+def only_question(history: SessionProjection, found: SessionSummary) -> str:
     """Return the one question that a session asks.
 
     Raises:
@@ -118,7 +118,7 @@ def only_question(history: History, found: SessionSummary) -> str:
     return asked[0].id
 
 
-async def record_answer(run: Run, question_id: str, text: str, by: str, *, is_decision: bool = False) -> None:
+async def record_answer(run: SessionRun, question_id: str, text: str, by: str, *, is_decision: bool = False) -> None:
     """Write the answer to one question of the session.
 
     Args:
@@ -152,10 +152,10 @@ async def record_answer(run: Run, question_id: str, text: str, by: str, *, is_de
         problem = "only a named person can agree to advice, and this system does not say who you are"
         raise UsageError(problem, remedy="set LOGNAME to your name")
     said = _fitting(question, text, is_decision=is_decision)
-    await run.record((key, Answer(question_id, said, by)), state=SessionState.OPEN)
+    await run.record((key, UserAnswer(question_id, said, by)), state=SessionState.OPEN)
 
 
-def _fitting(question: Question, text: str, *, is_decision: bool) -> str:
+def _fitting(question: UserQuestion, text: str, *, is_decision: bool) -> str:
     """Return an answer as it goes on record, or refuse it."""
     if is_decision and question.options != (APPROVE, DENY):
         raise UsageError(
@@ -180,14 +180,14 @@ def _fitting(question: Question, text: str, *, is_decision: bool) -> str:
     return said
 
 
-def _asked(history: History, question_id: str) -> tuple[RowKey, OpenTurn, Call]:
+def _asked(history: SessionProjection, question_id: str) -> tuple[RowKey, OpenTurn, PendingCall]:
     asked = {call.question.id: (key, turn, call) for key, turn, call in _questions(history) if call.question}
     if question_id in asked:
         return asked[question_id]
     raise NotFoundError("question", question_id, asked, listing=_LISTING)
 
 
-def _questions(history: History) -> Iterator[tuple[RowKey, OpenTurn, Call]]:
+def _questions(history: SessionProjection) -> Iterator[tuple[RowKey, OpenTurn, PendingCall]]:
     for frame in history.frames:
         for turn in frame.turns:
             for number, call in turn.calls.items():

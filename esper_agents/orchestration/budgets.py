@@ -5,18 +5,18 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, Move, Panel
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.budget import Amount, Resource
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Move, Panel, UseTools
 from esper_agents.domain.status import Stance
-from esper_agents.orchestration.hops import hop_limit
+from esper_agents.orchestration.handoff_limits import hop_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from esper_agents.orchestration.history import History
-    from esper_agents.orchestration.open_frame import Frame
+    from esper_agents.orchestration.open_frame import FrameState
     from esper_agents.orchestration.open_turn import OpenTurn
+    from esper_agents.orchestration.session_projection import SessionProjection
 
 # Where a reasoner says what its turn has cost: see `reasoner.Decision`.
 SPENT = "spent"
@@ -32,7 +32,7 @@ _WORDS = {
 _NS_IN_MS = 1_000_000
 
 
-def spent(history: History) -> Mapping[Resource, int]:
+def usage(history: SessionProjection) -> Mapping[Resource, int]:
     """Return what the session has used.
 
     Seconds are those that reasoners and tools worked: waiting for a person, or lying still after a crash, uses none.
@@ -50,7 +50,7 @@ def spent(history: History) -> Mapping[Resource, int]:
     }
 
 
-def _turns(history: History) -> Iterator[OpenTurn]:
+def _turns(history: SessionProjection) -> Iterator[OpenTurn]:
     for frame in history.frames:
         yield from frame.turns
 
@@ -62,7 +62,7 @@ def _told(record: Mapping[str, object], resource: Resource) -> int:
     return amount if type(amount) is int and amount > 0 else 0
 
 
-def left(history: History, *, hops: int = 0) -> tuple[Amount, ...]:
+def remaining(history: SessionProjection, *, hops: int = 0) -> tuple[Amount, ...]:
     """Return what the session may still use, hops always among it.
 
     Args:
@@ -71,12 +71,12 @@ def left(history: History, *, hops: int = 0) -> tuple[Amount, ...]:
     """
     limits = {each.resource: each.amount for each in history.begun.task.budget}
     limits[Resource.HOPS] = hop_limit(history)
-    used = spent(history)
+    used = usage(history)
     taken = {each: used[each] + (hops if each is Resource.HOPS else 0) for each in limits}
     return tuple(Amount(each, max(0, limits[each] - taken[each])) for each in Resource if each in limits)
 
 
-def stopped_by(history: History) -> Resource | None:
+def stopped_by(history: SessionProjection) -> Resource | None:
     """Return the budget that has stopped the session, or None: from then on no agent of it does anything more."""
     if not history.begun.task.budget:
         return None
@@ -88,18 +88,18 @@ def stopped_by(history: History) -> Resource | None:
     return None
 
 
-def ends_decision(history: History, frame: Frame) -> Resource | None:
+def ends_decision(history: SessionProjection, frame: FrameState) -> Resource | None:
     """Return the budget that does not allow a reasoner to decide once more, or None."""
     return stopped_by(history) or _used_up(history, frame, _ALWAYS)
 
 
-def ends_move(history: History, frame: Frame, move: Move) -> Resource | None:
+def ends_move(history: SessionProjection, frame: FrameState, move: Move) -> Resource | None:
     """Return the budget that does not allow the next step of a move, or None.
 
     What has been decided is paid for: a conclusion always stands.
     """
     match move:
-        case UseTools():
+        case CallTools():
             return _used_up(history, frame, (*_ALWAYS, Resource.TOOL_CALLS))
         case HandOff():
             return _used_up(history, frame, (*_ALWAYS, Resource.HOPS))
@@ -109,11 +109,11 @@ def ends_move(history: History, frame: Frame, move: Move) -> Resource | None:
             return None
 
 
-def _used_up(history: History, frame: Frame, resources: tuple[Resource, ...]) -> Resource | None:
+def _used_up(history: SessionProjection, frame: FrameState, resources: tuple[Resource, ...]) -> Resource | None:
     limits = {each.resource: each.amount for each in history.begun.task.budget if each.resource in resources}
     if not limits:
         return None
-    used = spent(history)
+    used = usage(history)
     is_free = not frame.opened.definition.is_model
     for resource, limit in limits.items():
         # A budget of no money does not stop who takes none.
@@ -123,10 +123,10 @@ def _used_up(history: History, frame: Frame, resources: tuple[Resource, ...]) ->
     return None
 
 
-def reason(history: History, resource: Resource) -> str:
+def reason(history: SessionProjection, resource: Resource) -> str:
     """Return in a sentence that a budget is used up, or that what is left of it is not enough to go on."""
     limit = _limit(history, resource)
-    used = Amount(resource, spent(history)[resource])
+    used = Amount(resource, usage(history)[resource])
     if used.amount < limit.amount:
         return f"the budget of {_in_words(limit)} is too small to ask once more (used so far: {_in_words(used)})"
     over = f" ({_in_words(used)})" if used.amount > limit.amount else ""
@@ -138,7 +138,7 @@ def _in_words(amount: Amount) -> str:
     return f"{amount} {one if str(amount) == '1' else several}"
 
 
-def stopping(history: History, frame: Frame, resource: Resource, least: int = 0) -> Conclude:
+def stopping(history: SessionProjection, frame: FrameState, resource: Resource, least: int = 0) -> Conclude:
     """Return the conclusion of a frame that a budget ends: what is known stands, and what is missing is said.
 
     Args:
@@ -149,7 +149,7 @@ def stopping(history: History, frame: Frame, resource: Resource, least: int = 0)
     """
     name, why, task = frame.opened.agent.name, reason(history, resource), history.begun.task
     limit = _limit(history, resource)
-    more = Amount(resource, max(2 * limit.amount, 2 * (spent(history)[resource] + least), 1))
+    more = Amount(resource, max(2 * limit.amount, 2 * (usage(history)[resource] + least), 1))
     budget = ",".join((more if each is limit else each).option for each in task.budget)
     command = shlex.join(("esper", "submit", "--budget", budget, task.request, *task.paths))
     what = f"the answer of {name} to: {frame.opened.question}" if frame.opened.parent else "what was still to be done"
@@ -163,5 +163,5 @@ def stopping(history: History, frame: Frame, resource: Resource, least: int = 0)
     )
 
 
-def _limit(history: History, resource: Resource) -> Amount:
+def _limit(history: SessionProjection, resource: Resource) -> Amount:
     return next(each for each in history.begun.task.budget if each.resource is resource)

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates import archive, rulebook
-from esper_agents.certificates.entering import enter, enter_unlogged
+from esper_agents.certificates import archive
+from esper_agents.certificates.log_entry import enter_unlogged, sign_and_log
+from esper_agents.certificates.policy import rulebook
 from esper_agents.certificates.statement import parse, statement
-from esper_agents.domain.ledger import Certified, RowKind
+from esper_agents.domain.ledger import CertificateIssued, RowKind
 from esper_agents.domain.memory import ACTION
 from esper_agents.domain.session import SessionState
 from esper_agents.memory import notes
 from esper_agents.memory.lessons import gap_action, lessons
+from esper_agents.orchestration.build_certificate import certificate
 from esper_agents.orchestration.publish import publish
-from esper_agents.orchestration.record import certificate
-from esper_agents.orchestration.run import session_row
-from esper_agents.storage import ledger, session_text
+from esper_agents.orchestration.session_run import session_row
+from esper_agents.storage import ledger, session_search_index
 
 if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.orchestration.run import Run
+    from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.storage.ledger import Appended
     from esper_agents.storage.store import Store
 
 
-async def certify(run: Run) -> None:
+async def certify(run: SessionRun) -> None:
     """Issue the certificate if there is a conclusion and none yet; publish it if there is one.
 
     A session that waits, was refused or was cancelled has no conclusion and ends here without a verdict.
@@ -40,13 +41,13 @@ async def certify(run: Run) -> None:
     await run.workshop.store.run(publish, run.workshop, issued.id)
 
 
-def _issue(store: Store, run: Run, issued: Certificate, data: bytes) -> Appended:
+def _issue(store: Store, run: SessionRun, issued: Certificate, data: bytes) -> Appended:
     """Archive, sign, enter in the log, remember and record in one transaction: the row is the commit point."""
     project_key = run.workshop.project.key
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), project_key)
         digest = archive.add(transaction, project_key, issued, data)
-        enter(transaction, project_key, issued.id, data)
+        sign_and_log(transaction, project_key, issued.id, data)
         notes.close_actions(
             transaction,
             project_key,
@@ -57,6 +58,6 @@ def _issue(store: Store, run: Run, issued: Certificate, data: bytes) -> Appended
         if taken := issued.task.options.get(ACTION):
             notes.close_gap(transaction, project_key, taken, still_open={gap_action(each) for each in issued.gaps})
         notes.write(transaction, project_key, lessons(issued))
-        session_text.write(transaction, run.session, issued.summary)
-        row = session_row(RowKind.CERTIFIED), Certified(issued.id, digest)
+        session_search_index.write(transaction, run.session, issued.summary)
+        row = session_row(RowKind.CERTIFIED), CertificateIssued(issued.id, digest)
         return ledger.append_within(transaction, run.lease, [row], state=SessionState.DONE, certificate_id=issued.id)

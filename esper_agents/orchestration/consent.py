@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from esper_agents.certificates.sealing.keys import write_whole
+from esper_agents.certificates.signing.signing_key import write_whole
 from esper_agents.errors import UsageError
 from esper_agents.storage.store import timestamp
 

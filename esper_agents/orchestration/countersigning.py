@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.check import Check, Outcome
-from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.check import Check, CheckOutcome
+from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.notices import enter_notice, log_notices
-from esper_agents.certificates.sealing.public_keys import SSH_TYPE, from_ssh, key_id_of
-from esper_agents.certificates.sealing.sshsig import check_countersignature, countersign, signer_in
+from esper_agents.certificates.signing.public_keys import SSH_TYPE, from_ssh, key_id_of
+from esper_agents.certificates.signing.sshsig import check_countersignature, countersign, signer_in
 from esper_agents.certificates.statement import digest_of
 from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
 from esper_agents.errors import EvidenceError, IntegrityError, UsageError
 from esper_agents.orchestration.publish import publish
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from esper_agents.certificates.authenticity import Keyring
-    from esper_agents.certificates.sealing.rotation import KeyHistory, LogNotice
-    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.certificates.signing.key_history import KeyHistory, LogNotice
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.storage.store import Store, Transaction
 
 COUNTERSIGNATURE = "countersignature"
 
 
 @dataclass(frozen=True, slots=True)
-class By:
+class Countersigner:
     """Who countersigns.
 
     Attributes:
@@ -47,7 +47,9 @@ class By:
     home: Path
 
 
-def countersign_certificate(store: Store, workshop: Workshop, certificate_id: str, by: By) -> Notice:
+def countersign_certificate(
+    store: Store, workshop: ProjectServices, certificate_id: str, by: Countersigner
+) -> LogNoticeStatement:
     """Have a person's key sign a certificate, enter that in the log and publish it beside the view.
 
     Raises:
@@ -57,8 +59,8 @@ def countersign_certificate(store: Store, workshop: Workshop, certificate_id: st
         EvidenceError: ssh-keygen is not here.
     """
     with store.reading() as connection:
-        log_id = log.log_of(connection, workshop.project.key)
-        statement = log.envelope(connection, log_id, certificate_id).payload
+        log_id = transparency_log.log_of(connection, workshop.project.key)
+        statement = transparency_log.envelope(connection, log_id, certificate_id).payload
     # A person may take minutes to type a passphrase: nothing is locked meanwhile.
     armoured = countersign(statement, by.key_file, by.home)
     key = " ".join(signer_in(armoured))
@@ -77,7 +79,7 @@ def countersign_certificate(store: Store, workshop: Workshop, certificate_id: st
 
 def countersignatures(connection: Connection, log_id: int, certificate_id: str) -> Iterator[LogNotice]:
     """Yield the countersignatures of a certificate, oldest first; whether they are right is not looked at."""
-    for each in log_notices(log.notices_about(connection, log_id, certificate_id)):
+    for each in log_notices(transparency_log.notices_about(connection, log_id, certificate_id)):
         if each.notice.kind is NoticeKind.COUNTERSIGNED:
             yield each
 
@@ -107,12 +109,12 @@ def _check(entry: LogNotice, statement: bytes, keyring: Keyring) -> Check:
         who = check_countersignature(statement, entry.notice.signature, keyring.trusted.allowed_signers())
         ended = _ended(entry, keyring.history)
     except EvidenceError as error:
-        return Check(COUNTERSIGNATURE, Outcome.CANNOT_DECIDE, error.problem)
+        return Check(COUNTERSIGNATURE, CheckOutcome.CANNOT_DECIDE, error.problem)
     except IntegrityError as error:
-        return Check(COUNTERSIGNATURE, Outcome.FAILS, error.problem)
+        return Check(COUNTERSIGNATURE, CheckOutcome.FAILS, error.problem)
     if ended:
-        return Check(COUNTERSIGNATURE, Outcome.FAILS, ended)
-    return Check(COUNTERSIGNATURE, Outcome.HOLDS, f"by {who}, at entry {entry.index}")
+        return Check(COUNTERSIGNATURE, CheckOutcome.FAILS, ended)
+    return Check(COUNTERSIGNATURE, CheckOutcome.HOLDS, f"by {who}, at entry {entry.index}")
 
 
 def _ended(entry: LogNotice, history: KeyHistory) -> str:
@@ -125,8 +127,10 @@ def _ended(entry: LogNotice, history: KeyHistory) -> str:
     return history.said(key_id, entry.index) if is_known and not history.is_good(key_id, entry.index) else ""
 
 
-def _notice(transaction: Transaction, certificate_id: str, statement: bytes, armoured: str, by: By) -> Notice:
-    return Notice(
+def _notice(
+    transaction: Transaction, certificate_id: str, statement: bytes, armoured: str, by: Countersigner
+) -> LogNoticeStatement:
+    return LogNoticeStatement(
         id=new_id(Prefix.NOTICE),
         kind=NoticeKind.COUNTERSIGNED,
         at=transaction.at,

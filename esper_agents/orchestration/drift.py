@@ -9,12 +9,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from esper_agents.agents.definition import read_definition
-from esper_agents.certificates.policy_table import load_policy, policy_text
+from esper_agents.certificates.policy.policy_file import load_policy, policy_text
 from esper_agents.domain.certificate import UNATTENDED
-from esper_agents.domain.drift import Accepted, Change, DriftKind
+from esper_agents.domain.drift import Accepted, DefinitionChange, DriftKind
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
-from esper_agents.orchestration.keeping import agent_text, definition_of, kept_playbook, kept_text, skill_text
+from esper_agents.orchestration.definition_snapshots import (
+    agent_text,
+    definition_of,
+    kept_playbook,
+    kept_text,
+    skill_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,8 +28,8 @@ if TYPE_CHECKING:
     from esper_agents.agents.registry import Registry
     from esper_agents.domain.agent import Agent
     from esper_agents.domain.certificate import Definition
-    from esper_agents.orchestration.history import History
-    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.orchestration.project_services import ProjectServices
+    from esper_agents.orchestration.session_projection import SessionProjection
     from esper_agents.reasoning.reasoner import ReasonerSource
 
 _SHORT = 12
@@ -40,7 +46,7 @@ class Drift:
         now: What it says; None where it is gone or cannot be read.
     """
 
-    change: Change
+    change: DefinitionChange
     before: str | None
     now: str | None
 
@@ -79,7 +85,7 @@ class ChangedError(UsageError):
         self.drifts = tuple(drifts)
 
 
-def drifted(workshop: Workshop, history: History) -> tuple[Drift, ...]:
+def find_drift(workshop: ProjectServices, history: SessionProjection) -> tuple[Drift, ...]:
     """Return what has changed since a session began, or since a person last accepted what had.
 
     Agents count that have taken part, finished or not: what they go by stands in the certificate. A session that is
@@ -90,7 +96,7 @@ def drifted(workshop: Workshop, history: History) -> tuple[Drift, ...]:
     return differences(workshop, history)
 
 
-def differences(workshop: Workshop, history: History) -> tuple[Drift, ...]:
+def differences(workshop: ProjectServices, history: SessionProjection) -> tuple[Drift, ...]:
     """Return what a session went by that is not what there is now, whether it is over or not."""
     found: list[Drift] = []
     for known in _known(history).values():
@@ -101,7 +107,7 @@ def differences(workshop: Workshop, history: History) -> tuple[Drift, ...]:
     return (*found, *_of_policy(workshop, history))
 
 
-def accepted(workshop: Workshop, history: History, drifts: Sequence[Drift], by: str) -> Accepted:
+def accepted(workshop: ProjectServices, history: SessionProjection, drifts: Sequence[Drift], by: str) -> Accepted:
     """Return the row that lets a session go on by what there is now.
 
     Raises:
@@ -118,7 +124,9 @@ def accepted(workshop: Workshop, history: History, drifts: Sequence[Drift], by: 
     return Accepted(by, tuple(each.change for each in drifts), definitions, workshop.policy.sha256)
 
 
-def pinned(workshop: Workshop, history: History, drifts: Sequence[Drift]) -> Workshop:
+def recorded_services(
+    workshop: ProjectServices, history: SessionProjection, drifts: Sequence[Drift]
+) -> ProjectServices:
     """Return a workshop in which agents, playbooks and policy are what they were when a session began.
 
     Raises:
@@ -154,19 +162,19 @@ def pinned(workshop: Workshop, history: History, drifts: Sequence[Drift]) -> Wor
     return before
 
 
-def _known(history: History) -> dict[tuple[str, bool], Definition]:
+def _known(history: SessionProjection) -> dict[tuple[str, bool], Definition]:
     """Return what each agent that takes part went by last, as the ledger has it: by a playbook, by a model or both."""
     opened = (each.opened.definition for each in history.frames)
     later = (each for accepted in history.accepted for each in accepted.definitions)
     return {(each.agent, each.is_model): each for each in (*opened, *later)}
 
 
-def _recorded(history: History, name: str) -> Agent:
+def _recorded(history: SessionProjection, name: str) -> Agent:
     return next(each.opened.agent for each in reversed(history.frames) if each.opened.agent.name == name)
 
 
 def _of_agent(
-    workshop: Workshop, known: Definition, recorded: Agent, agent: Agent | None, now: Definition | None
+    workshop: ProjectServices, known: Definition, recorded: Agent, agent: Agent | None, now: Definition | None
 ) -> Iterator[Drift]:
     name = known.agent
     sha256 = now.sha256 if now else ""
@@ -174,30 +182,34 @@ def _of_agent(
         # Where its bytes are not kept, the ledger has its instructions.
         before = _kept(workshop, known.sha256) or recorded.body
         text = _text(agent_text(agent)) if agent else None
-        yield Drift(Change(DriftKind.AGENT, name, known.sha256, sha256), before, text)
+        yield Drift(DefinitionChange(DriftKind.AGENT, name, known.sha256, sha256), before, text)
     if now is None:
         return
     if (known.reasoner, known.reasoner_sha256) != (now.reasoner, now.reasoner_sha256):
         source = workshop.reasoner(name, known.reasoner)
         digests = known.reasoner_sha256 or known.reasoner, now.reasoner_sha256 or now.reasoner
         yield Drift(
-            Change(DriftKind.PLAYBOOK, name, *digests), _kept(workshop, known.reasoner_sha256), _text(source.source)
+            DefinitionChange(DriftKind.PLAYBOOK, name, *digests),
+            _kept(workshop, known.reasoner_sha256),
+            _text(source.source),
         )
     had, has = ({each.name: each.sha256 for each in which.skills} for which in (known, now))
     for skill in sorted(had.keys() | has.keys()):
         if had.get(skill) != has.get(skill):
-            change = Change(DriftKind.SKILL, f"{skill} of {name}", had.get(skill, ""), has.get(skill, ""))
+            change = DefinitionChange(DriftKind.SKILL, f"{skill} of {name}", had.get(skill, ""), has.get(skill, ""))
             yield Drift(change, _kept(workshop, change.before), _text(skill_text(workshop, skill)))
 
 
-def _of_policy(workshop: Workshop, history: History) -> Iterator[Drift]:
+def _of_policy(workshop: ProjectServices, history: SessionProjection) -> Iterator[Drift]:
     before = history.accepted[-1].policy_sha256 if history.accepted else history.begun.policy_sha256
     now = workshop.policy.sha256
     if before and before != now:
-        yield Drift(Change(DriftKind.POLICY, "of verdicts", before, now), _kept(workshop, before), policy_text())
+        yield Drift(
+            DefinitionChange(DriftKind.POLICY, "of verdicts", before, now), _kept(workshop, before), policy_text()
+        )
 
 
-def _kept_agent(workshop: Workshop, history: History, change: Change) -> Agent:
+def _kept_agent(workshop: ProjectServices, history: SessionProjection, change: DefinitionChange) -> Agent:
     """Return an agent as the ledger has it whole, else as its kept bytes define it."""
     recorded = _recorded(history, change.name)
     if recorded.sha256 == change.before:
@@ -208,10 +220,10 @@ def _kept_agent(workshop: Workshop, history: History, change: Change) -> Agent:
     return replace(read_definition(data, path=recorded.path, stem=recorded.name), name=recorded.name)
 
 
-def _kept_playbook(workshop: Workshop, known: Definition) -> ReasonerSource:
+def _kept_playbook(workshop: ProjectServices, known: Definition) -> ReasonerSource:
     from esper_agents.reasoning.playbook import from_module, without_playbook
 
-    change = Change(DriftKind.PLAYBOOK, known.agent, known.reasoner_sha256, "")
+    change = DefinitionChange(DriftKind.PLAYBOOK, known.agent, known.reasoner_sha256, "")
     if known.reasoner == UNATTENDED:
         return without_playbook()
     source = kept_playbook(workshop, known.reasoner_sha256) if known.reasoner_sha256 else None
@@ -230,14 +242,14 @@ def _kept_playbook(workshop: Workshop, known: Definition) -> ReasonerSource:
     )
 
 
-def _not_kept(change: Change) -> UsageError:
+def _not_kept(change: DefinitionChange) -> UsageError:
     return UsageError(
         f"what {change.kind} {change.name} was ({change.before[:_SHORT]}) is not kept here",
         remedy="bring that version back, or go on by what there is now with --accept",
     )
 
 
-def _kept(workshop: Workshop, digest: str) -> str | None:
+def _kept(workshop: ProjectServices, digest: str) -> str | None:
     data = kept_text(workshop, digest) if digest else None
     return None if data is None else _text(data)
 

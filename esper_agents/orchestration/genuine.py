@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.authenticity import proof_check, read_sealed, signature_check
-from esper_agents.certificates.check import Check, Outcome, claim
+from esper_agents.certificates.check import Check, CheckOutcome, claim
 from esper_agents.errors import EvidenceError, IntegrityError
-from esper_agents.orchestration.holding import held
+from esper_agents.orchestration.holding import inspect_certificate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.archive import CertificateSummary
     from esper_agents.certificates.authenticity import Keyring
     from esper_agents.domain.project import Project
-    from esper_agents.orchestration.holding import Held
+    from esper_agents.orchestration.holding import CertificateInspection
     from esper_agents.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Genuine:
+class VerifiedCertificate:
     """A certificate that is what was issued: its bytes, a signature that counts, its place in the log.
 
     Attributes:
@@ -29,11 +29,11 @@ class Genuine:
         data: The statement's bytes.
     """
 
-    entry: Entry
+    entry: CertificateSummary
     data: bytes
 
 
-def genuine(store: Store, project: Project, folder: Path, certificate_id: str) -> Genuine:
+def load_verified(store: Store, project: Project, folder: Path, certificate_id: str) -> VerifiedCertificate:
     """Return a certificate that may be built on.
 
     Args:
@@ -47,22 +47,22 @@ def genuine(store: Store, project: Project, folder: Path, certificate_id: str) -
         IntegrityError: It is not what was issued, or no good key signed it.
         EvidenceError: That cannot be decided: nobody signed it, or nobody who is trusted here.
     """
-    found, keys = held(store, project, folder, certificate_id)
+    found, keys = inspect_certificate(store, project, folder, certificate_id)
     signed = _signed(found, keys) if found.envelope is not None else ()
     for each in (*found.checks, *signed):
-        if each.outcome is Outcome.FAILS:
+        if each.outcome is CheckOutcome.FAILS:
             problem = f"certificate {found.entry.id} is not what was issued: {each.detail}"
             raise IntegrityError(problem, remedy=f"see `esper certificates verify {found.entry.id}`")
     for each in (*found.checks, *signed):
-        if each.outcome is Outcome.CANNOT_DECIDE:
+        if each.outcome is CheckOutcome.CANNOT_DECIDE:
             problem = f"whether certificate {found.entry.id} is genuine cannot be told: {each.detail}"
             raise EvidenceError(problem, remedy=f"see `esper certificates verify {found.entry.id}`")
     if found.data is None:
         raise AssertionError("bytes that are not what was issued, and no check that failed")
-    return Genuine(found.entry, found.data)
+    return VerifiedCertificate(found.entry, found.data)
 
 
-def _signed(found: Held, keys: Keyring) -> tuple[Check, ...]:
+def _signed(found: CertificateInspection, keys: Keyring) -> tuple[Check, ...]:
     """Check that a good key signed the very bytes that the archive has, and that the log holds them."""
     data = found.envelope or b""
     sealed = read_sealed(data)

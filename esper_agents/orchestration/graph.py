@@ -11,32 +11,32 @@ from langgraph.runtime import Runtime  # noqa: TC002 - LangGraph reads the annot
 from langsmith import tracing_context
 
 from esper_agents.orchestration.certify import certify
-from esper_agents.orchestration.giving_up import give_up, is_hopeless
-from esper_agents.orchestration.hops import MOST_HOPS
+from esper_agents.orchestration.handoff_limits import MOST_HOPS
+from esper_agents.orchestration.next_node import GraphNode, where
+from esper_agents.orchestration.poison_session import conclude_poisoned, is_poisoned
 from esper_agents.orchestration.routing import route
-from esper_agents.orchestration.run import Run
+from esper_agents.orchestration.session_run import SessionRun
 from esper_agents.orchestration.turn import MOST_TURNS, take_turns
-from esper_agents.orchestration.where import Place, where
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
 
-class State(TypedDict):
+class GraphState(TypedDict):
     """All that LangGraph holds; the ledger holds the rest."""
 
     session: str
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class GraphContext:
     """What nodes get beside the state."""
 
-    run: Run
+    run: SessionRun
 
 
-Work: TypeAlias = Callable[[Run], Awaitable[None]]
-Graph: TypeAlias = "CompiledStateGraph[State, Context, State, State]"
+Work: TypeAlias = Callable[[SessionRun], Awaitable[None]]
+Graph: TypeAlias = "CompiledStateGraph[GraphState, GraphContext, GraphState, GraphState]"
 
 # Each hop and each consult is one more visit of a node.
 _RECURSION_LIMIT = 4 * (MOST_HOPS + MOST_TURNS)
@@ -48,36 +48,38 @@ def build_graph(end: Work = certify) -> Graph:
     Args:
         end: What is done at the end; a replay compares there and issues nothing.
     """
-    graph: StateGraph[State, Context, State, State] = StateGraph(State, context_schema=Context)
-    for place, work in ((Place.ROUTE, route), (Place.SPECIALIST, take_turns), (Place.CERTIFY, end)):
+    graph: StateGraph[GraphState, GraphContext, GraphState, GraphState] = StateGraph(
+        GraphState, context_schema=GraphContext
+    )
+    for place, work in ((GraphNode.ROUTE, route), (GraphNode.SPECIALIST, take_turns), (GraphNode.CERTIFY, end)):
         _add(graph, place, work)
-    names = [str(each) for each in Place]
-    for source in (START, Place.ROUTE, Place.SPECIALIST):
+    names = [str(each) for each in GraphNode]
+    for source in (START, GraphNode.ROUTE, GraphNode.SPECIALIST):
         graph.add_conditional_edges(source, _next, names)
-    graph.add_edge(Place.CERTIFY, END)
+    graph.add_edge(GraphNode.CERTIFY, END)
     return graph.compile()
 
 
-def _add(graph: StateGraph[State, Context, State, State], place: Place, work: Work) -> None:
+def _add(graph: StateGraph[GraphState, GraphContext, GraphState, GraphState], place: GraphNode, work: Work) -> None:
     """Add a node. Checkers do not see what a node returns, so all nodes are made here."""
 
-    async def node(state: State, runtime: Runtime[Context]) -> State:
+    async def node(state: GraphState, runtime: Runtime[GraphContext]) -> GraphState:
         await work(runtime.context.run)
         return state
 
     graph.add_node(place, node)
 
 
-async def _next(state: State, runtime: Runtime[Context]) -> str:  # noqa: ARG001 - the ledger is the state
+async def _next(state: GraphState, runtime: Runtime[GraphContext]) -> str:  # noqa: ARG001 - the ledger is the state
     return where(runtime.context.run.history)
 
 
-async def drive(graph: Graph, run: Run) -> None:
+async def drive(graph: Graph, run: SessionRun) -> None:
     """Run a session until it ends or waits for a person.
 
     Nothing of it is traced, even where the environment has LangSmith trace whatever LangGraph runs: that would send it.
     """
-    if is_hopeless(run):
-        await give_up(run)
+    if is_poisoned(run):
+        await conclude_poisoned(run)
     with tracing_context(enabled=False):
-        await graph.ainvoke({"session": run.session}, {"recursion_limit": _RECURSION_LIMIT}, context=Context(run))
+        await graph.ainvoke({"session": run.session}, {"recursion_limit": _RECURSION_LIMIT}, context=GraphContext(run))

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive
 from esper_agents.certificates.authenticity import Keyring
-from esper_agents.certificates.check import Check, Outcome, claim
+from esper_agents.certificates.check import Check, CheckOutcome, claim
 from esper_agents.certificates.index_audit import audit_index
-from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.log.audit_log import audit_log
 from esper_agents.certificates.log.deep_audit import deep_audit
-from esper_agents.certificates.naming import accepted_view_names
 from esper_agents.certificates.notices import log_notices
-from esper_agents.certificates.sealing.dsse import envelope_bytes
-from esper_agents.certificates.sealing.rotation import key_history
-from esper_agents.certificates.sealing.trust import Source, Trusted, trusted
-from esper_agents.certificates.standing import Later, altered, later_entries, override_of, relations
+from esper_agents.certificates.signing.dsse import envelope_bytes
+from esper_agents.certificates.signing.key_history import key_history
+from esper_agents.certificates.signing.trusted_keys import TrustedKey, TrustOrigin, trusted
+from esper_agents.certificates.standing import SupersedingEntry, forged_notices, later_entries, override_of, relations
 from esper_agents.certificates.statement import parse
-from esper_agents.domain.plural import number_of
+from esper_agents.certificates.views.file_names import accepted_view_names
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import IntegrityError, NewerRecordError, NotFoundError
 from esper_agents.orchestration.countersigning import check_countersignatures
 from esper_agents.paths import home
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from esper_agents.certificates.archive import Entry
-    from esper_agents.certificates.log.audit_log import Audit
-    from esper_agents.certificates.log.log import Entry as LogEntry
-    from esper_agents.certificates.log.note import Note
-    from esper_agents.certificates.sealing.rotation import LogNotice
-    from esper_agents.certificates.sealing.signers import Signer
+    from esper_agents.certificates.archive import CertificateSummary
+    from esper_agents.certificates.log.audit_log import LogAudit
+    from esper_agents.certificates.log.note import SignedNote
+    from esper_agents.certificates.log.transparency_log import LogEntry
+    from esper_agents.certificates.signing.allowed_signers import Signer
+    from esper_agents.certificates.signing.key_history import LogNotice
     from esper_agents.certificates.standing import Override
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.project import Project
@@ -47,7 +47,7 @@ ARCHIVE = "archive"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CertificateInspection:
     """One certificate as the archive at hand has it.
 
     Attributes:
@@ -64,12 +64,12 @@ class Held:
         notices: The notices about it in the log, oldest first.
     """
 
-    entry: Entry
+    entry: CertificateSummary
     data: bytes | None
     envelope: bytes | None
     proof: bytes | None
     index: int | None
-    later: tuple[Later, ...]
+    later: tuple[SupersedingEntry, ...]
     checks: tuple[Check, ...]
     complete: tuple[Check, ...]
     countersigned: tuple[Check, ...]
@@ -86,16 +86,18 @@ def keyring(project: Project | None, connection: Connection | None = None, given
         given: Further keys that are trusted, for this time.
     """
     found = trusted(home(), Path(project.root) if project else None, project.key if project else "")
-    found = replace(found, keys=(*found.keys, *(Trusted(each, Source.GIVEN) for each in given)))
+    found = replace(found, keys=(*found.keys, *(TrustedKey(each, TrustOrigin.GIVEN) for each in given)))
     notices = _all_notices(connection, project) if connection is not None else ()
     return Keyring(found, key_history(notices, found.roots()))
 
 
 def _all_notices(connection: Connection, project: Project | None) -> Iterator[LogNotice]:
-    return log_notices(log.notices(connection, log.log_of(connection, project.key if project else "")))
+    return log_notices(
+        transparency_log.notices(connection, transparency_log.log_of(connection, project.key if project else ""))
+    )
 
 
-def audited(store: Store, project: Project, published: Sequence[tuple[str, Note]] = ()) -> Audit:
+def audit_log_faults(store: Store, project: Project, published: Sequence[tuple[str, SignedNote]] = ()) -> LogAudit:
     """Return what is wrong with the whole log of an archive.
 
     Args:
@@ -116,9 +118,9 @@ def audited(store: Store, project: Project, published: Sequence[tuple[str, Note]
     return replace(shallow, faults=tuple(found), counts=dict(counts))
 
 
-def held(
+def inspect_certificate(
     store: Store, project: Project, folder: Path, certificate_id: str, given: Sequence[Signer] = ()
-) -> tuple[Held, Keyring]:
+) -> tuple[CertificateInspection, Keyring]:
     """Return what the archive has of a certificate, and whose signatures count.
 
     Args:
@@ -134,14 +136,14 @@ def held(
     entry = archive.find(store, project.key, certificate_id)
     with store.reading() as connection:
         keys = keyring(project, connection, given)
-        log_id = log.log_of(connection, project.key)
+        log_id = transparency_log.log_of(connection, project.key)
         data, archived = _data(store, entry)
         envelope, proof, index, logged = _entered(connection, log_id, entry.id)
         later = later_entries(connection, log_id, entry.id, keys.history)
         pinned = pins.check_pin(connection, home(), store.where, project.key)
         related = relations(connection, entry.position)
         also = check_countersignatures(connection, log_id, entry.id, data, keys) if data is not None else ()
-        said = tuple(log.notices_about(connection, log_id, entry.id))
+        said = tuple(transparency_log.notices_about(connection, log_id, entry.id))
     overridden = override_of(log_notices(said), data, keys.history) if data is not None else None
     listed = (_columns(entry, parse(data), related),) if data is not None else ()
     checks = (archived, *logged, *listed, *_notices(said, keys))
@@ -150,44 +152,48 @@ def held(
         *(_artifacts(parse(data), folder / "artifacts") if data is not None else ()),
     )
     notices = tuple(log_notices(said))
-    return Held(entry, data, envelope, proof, index, later, checks, complete, also, overridden, notices), keys
+    return CertificateInspection(
+        entry, data, envelope, proof, index, later, checks, complete, also, overridden, notices
+    ), keys
 
 
-def _data(store: Store, entry: Entry) -> tuple[bytes | None, Check]:
+def _data(store: Store, entry: CertificateSummary) -> tuple[bytes | None, Check]:
     try:
         data = archive.read(store, entry.id)
         parse(data)
     except IntegrityError as error:
-        outcome = Outcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else Outcome.FAILS
+        outcome = CheckOutcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else CheckOutcome.FAILS
         return None, Check(ARCHIVE, outcome, error.problem)
-    return data, Check(ARCHIVE, Outcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
+    return data, Check(ARCHIVE, CheckOutcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
 
 
 def _entered(
     connection: Connection, log_id: int, certificate_id: str
 ) -> tuple[bytes | None, bytes | None, int | None, tuple[Check, ...]]:
     try:
-        sealed = log.envelope(connection, log_id, certificate_id)
-        proof = log.proof(connection, log_id, certificate_id)
-        index = log.entry(connection, log_id, certificate_id).idx
+        sealed = transparency_log.envelope(connection, log_id, certificate_id)
+        proof = transparency_log.proof(connection, log_id, certificate_id)
+        index = transparency_log.entry(connection, log_id, certificate_id).idx
     except NotFoundError:
-        if log.origin(connection, log_id):
-            return None, None, None, (Check("log", Outcome.FAILS, "the log has no entry of it"),)
+        if transparency_log.origin(connection, log_id):
+            return None, None, None, (Check("log", CheckOutcome.FAILS, "the log has no entry of it"),)
         why = "it was issued before there was a log; `esper certificates repair` signs it and enters it"
-        return None, None, None, (Check("log", Outcome.CANNOT_DECIDE, why),)
+        return None, None, None, (Check("log", CheckOutcome.CANNOT_DECIDE, why),)
     except IntegrityError as error:
-        return None, None, None, (Check("log", Outcome.FAILS, error.problem),)
+        return None, None, None, (Check("log", CheckOutcome.FAILS, error.problem),)
     return envelope_bytes(sealed), proof.encode(), index, ()
 
 
 def _notices(said: Sequence[LogEntry], keys: Keyring) -> Iterator[Check]:
     if said:
-        wrong = [f"{each.record_id} is not what was entered" for each in said if not log.is_as_entered(each)]
-        wrong += [f"{each} is not what was signed" for each in altered(log_notices(said), keys.history)]
+        wrong = [
+            f"{each.record_id} is not what was entered" for each in said if not transparency_log.is_as_entered(each)
+        ]
+        wrong += [f"{each} is not what was signed" for each in forged_notices(log_notices(said), keys.history)]
         yield claim("notices", wrong, "what was noticed of it later is what was entered")
 
 
-def _columns(entry: Entry, issued: Certificate, related: frozenset[tuple[str, str]]) -> Check:
+def _columns(entry: CertificateSummary, issued: Certificate, related: frozenset[tuple[str, str]]) -> Check:
     said: dict[str, tuple[object, object]] = {
         "identifier": (entry.id, issued.id),
         "relation": (related, frozenset((each.certificate, str(each.kind)) for each in issued.relations)),

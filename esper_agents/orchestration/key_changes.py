@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.log import log, pins
-from esper_agents.certificates.log.log import Record
+from esper_agents.certificates.log import pins, transparency_log
+from esper_agents.certificates.log.transparency_log import Record
 from esper_agents.certificates.notices import log_notices, notice_statement
-from esper_agents.certificates.sealing.keys import (
+from esper_agents.certificates.signing.key_history import KeyHistory, key_history
+from esper_agents.certificates.signing.public_keys import as_ssh, key_id_of
+from esper_agents.certificates.signing.signing_key import (
     SigningKey,
     existing_key,
     given_key_file,
@@ -20,11 +22,9 @@ from esper_agents.certificates.sealing.keys import (
     sync,
     write_whole,
 )
-from esper_agents.certificates.sealing.public_keys import as_ssh, key_id_of
-from esper_agents.certificates.sealing.rotation import KeyHistory, key_history
-from esper_agents.certificates.sealing.trust import keep_earlier, trusted
+from esper_agents.certificates.signing.trusted_keys import keep_earlier, trusted
 from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.notice import EntryKind, Notice, NoticeKind
+from esper_agents.domain.notice import EntryKind, LogNoticeStatement, NoticeKind
 from esper_agents.errors import UsageError
 from esper_agents.orchestration.logs import has_entries_of, open_logs
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChangeReason:
     """Who changes keys, and why.
 
     Attributes:
@@ -51,7 +51,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class KeyRotation:
     """A new key in the place of the old one.
 
     Attributes:
@@ -66,7 +66,7 @@ class Rotated:
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
+class KeyRevocation:
     """A key that counts no longer.
 
     Attributes:
@@ -80,7 +80,7 @@ class Revoked:
     brought: tuple[str, ...]
 
 
-def rotate(home: Path, said: Said) -> Rotated:
+def rotate(home: Path, said: ChangeReason) -> KeyRotation:
     """Put a new key in the place of the home's own, and say so in every log that it can reach.
 
     The old key's private half is kept only until the logs have it that the new key came and the old one retired.
@@ -119,10 +119,10 @@ def rotate(home: Path, said: Said) -> Rotated:
             _tell_retired(store, home, old, new, said)
         retiring.unlink()
         sync(current.parent)
-        return Rotated(old.public_key, new.public_key, tuple(str(each.where) for each in stores))
+        return KeyRotation(old.public_key, new.public_key, tuple(str(each.where) for each in stores))
 
 
-def revoke(home: Path, key: bytes, said: Said, *, project_key: str) -> Revoked:
+def revoke(home: Path, key: bytes, said: ChangeReason, *, project_key: str) -> KeyRevocation:
     """Say in every log that knows a key, and in a project's own, that nothing counts that it signs from now on.
 
     Raises:
@@ -158,7 +158,7 @@ def revoke(home: Path, key: bytes, said: Said, *, project_key: str) -> Revoked:
             f"no log here has {key_id_of(key)} as a key that is still good",
             remedy="remove its line from the files of trusted keys: `esper keys show` names them",
         )
-    return Revoked(key, tuple(told), tuple(sorted(brought)))
+    return KeyRevocation(key, tuple(told), tuple(sorted(brought)))
 
 
 def known_key(home: Path, key_id: str) -> bytes | None:
@@ -168,7 +168,7 @@ def known_key(home: Path, key_id: str) -> bytes | None:
     with open_logs(home) as stores:
         for store in stores:
             with store.reading() as connection:
-                for project_key in log.logs(connection).values():
+                for project_key in transparency_log.logs(connection).values():
                     spans = _history(connection, project_key, roots).spans
                     found |= {each.key_id: each.public_key for each in spans.values()}
     return found.get(key_id)
@@ -189,23 +189,25 @@ class _KeyChange:
     kind: NoticeKind
     key: bytes
     by: SigningKey
-    said: Said
-    notice: Notice | None = None
+    said: ChangeReason
+    notice: LogNoticeStatement | None = None
 
     def enter(self, transaction: Transaction, project_key: str) -> None:
         """Enter the notice in the log of a project."""
         if self.notice is None:
             name, said = new_id(Prefix.NOTICE), self.said
-            self.notice = Notice(name, self.kind, transaction.at, said.by, said.reason, key=as_ssh(self.key))
+            self.notice = LogNoticeStatement(
+                name, self.kind, transaction.at, said.by, said.reason, key=as_ssh(self.key)
+            )
         record = Record(self.notice.id, EntryKind.NOTICE, "", notice_statement(self.notice))
-        log.append(transaction, self.by, project_key, record)
+        transparency_log.append(transaction, self.by, project_key, record)
 
 
-def _tell_added(store: Store, home: Path, old: SigningKey, new: SigningKey, said: Said) -> None:
+def _tell_added(store: Store, home: Path, old: SigningKey, new: SigningKey, said: ChangeReason) -> None:
     _tell(store, home, _KeyChange(NoticeKind.KEY_ADDED, new.public_key, old, said))
 
 
-def _tell_retired(store: Store, home: Path, old: SigningKey, new: SigningKey, said: Said) -> None:
+def _tell_retired(store: Store, home: Path, old: SigningKey, new: SigningKey, said: ChangeReason) -> None:
     _tell(store, home, _KeyChange(NoticeKind.KEY_RETIRED, old.public_key, new, said))
 
 
@@ -221,7 +223,7 @@ def _each_log(store: Store) -> Iterator[str]:
     done: set[int] = set()
     while True:
         with store.reading() as connection:
-            left = {log_id: key for log_id, key in log.logs(connection).items() if log_id not in done}
+            left = {log_id: key for log_id, key in transparency_log.logs(connection).items() if log_id not in done}
         if not left:
             return
         yield from left.values()
@@ -235,7 +237,7 @@ def _telling(store: Store, home: Path, project_key: str) -> Iterator[Transaction
     No log begins meanwhile: a new one has either what this enters, taken over, or is among those of `_each_log`.
     """
     with store.writing() as transaction:
-        log.hold_beginnings(transaction)
+        transparency_log.hold_beginnings(transaction)
         pins.check_before_append(transaction.connection, home, store.where, project_key)
         yield transaction
     with store.reading() as connection:
@@ -243,16 +245,18 @@ def _telling(store: Store, home: Path, project_key: str) -> Iterator[Transaction
 
 
 def _is_told(connection: Connection, project_key: str, kind: NoticeKind, key: bytes) -> bool:
-    said = log.notices(connection, log.log_of(connection, project_key))
+    said = transparency_log.notices(connection, transparency_log.log_of(connection, project_key))
     return any(each.notice.kind is kind and each.notice.key == as_ssh(key) for each in log_notices(said))
 
 
 def _concerns(connection: Connection, key: bytes, project_key: str) -> bool:
     """Return whether a database has something signed by a key, a notice on it, or something of a project."""
     return has_entries_of(connection, key_id_of(key), project_key) or any(
-        each.notice.key == as_ssh(key) for each in log_notices(log.notices_about_none(connection))
+        each.notice.key == as_ssh(key) for each in log_notices(transparency_log.notices_about_none(connection))
     )
 
 
 def _history(connection: Connection, project_key: str, roots: tuple[bytes, ...]) -> KeyHistory:
-    return key_history(log_notices(log.notices(connection, log.log_of(connection, project_key))), roots)
+    return key_history(
+        log_notices(transparency_log.notices(connection, transparency_log.log_of(connection, project_key))), roots
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, exists, or_, select
 
-from esper_agents.certificates.log import log
+from esper_agents.certificates.log import transparency_log
 from esper_agents.errors import EsperError, StorageError
 from esper_agents.storage.engine import database_url, where
 from esper_agents.storage.store import Store
@@ -36,7 +36,7 @@ def open_logs(home: Path) -> Iterator[tuple[Store, ...]]:
                 store = Store(url)
                 opened.append(store)
                 with store.reading() as connection:
-                    has_log = bool(log.logs(connection))
+                    has_log = bool(transparency_log.logs(connection))
             except EsperError as error:
                 raise StorageError(f"{where(url)}: {error.problem}", remedy=error.remedy) from error
             if not has_log:
@@ -55,7 +55,7 @@ def origin_of(home: Path, project: Project) -> str:
     store = Store(url)
     try:
         with store.reading() as connection:
-            return log.origin(connection, log.log_of(connection, project.key))
+            return transparency_log.origin(connection, transparency_log.log_of(connection, project.key))
     finally:
         store.close()
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.agent_action import Conclude, Consult
 from esper_agents.domain.certificate import PLAYBOOK
 from esper_agents.domain.frame import Turn
 from esper_agents.domain.handoff import ConsultAnswer
-from esper_agents.domain.move import Conclude, Consult
 from esper_agents.orchestration.open_turn import OpenTurn
 
 if TYPE_CHECKING:
-    from esper_agents.domain.ledger import Concluded, HandedOff, Opened
+    from esper_agents.domain.ledger import FrameConcluded, FrameOpened, TaskHandedOff
 
 
 @dataclass(slots=True)
-class Frame:
+class FrameState:
     """One agent's turn at the task, or a consult inside one.
 
     Attributes:
@@ -29,10 +29,10 @@ class Frame:
     """
 
     number: int
-    opened: Opened
+    opened: FrameOpened
     turns: list[OpenTurn] = field(default_factory=list)
-    handed_off: HandedOff | None = None
-    concluded: Concluded | None = None
+    handed_off: TaskHandedOff | None = None
+    concluded: FrameConcluded | None = None
     concluded_at: str = ""
     _settled: list[Turn] = field(default_factory=list, repr=False)
 
@@ -42,7 +42,7 @@ class Frame:
         return self.handed_off is not None or self.concluded is not None
 
     @property
-    def floor(self) -> Frame | None:
+    def floor(self) -> FrameState | None:
         """What was found for a model before it was asked: see `floor.floor`."""
         return self.turns[0].children[0] if self.is_floored and self.turns[0].children else None
 

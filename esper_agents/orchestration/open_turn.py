@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, Panel, ToolReport, UserAnswer
 from esper_agents.domain.codec import decode
-from esper_agents.domain.ledger import Calling, Moved, Question, Refusal, RowKind
-from esper_agents.domain.move import Answer, Ask, Conclude, Consult, HandOff, Panel, ToolReport, UseTools
+from esper_agents.domain.ledger import ActionDecided, CallStarted, Refusal, RowKind, UserQuestion
 
 if TYPE_CHECKING:
+    from esper_agents.domain.agent_action import Move, TurnResult
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.move import Move, TurnResult
-    from esper_agents.orchestration.open_frame import Frame
+    from esper_agents.orchestration.open_frame import FrameState
 
 T = TypeVar("T")
 
@@ -43,25 +43,25 @@ class _Rows:
         return found
 
 
-class Call(_Rows):
+class PendingCall(_Rows):
     """One tool call, or the one question of an `Ask`, as far as it has come."""
 
     __slots__ = ()
 
     @property
-    def question(self) -> Question | None:
+    def question(self) -> UserQuestion | None:
         """What a person was asked."""
-        return self._body(RowKind.ASKED, Question)
+        return self._body(RowKind.ASKED, UserQuestion)
 
     @property
-    def answer(self) -> Answer | None:
+    def answer(self) -> UserAnswer | None:
         """What they answered."""
-        return self._body(RowKind.ANSWERED, Answer)
+        return self._body(RowKind.ANSWERED, UserAnswer)
 
     @property
-    def calling(self) -> Calling | None:
+    def calling(self) -> CallStarted | None:
         """What was begun."""
-        return self._body(RowKind.CALLING, Calling)
+        return self._body(RowKind.CALLING, CallStarted)
 
     @property
     def report(self) -> ToolReport | None:
@@ -90,14 +90,14 @@ class OpenTurn(_Rows):
         super().__init__()
         self._result: TurnResult | None = None
         self.step = step
-        self.calls: dict[int, Call] = {}
-        self.children: list[Frame] = []
+        self.calls: dict[int, PendingCall] = {}
+        self.children: list[FrameState] = []
         self.lost: list[JsonObject] = []
 
     @property
-    def moved(self) -> Moved | None:
+    def moved(self) -> ActionDecided | None:
         """What was decided; None while deciding."""
-        return self._body(RowKind.MOVED, Moved)
+        return self._body(RowKind.MOVED, ActionDecided)
 
     @property
     def refusal(self) -> Refusal | None:
@@ -108,9 +108,9 @@ class OpenTurn(_Rows):
         """Take the text of a row of a decision that came to nothing."""
         self.lost.append(json.loads(text).get("record", {}))
 
-    def call(self, number: int) -> Call:
+    def call(self, number: int) -> PendingCall:
         """Return one call, made at its first row."""
-        return self.calls.setdefault(number, Call())
+        return self.calls.setdefault(number, PendingCall())
 
     @property
     def result(self) -> TurnResult | Refusal | None:
@@ -123,7 +123,7 @@ class OpenTurn(_Rows):
         return self._result
 
     @property
-    def questions(self) -> tuple[Question, ...]:
+    def questions(self) -> tuple[UserQuestion, ...]:
         """What a person must answer."""
         return tuple(each.question for each in self.calls.values() if each.question and each.answer is None)
 
@@ -132,13 +132,13 @@ class OpenTurn(_Rows):
         """Whether nothing but an answer can take this turn further."""
         if not any(each.is_waiting for each in self.calls.values()) or self.moved is None or self.result is not None:
             return False
-        wanted = len(self.moved.move.calls) if isinstance(self.moved.move, UseTools) else 1
+        wanted = len(self.moved.move.calls) if isinstance(self.moved.move, CallTools) else 1
         return all((call := self.calls.get(n)) and (call.report or call.is_waiting) for n in range(wanted))
 
 
 def _result(move: Move, turn: OpenTurn) -> TurnResult | None:
     match move:
-        case UseTools():
+        case CallTools():
             reports = tuple(turn.calls[n].report for n in sorted(turn.calls))
             done = tuple(report for report in reports if report)
             return done if done and len(done) == len(move.calls) else None

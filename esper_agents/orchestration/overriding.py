@@ -5,18 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.entering import enter_unlogged
-from esper_agents.certificates.log import log
+from esper_agents.certificates.log import transparency_log
+from esper_agents.certificates.log_entry import enter_unlogged
 from esper_agents.certificates.notices import enter_notice, log_notices
-from esper_agents.certificates.sealing.rotation import KeyHistory
+from esper_agents.certificates.signing.key_history import KeyHistory
 from esper_agents.certificates.standing import later_entries, override_of
 from esper_agents.certificates.statement import parse
 from esper_agents.domain.codec import carried
 from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
 from esper_agents.domain.status import Status, replacements
 from esper_agents.errors import EsperError, NotCurrentError, UsageError
-from esper_agents.orchestration.genuine import genuine
+from esper_agents.orchestration.genuine import load_verified
 from esper_agents.orchestration.holding import keyring
 from esper_agents.orchestration.publish import publish
 
@@ -25,19 +25,21 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.archive import CertificateSummary
     from esper_agents.certificates.authenticity import Keyring
-    from esper_agents.certificates.sealing.rotation import LogNotice
+    from esper_agents.certificates.signing.key_history import LogNotice
     from esper_agents.certificates.standing import Override
     from esper_agents.domain.project import Project
     from esper_agents.domain.verdict import Verdict
-    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.storage.store import Store
 
 _AT_ONCE = 500
 
 
-def override(store: Store, workshop: Workshop, certificate_id: str, status: Status, *, reason: str, by: str) -> Notice:
+def override(
+    store: Store, workshop: ProjectServices, certificate_id: str, status: Status, *, reason: str, by: str
+) -> LogNoticeStatement:
     """Say in the log which status a person puts in the place of a certificate's, and publish that beside its view.
 
     Every override stays on record, and the last one counts. One to the certificate's own status takes it back.
@@ -59,19 +61,19 @@ def override(store: Store, workshop: Workshop, certificate_id: str, status: Stat
     """
     if not reason.strip():
         raise UsageError("an override without a reason helps nobody", remedy='say why: --reason "..."')
-    found = genuine(store, workshop.project, workshop.home, certificate_id)
+    found = load_verified(store, workshop.project, workshop.home, certificate_id)
     verdict = parse(found.data).verdict
     _refuse_misfit(verdict, status)
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), workshop.project.key)
         keys = keyring(workshop.project, transaction.connection)
-        log_id = log.log_of(transaction.connection, workshop.project.key)
+        log_id = transparency_log.log_of(transaction.connection, workshop.project.key)
         _refuse_ended(transaction.connection, log_id, found.entry, keys)
-        said = log_notices(log.notices_about(transaction.connection, log_id, found.entry.id))
+        said = log_notices(transparency_log.notices_about(transaction.connection, log_id, found.entry.id))
         standing = override_of(said, found.data, keys.history)
         if status is (standing.status if standing else verdict.status):
             raise UsageError(f"{found.entry.id} is {status} already", remedy="name another status, or leave it so")
-        notice = Notice(
+        notice = LogNoticeStatement(
             id=new_id(Prefix.NOTICE),
             kind=NoticeKind.OVERRIDDEN,
             at=transaction.at,
@@ -86,22 +88,22 @@ def override(store: Store, workshop: Workshop, certificate_id: str, status: Stat
     return notice
 
 
-def overrides(store: Store, project: Project, entries: Sequence[Entry]) -> dict[str, Override]:
+def overrides(store: Store, project: Project, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
     """Return what overrides the status of each certificate of a listing; those that nothing overrides are not there."""
     ids = [each.id for each in entries]
     said: dict[str, list[LogNotice]] = {}
     found = {}
     with store.reading() as connection:
-        log_id = log.log_of(connection, project.key)
+        log_id = transparency_log.log_of(connection, project.key)
         for start in range(0, len(ids), _AT_ONCE):
-            for each in log_notices(log.notices_about(connection, log_id, *ids[start : start + _AT_ONCE])):
+            for each in log_notices(transparency_log.notices_about(connection, log_id, *ids[start : start + _AT_ONCE])):
                 if each.notice.kind is NoticeKind.OVERRIDDEN:
                     said.setdefault(each.notice.certificate, []).append(each)
         keys = keyring(project, connection).history if said else KeyHistory({})
         for name, notices in said.items():
             # Of what is not what was issued nothing is told here: verifying says that.
             with suppress(EsperError):
-                found[name] = override_of(notices, log.envelope(connection, log_id, name).payload, keys)
+                found[name] = override_of(notices, transparency_log.envelope(connection, log_id, name).payload, keys)
     return {name: each for name, each in found.items() if each is not None}
 
 
@@ -116,7 +118,7 @@ def _refuse_misfit(verdict: Verdict, status: Status) -> None:
         raise UsageError(problem, remedy=f"for a question of kind {verdict.kind}, name one of {others}")
 
 
-def _refuse_ended(connection: Connection, log_id: int, entry: Entry, keys: Keyring) -> None:
+def _refuse_ended(connection: Connection, log_id: int, entry: CertificateSummary, keys: Keyring) -> None:
     for each in later_entries(connection, log_id, entry.id, keys.history):
         raise NotCurrentError(
             f"certificate {entry.id} is {each.ending} by {each.by}",

@@ -10,29 +10,29 @@ from esper_agents.certificates.statement import digest_of_value
 from esper_agents.domain.codec import canonical
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.ledger import Question
-from esper_agents.domain.rule import Action
+from esper_agents.domain.ledger import UserQuestion
+from esper_agents.domain.permission_rule import PermissionDecision
 from esper_agents.errors import NotFoundError, UsageError
-from esper_agents.orchestration.rules import (
+from esper_agents.orchestration.permission_rules import (
     Permission,
-    ToolCalled,
+    ToolCallRequest,
     allowed_names,
     permission,
     restricted,
+    restricting_rules,
     task_rules,
-    tightening,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from esper_agents.domain.agent_action import ToolCall
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.move import ToolCall
-    from esper_agents.domain.rule import Rule
+    from esper_agents.domain.permission_rule import PermissionRule
     from esper_agents.domain.task import Task
-    from esper_agents.orchestration.open_turn import Call
-    from esper_agents.orchestration.run import Run
-    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.orchestration.open_turn import PendingCall
+    from esper_agents.orchestration.project_services import ProjectServices
+    from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.tools.tool import Tool
 
 APPROVE, DENY = "approve", "deny"
@@ -42,23 +42,23 @@ _WHAT = {
 }
 
 
-def rules_for(workshop: Workshop, task: Task) -> tuple[Rule, ...]:
+def rules_for(workshop: ProjectServices, task: Task) -> tuple[PermissionRule, ...]:
     """Return the rules that a session of a task begins under."""
     return (*workshop.settings.rules, *task_rules(task.options))
 
 
-def rules_of(run: Run) -> tuple[Rule, ...]:
+def rules_of(run: SessionRun) -> tuple[PermissionRule, ...]:
     """Return the rules that hold: those that the session began under, and what is tighter now.
 
     They are the session's, not the agent's: who is consulted or handed the task is bound by all of them.
     """
     begun = run.history.begun
-    now = (*tightening(run.workshop.settings.rules), *task_rules(begun.task.options))
+    now = (*restricting_rules(run.workshop.settings.rules), *task_rules(begun.task.options))
     return (*begun.rules, *(rule for rule in now if rule not in begun.rules))
 
 
 def restrict(
-    workshop: Workshop,
+    workshop: ProjectServices,
     task: Task,
     *,
     ask: Sequence[str] = (),
@@ -97,19 +97,19 @@ def _refuse_unknown(known: Mapping[str, Tool], name: str) -> None:
         raise UsageError(f"{name!r} has a space in it", remedy="allow it in your settings: see docs/approvals.md")
 
 
-def allowed_in(run: Run, tools: Iterable[Tool]) -> tuple[str, ...]:
+def allowed_in(run: SessionRun, tools: Iterable[Tool]) -> tuple[str, ...]:
     """Return which of some tools, with their exceptions, run unasked by the rules that a session began under."""
     rules = run.history.begun.rules
     return tuple(name for tool in tools for name in allowed_names(rules, tool.name, tool.risk))
 
 
-def permission_of(run: Run, tool: Tool, call: ToolCall) -> Permission:
+def permission_of(run: SessionRun, tool: Tool, call: ToolCall) -> Permission:
     """Return what becomes of a call: of the tool, and of each exception that the call wants, the strictest."""
     arguments = {**defaults_of(tool), **call.arguments}
     names = {tool.name: tool.risk, **dict.fromkeys(tool.exceptions_of(arguments), Risk.HIGH)}
     root, rules = run.workshop.project.root, rules_of(run)
-    said = [permission(rules, ToolCalled(name, risk, arguments, root)) for name, risk in names.items()]
-    action = max((each.action for each in said), key=tuple(Action).index)
+    said = [permission(rules, ToolCallRequest(name, risk, arguments, root)) for name, risk in names.items()]
+    action = max((each.action for each in said), key=tuple(PermissionDecision).index)
     return Permission(action, tuple(rule for each in said if each.action is action for rule in each.rules))
 
 
@@ -119,7 +119,7 @@ def defaults_of(tool: Tool) -> JsonObject:
     return {name: said["default"] for name, said in members.items() if "default" in said}
 
 
-def approval_question(tool: Tool, call: ToolCall, because: str = "") -> Question:
+def approval_question(tool: Tool, call: ToolCall, because: str = "") -> UserQuestion:
     """Return the question whether one call may be made.
 
     Args:
@@ -132,12 +132,12 @@ def approval_question(tool: Tool, call: ToolCall, because: str = "") -> Question
     beyond = tool.exceptions_of(call.arguments)
     text += f"; beyond that it wants {', '.join(beyond)}" if beyond else ""
     text += f". Asked because of {because}" if because else ""
-    return Question(
+    return UserQuestion(
         new_id(Prefix.QUESTION), text, (APPROVE, DENY), tool.name, call.arguments, digest_of_value(call.arguments)
     )
 
 
-def is_approved(state: Call, call: ToolCall) -> bool:
+def is_approved(state: PendingCall, call: ToolCall) -> bool:
     """Return whether the recorded answer agrees to this very call: its question, its tool, its arguments."""
     return (
         state.question is not None

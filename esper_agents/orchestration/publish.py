@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive
-from esper_agents.certificates.html import render_html
-from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.log.note import MOST_BYTES, includes, read_proof
-from esper_agents.certificates.naming import accepted_view_names, agent_folder
 from esper_agents.certificates.notices import log_notices
-from esper_agents.certificates.plain_text import plain
-from esper_agents.certificates.render import render_markdown
-from esper_agents.certificates.sealing.dsse import envelope_bytes
-from esper_agents.certificates.sealing.plain_file import read_plain
+from esper_agents.certificates.signing.dsse import envelope_bytes
+from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.certificates.statement import parse
+from esper_agents.certificates.views.file_names import accepted_view_names, agent_folder
+from esper_agents.certificates.views.html import render_html
+from esper_agents.certificates.views.markdown import render_markdown
+from esper_agents.certificates.views.plain_text import plain
 from esper_agents.errors import EsperError, IntegrityError, UsageError
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
 from esper_agents.paths import home
 from esper_agents.storage import locks
-from esper_agents.storage.engine import in_our_words
+from esper_agents.storage.engine import translate_database_errors
 from esper_agents.tools.git import PUBLISHED
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from esper_agents.certificates.archive import Entry
-    from esper_agents.certificates.sealing.rotation import LogNotice
+    from esper_agents.certificates.archive import CertificateSummary
+    from esper_agents.certificates.signing.key_history import LogNotice
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.memory import NoteKind
     from esper_agents.domain.project import Project
-    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.storage.store import Store
 
 
@@ -47,7 +47,7 @@ _LONGEST_SHOWN = 200
 _OURS, _HEAD_BYTES = b"Rendered from the database", 4096
 
 
-def publish(store: Store, workshop: Workshop, certificate_id: str) -> tuple[Path, ...]:
+def publish(store: Store, workshop: ProjectServices, certificate_id: str) -> tuple[Path, ...]:
     """Write a certificate's views, what vouches for it beside them, and the documents of the agents that took part.
 
     What a person deleted or changed is written again as the database has it.
@@ -57,13 +57,13 @@ def publish(store: Store, workshop: Workshop, certificate_id: str) -> tuple[Path
     """
     published = find_published(store, workshop, certificate_id)
     with store.reading() as connection:
-        wanted = _files(connection, log.log_of(connection, workshop.project.key), published)
+        wanted = _files(connection, transparency_log.log_of(connection, workshop.project.key), published)
         pins.renew(connection, home(), store.where, workshop.project.key)
     wanted |= _memory(store, workshop, (each.agent for each in published.issued.definitions))
     return tuple(path for path, data in wanted.items() if _write(path, data))
 
 
-def publish_memory(store: Store, workshop: Workshop, agents: Iterable[str]) -> tuple[Path, ...]:
+def publish_memory(store: Store, workshop: ProjectServices, agents: Iterable[str]) -> tuple[Path, ...]:
     """Write the documents of some agents as they are now; see `publish`."""
     return tuple(path for path, data in _memory(store, workshop, agents).items() if _write(path, data))
 
@@ -75,14 +75,14 @@ def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, repla
         UsageError: Something else stands there, and it is not to be replaced.
     """
     path = folder / agent_folder(agent) / f"{kind}.md"
-    with in_our_words(str(path)):
+    with translate_database_errors(str(path)):
         if path.exists() and not replace and not (path.is_file() and _has(path, text.encode())):
             raise UsageError(f"something else is at {str(path)!r}", remedy="name another folder, or add --replace")
     _write(path, text.encode())
     return path
 
 
-def _memory(store: Store, workshop: Workshop, agents: Iterable[str]) -> dict[Path, bytes]:
+def _memory(store: Store, workshop: ProjectServices, agents: Iterable[str]) -> dict[Path, bytes]:
     wanted = {}
     for agent in dict.fromkeys(agents):
         folder = _folder(workshop, agent)
@@ -91,7 +91,7 @@ def _memory(store: Store, workshop: Workshop, agents: Iterable[str]) -> dict[Pat
     return wanted
 
 
-def _memory_path(workshop: Workshop, folder: Path, agent: str, kind: NoteKind) -> Path:
+def _memory_path(workshop: ProjectServices, folder: Path, agent: str, kind: NoteKind) -> Path:
     """Return where a memory document is published: never in place of one that people wrote by hand."""
     path = folder / f"{kind}.md"
     try:
@@ -107,15 +107,17 @@ def _memory_path(workshop: Workshop, folder: Path, agent: str, kind: NoteKind) -
 def _files(connection: Connection, log_id: int, published: PublishedCertificate) -> dict[Path, bytes]:
     """Return what stands where of a certificate: its views, envelope and proof, and each later entry about it."""
     view = published.view
-    envelope = envelope_bytes(log.envelope(connection, log_id, published.issued.id))
-    proof = log.proof(connection, log_id, published.issued.id).encode()
+    envelope = envelope_bytes(transparency_log.envelope(connection, log_id, published.issued.id))
+    proof = transparency_log.proof(connection, log_id, published.issued.id).encode()
     wanted = {
         view: render_markdown(published.data).encode(),
         page_path(view): render_html(published.data).encode(),
         record_path(view): envelope,
         proof_path(view): _kept_proof(proof_path(view), envelope, proof),
     }
-    return wanted | notice_contents(view, log_notices(log.notices_about(connection, log_id, published.issued.id)))
+    return wanted | notice_contents(
+        view, log_notices(transparency_log.notices_about(connection, log_id, published.issued.id))
+    )
 
 
 def notice_contents(view: Path, notices: Iterable[LogNotice]) -> dict[Path, bytes]:
@@ -143,7 +145,7 @@ class PublishedCertificate:
     view: Path
 
 
-def find_published(store: Store, workshop: Workshop, certificate_id: str) -> PublishedCertificate:
+def find_published(store: Store, workshop: ProjectServices, certificate_id: str) -> PublishedCertificate:
     """Return a certificate with the path of its view: by identifier, by the unmistakable end of it, or `latest`.
 
     The path lies in the data folder if the user's settings leave out certificates of that question type, unless the
@@ -159,7 +161,7 @@ def find_published(store: Store, workshop: Workshop, certificate_id: str) -> Pub
     return PublishedCertificate(issued, data, view_places(workshop, entry, issued)[0])
 
 
-def view_places(workshop: Workshop, entry: Entry, issued: Certificate) -> tuple[Path, ...]:
+def view_places(workshop: ProjectServices, entry: CertificateSummary, issued: Certificate) -> tuple[Path, ...]:
     """Return where the Markdown view of a certificate may be published; first where it is published now.
 
     See `view_path` for the arguments and errors, and `find_published` for which of them is first.
@@ -169,7 +171,7 @@ def view_places(workshop: Workshop, entry: Entry, issued: Certificate) -> tuple[
     return tuple(dict.fromkeys((inside, outside) if is_inside else (outside, inside)))
 
 
-def view_path(workshop: Workshop, entry: Entry, issued: Certificate) -> Path:
+def view_path(workshop: ProjectServices, entry: CertificateSummary, issued: Certificate) -> Path:
     """Return where the Markdown view of a certificate is published.
 
     Folder and name come from the statement. The archive only says which of the statement's names it is.
@@ -196,7 +198,7 @@ def page_path(view: Path) -> Path:
     return view.with_suffix(".html")
 
 
-def publish_page(store: Store, workshop: Workshop, certificate_id: str) -> Path:
+def publish_page(store: Store, workshop: ProjectServices, certificate_id: str) -> Path:
     """Write the HTML page of a certificate as this version lays it out, and return where it is."""
     published = find_published(store, workshop, certificate_id)
     page = page_path(published.view)
@@ -233,7 +235,7 @@ def _kept_proof(path: Path, envelope: bytes, newest: bytes) -> bytes:
     return before if same and old.checkpoint.size <= new.checkpoint.size and includes(old, envelope) else newest
 
 
-def _folder(workshop: Workshop, agent: str) -> Path:
+def _folder(workshop: ProjectServices, agent: str) -> Path:
     return place_of(workshop.project, workshop.home, agent_folder(agent), into_project=workshop.publish).folder
 
 
@@ -287,7 +289,7 @@ def _write(path: Path, data: bytes) -> bool:
     Raises:
         StorageError: It cannot be written.
     """
-    with in_our_words(str(path)):
+    with translate_database_errors(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file() and _has(path, data):
             return False

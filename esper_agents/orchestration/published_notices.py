@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.authenticity import NO_INDEX, read_sealed, signature_check
-from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.notices import read_notice
-from esper_agents.certificates.sealing.dsse import Envelope, is_signed_by
-from esper_agents.certificates.sealing.plain_file import read_plain
-from esper_agents.certificates.sealing.rotation import LogNotice
+from esper_agents.certificates.signing.dsse import Envelope, is_signed_by
+from esper_agents.certificates.signing.key_history import LogNotice
+from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.certificates.strict_json import MOST_BYTES
-from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
 from esper_agents.errors import IntegrityError, NewerRecordError
 from esper_agents.orchestration.publish import NOTICE_SUFFIX
 
@@ -58,7 +58,7 @@ class UnloggedNotice:
     """
 
     path: Path
-    notice: Notice
+    notice: LogNoticeStatement
     is_by_good_key: bool
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ def sealed_files(paths: Iterable[Path], mentioning: str) -> tuple[SealedFile, ..
 def signed(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Envelope]:
     """Yield the envelopes that a trusted key signed which is still good."""
     for each in files:
-        if signature_check(each.envelope, keyring, None).outcome is Outcome.HOLDS:
+        if signature_check(each.envelope, keyring, None).outcome is CheckOutcome.HOLDS:
             yield each.envelope
 
 
@@ -132,7 +132,7 @@ def passing_over_other_records() -> Iterator[None]:
 
 
 def unlogged(
-    files: Iterable[SealedFile], certificate_id: str, logged: Collection[Notice], keyring: Keyring
+    files: Iterable[SealedFile], certificate_id: str, logged: Collection[LogNoticeStatement], keyring: Keyring
 ) -> Iterator[UnloggedNotice]:
     """Yield the notices about a certificate that the log does not contain, oldest first.
 
@@ -145,7 +145,7 @@ def unlogged(
         logged: The notices about it that the log contains.
         keyring: Whose signatures count.
     """
-    found: dict[Notice, UnloggedNotice] = {}
+    found: dict[LogNoticeStatement, UnloggedNotice] = {}
     for file in files:
         span = keyring.history.spans.get(file.envelope.key_id)
         is_known = span is not None and span.ended_by is not NoticeKind.KEY_REVOKED
@@ -169,12 +169,12 @@ def unlogged_check(found: UnloggedNotice) -> Check:
     """Return what an unlogged notice says of a certificate: the log lost it, or its key is no longer good."""
     if not found.is_by_good_key:
         detail = f"{found.path.name}: {found} is not in the log, and its key has been retired since"
-        return Check(PUBLISHED_NOTICE, Outcome.CANNOT_DECIDE, detail)
+        return Check(PUBLISHED_NOTICE, CheckOutcome.CANNOT_DECIDE, detail)
     detail = (
         f"{found.path.name}: {found} is signed by a trusted key and is not in the log: the data directory is older than"
         " the published files; restore the newer one, or run `esper certificates repair` to enter it again"
     )
-    return Check(PUBLISHED_NOTICE, Outcome.FAILS, detail)
+    return Check(PUBLISHED_NOTICE, CheckOutcome.FAILS, detail)
 
 
 def _read(path: Path) -> Envelope | Check | None:

@@ -11,12 +11,12 @@ from sqlalchemy import String, select, type_coerce
 from esper_agents.certificates.index import archived_rows, issued_in
 from esper_agents.certificates.log.faults import MOST_OF_A_KIND, FaultKind, Faults, shown
 from esper_agents.domain.codec import decode
-from esper_agents.domain.ledger import Certified, Pruned, RowKind
+from esper_agents.domain.ledger import CertificateIssued, RowKind, RowsPruned
 from esper_agents.domain.memory import NoteState
 from esper_agents.memory import index, notes
-from esper_agents.memory.erasing import STRUCK_OUT
 from esper_agents.memory.lessons import lessons, notes_digest
-from esper_agents.memory.rows import columns, fetched
+from esper_agents.memory.note_rows import columns, fetched
+from esper_agents.memory.redaction import STRUCK_OUT
 from esper_agents.storage.ledger import event_digest, events_digest, part_digest
 from esper_agents.storage.tables import certificate, ledger, note
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.memory import Note
+    from esper_agents.domain.memory import MemoryNote
     from esper_agents.storage.store import Store, Transaction
 
 _LARGE_SESSION = 1000
@@ -108,7 +108,7 @@ def _events_problem(connection: Connection, issued: Certificate, sha256: str) ->
 
 def _says(event: tuple[int, str, str], issued: Certificate, sha256: str) -> bool:
     try:
-        said = decode(Certified, event[2])
+        said = decode(CertificateIssued, event[2])
     except (ValueError, TypeError):
         return False
     return (said.certificate, said.sha256) == (issued.id, sha256)
@@ -117,7 +117,7 @@ def _says(event: tuple[int, str, str], issued: Certificate, sha256: str) -> bool
 def _removed(body: str) -> str | None:
     """Return the digest of the events that `db prune` removed."""
     try:
-        return decode(Pruned, body).sha256
+        return decode(RowsPruned, body).sha256
     except (ValueError, TypeError):
         return None
 
@@ -166,7 +166,7 @@ def restore_notes(store: Store, project_key: str, issued: Certificate) -> tuple[
     return tuple(each.id for each in wrong)
 
 
-def _state_of(transaction: Transaction, project_key: str, missing: Note) -> NoteState:
+def _state_of(transaction: Transaction, project_key: str, missing: MemoryNote) -> NoteState:
     same = (note.c.agent == missing.agent, note.c.kind == missing.kind, note.c.subject == missing.subject)
     later = select(note.c.id).where(note.c.project_key == project_key, *same, note.c.id > missing.id).limit(1)
     is_superseded = transaction.connection.scalar(later) is not None
@@ -180,7 +180,7 @@ def _stored_notes(connection: Connection, issued: Certificate) -> list[dict[str,
     return [dict(zip(names, row, strict=True)) for row in connection.execute(of_session)]
 
 
-def _wrong_notes(rows: Iterable[Mapping[str, Any]], expected: Iterable[Note]) -> Iterator[tuple[Note, str]]:
+def _wrong_notes(rows: Iterable[Mapping[str, Any]], expected: Iterable[MemoryNote]) -> Iterator[tuple[MemoryNote, str]]:
     """Yield the notes that are not as they were left, each with what is wrong."""
     stored = {row["id"]: row for row in rows}
     for each in expected:

@@ -6,35 +6,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive, index
-from esper_agents.certificates.entering import carry_key_notices, enter_unlogged
 from esper_agents.certificates.filters import Filter
 from esper_agents.certificates.index_audit import audit_index
-from esper_agents.certificates.log import log, pins
+from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.log.faults import MOST_OF_A_KIND, FaultKind
-from esper_agents.certificates.log.mending import Mended, mend
-from esper_agents.certificates.naming import short_view_name
+from esper_agents.certificates.log.rebuild import LogRebuildResult, rebuild_log
+from esper_agents.certificates.log_entry import carry_key_notices, enter_unlogged
 from esper_agents.certificates.notices import enter_notice, log_notices
-from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.statement import parse
+from esper_agents.certificates.views.file_names import short_view_name
 from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
 from esper_agents.errors import EsperError, EvidenceError, IntegrityError
-from esper_agents.orchestration.genuine import genuine
-from esper_agents.orchestration.holding import audited, keyring
+from esper_agents.orchestration.genuine import load_verified
+from esper_agents.orchestration.holding import audit_log_faults, keyring
 from esper_agents.orchestration.publish import publish, view_places
 from esper_agents.orchestration.published_notices import notice_files, sealed_files, unlogged
 from esper_agents.orchestration.record_audit import audit_records, restore_notes
 from esper_agents.paths import home
-from esper_agents.storage import session_text
+from esper_agents.storage import session_search_index
 from esper_agents.storage.projects import note_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from esper_agents.certificates.archive import Entry
+    from esper_agents.certificates.archive import CertificateSummary
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.orchestration.published_notices import NoticeFolders, SealedFile
-    from esper_agents.orchestration.workshop import Workshop
     from esper_agents.storage.store import Store, Transaction
 
 
@@ -56,7 +56,7 @@ class SeparatedView:
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """What a repair did.
 
     Attributes:
@@ -96,7 +96,7 @@ class Repaired:
         return not any((*done, self.separated, self.notes, self.written, self.accepted, self.left))
 
 
-def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, by: str = "") -> Repaired:
+def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = False, by: str = "") -> RepairResult:
     """Make again whatever the log says; run twice in a row, the second changes nothing.
 
     Nothing is signed that stands in the archive without an entry where a log was seen before: it may be anybody's.
@@ -117,7 +117,7 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
     faults = tuple(by_pin.values())
     if faults and not accept_rollback:
         what = "; ".join(f"{each.kind}: {each.detail}" for each in faults)
-        raise IntegrityError(f"the log is not what it was ({what})", remedy=log.RESTORE)
+        raise IntegrityError(f"the log is not what it was ({what})", remedy=transparency_log.RESTORE)
     for whose in by_pin:
         _accept(store, workshop, by, whose)
     published = _published_notices(store, workshop)
@@ -126,19 +126,19 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
         mended = _mend(transaction, workshop, store)
         entered = enter_unlogged(transaction, str(store.where), workshop.project.key)
         rebuilt = index.rebuild(transaction.connection)
-        session_text.rebuild(transaction)
+        session_search_index.rebuild(transaction)
         restored = tuple(_restore_notices(transaction, workshop, published))
     notes, tampered = _restored_notes(store, workshop)
     files = _publish_all(store, workshop)
     remaining = (
-        *audited(store, workshop.project).faults,
+        *audit_log_faults(store, workshop.project).faults,
         *audit_records(store, workshop.project.key).faults.told,
     )
     wrong = [(each.where, f"{each.kind}: {each.detail}") for each in remaining]
     named = {where for where, _ in wrong}
     wrong += [(name, problem) for name, problem in tampered.items() if name not in named]
     unwritten = [(name, problem) for name, problem in files.left if name not in named | tampered.keys()]
-    return Repaired(
+    return RepairResult(
         entered=entered,
         restored=restored,
         nodes=mended.nodes,
@@ -155,13 +155,13 @@ def repair(store: Store, workshop: Workshop, *, accept_rollback: bool = False, b
     )
 
 
-def _restored_notes(store: Store, workshop: Workshop) -> tuple[tuple[str, ...], dict[str, str]]:
+def _restored_notes(store: Store, workshop: ProjectServices) -> tuple[tuple[str, ...], dict[str, str]]:
     """Write the notes again that authentic certificates left; return them, and which certificates are not authentic."""
     written: list[str] = []
     wrong: dict[str, str] = {}
     for entry in archive.pages(store, workshop.project.key, Filter()):
         try:
-            issued = parse(genuine(store, workshop.project, workshop.home, entry.id).data)
+            issued = parse(load_verified(store, workshop.project, workshop.home, entry.id).data)
         except IntegrityError as error:
             wrong[entry.id] = error.problem
         except EvidenceError:
@@ -172,16 +172,18 @@ def _restored_notes(store: Store, workshop: Workshop) -> tuple[tuple[str, ...], 
     return tuple(written), wrong
 
 
-def _mend(transaction: Transaction, workshop: Workshop, store: Store, *, accepts_loss: bool = False) -> Mended:
+def _mend(
+    transaction: Transaction, workshop: ProjectServices, store: Store, *, accepts_loss: bool = False
+) -> LogRebuildResult:
     connection, project_key = transaction.connection, workshop.project.key
-    if not log.origin(connection, log.log_of(connection, project_key)) and not accepts_loss:
-        return Mended(0, is_signed=False)
+    if not transparency_log.origin(connection, transparency_log.log_of(connection, project_key)) and not accepts_loss:
+        return LogRebuildResult(0, is_signed=False)
     keys = [each.public_key for each in keyring(workshop.project, connection).history.spans.values()]
     pin = None if accepts_loss else pins.pinned(home(), store.where, pins.pinned_for(connection, project_key))
-    return mend(transaction, project_key, signing_key(home()), keys, pin=pin, accepts_loss=accepts_loss)
+    return rebuild_log(transaction, project_key, signing_key(home()), keys, pin=pin, accepts_loss=accepts_loss)
 
 
-def _published_notices(store: Store, workshop: Workshop) -> dict[str, tuple[SealedFile, ...]]:
+def _published_notices(store: Store, workshop: ProjectServices) -> dict[str, tuple[SealedFile, ...]]:
     """Return the notice files beside each certificate's views, by certificate; those without any are not in it."""
     found = {}
     folders: NoticeFolders = {}
@@ -196,14 +198,16 @@ def _published_notices(store: Store, workshop: Workshop) -> dict[str, tuple[Seal
 
 
 def _restore_notices(
-    transaction: Transaction, workshop: Workshop, published: Mapping[str, tuple[SealedFile, ...]]
+    transaction: Transaction, workshop: ProjectServices, published: Mapping[str, tuple[SealedFile, ...]]
 ) -> Iterator[str]:
     """Enter the notices again that a trusted key signed and that the log lost, oldest first; yield each in words."""
     connection = transaction.connection
-    keys, log_id = keyring(workshop.project, connection), log.log_of(connection, workshop.project.key)
+    keys, log_id = keyring(workshop.project, connection), transparency_log.log_of(connection, workshop.project.key)
     lost = []
     for certificate_id, files in published.items():
-        logged = {each.notice for each in log_notices(log.notices_about(connection, log_id, certificate_id))}
+        logged = {
+            each.notice for each in log_notices(transparency_log.notices_about(connection, log_id, certificate_id))
+        }
         names = {each.id for each in logged}
         found = unlogged(files, certificate_id, logged, keys)
         lost += [each for each in found if each.is_by_good_key and each.notice.id not in names]
@@ -212,14 +216,14 @@ def _restore_notices(
         yield f"{each} on {each.notice.certificate}"
 
 
-def _accept(store: Store, workshop: Workshop, by: str, pinned_as: str) -> None:
+def _accept(store: Store, workshop: ProjectServices, by: str, pinned_as: str) -> None:
     before = pins.pinned_note(home(), store.where, pinned_as)
     with store.writing() as transaction:
         # A new database in the place of one that was deleted does not know the project.
         note_project(transaction, workshop.project)
         carry_key_notices(transaction, workshop.project.key)
         _mend(transaction, workshop, store, accepts_loss=True)
-        notice = Notice(
+        notice = LogNoticeStatement(
             id=new_id(Prefix.NOTICE),
             kind=NoticeKind.ROLLBACK_ACCEPTED,
             at=transaction.at,
@@ -242,7 +246,7 @@ class _PublishedAll:
     left: tuple[tuple[str, str], ...]
 
 
-def _publish_all(store: Store, workshop: Workshop) -> _PublishedAll:
+def _publish_all(store: Store, workshop: ProjectServices) -> _PublishedAll:
     written: dict[Path, None] = {}
     separated: list[SeparatedView] = []
     left: list[tuple[str, str]] = []
@@ -257,7 +261,7 @@ def _publish_all(store: Store, workshop: Workshop) -> _PublishedAll:
     return _PublishedAll(tuple(reversed(separated)), tuple(written), tuple(left))
 
 
-def _separated(store: Store, workshop: Workshop, entry: Entry) -> tuple[SeparatedView, ...]:
+def _separated(store: Store, workshop: ProjectServices, entry: CertificateSummary) -> tuple[SeparatedView, ...]:
     """Return what to say of a certificate that has its digits in its name because another one has the short name."""
     issued = parse(archive.read(store, entry.id))
     old = short_view_name(issued)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates import rulebook
+from esper_agents.certificates.policy import rulebook
 from esper_agents.errors import StorageError
-from esper_agents.orchestration.keeping import artifacts_of
+from esper_agents.orchestration.definition_snapshots import artifacts_of
 from esper_agents.storage import pruning
 from esper_agents.storage.artifacts import Artifacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.orchestration.workshop import Workshop
-    from esper_agents.storage.artifacts import Kept
+    from esper_agents.orchestration.project_services import ProjectServices
+    from esper_agents.storage.artifacts import StoredArtifact
     from esper_agents.storage.pruning import Old
     from esper_agents.storage.store import Store
 
@@ -33,7 +33,7 @@ class Prunable:
     """
 
     sessions: tuple[Old, ...]
-    artifacts: tuple[Kept, ...]
+    artifacts: tuple[StoredArtifact, ...]
 
     @property
     def rows(self) -> int:
@@ -46,7 +46,7 @@ class Prunable:
         return sum(each.characters for each in self.sessions) + sum(each.size_bytes for each in self.artifacts)
 
 
-def prunable(store: Store, workshop: Workshop, days: int) -> Prunable:
+def prunable(store: Store, workshop: ProjectServices, days: int) -> Prunable:
     """Return what could be removed of a project; nothing is.
 
     Args:
@@ -58,7 +58,7 @@ def prunable(store: Store, workshop: Workshop, days: int) -> Prunable:
     return Prunable(found, _unnamed(store, workshop, [each.id for each in found]))
 
 
-def prune(store: Store, workshop: Workshop, chosen: Prunable, *, days: int, by: str) -> Prunable:
+def prune(store: Store, workshop: ProjectServices, chosen: Prunable, *, days: int, by: str) -> Prunable:
     """Remove what `prunable` named and still may be, and return it.
 
     Raises:
@@ -78,7 +78,7 @@ def prune(store: Store, workshop: Workshop, chosen: Prunable, *, days: int, by: 
     return Prunable(done, gone)
 
 
-def _unnamed(store: Store, workshop: Workshop, without: Sequence[str]) -> tuple[Kept, ...]:
+def _unnamed(store: Store, workshop: ProjectServices, without: Sequence[str]) -> tuple[StoredArtifact, ...]:
     folder = artifacts_of(workshop)
     if not folder.is_dir():
         return ()

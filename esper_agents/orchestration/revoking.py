@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates import archive
-from esper_agents.certificates.entering import enter_unlogged
+from esper_agents.certificates.log_entry import enter_unlogged
 from esper_agents.certificates.notices import enter_notice
 from esper_agents.domain.codec import carried
 from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
 from esper_agents.errors import UsageError
 from esper_agents.orchestration.publish import publish
 
 if TYPE_CHECKING:
-    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.storage.store import Store
 
 
-def revoke(store: Store, workshop: Workshop, certificate_id: str, reason: str, by: str) -> Notice:
+def revoke(store: Store, workshop: ProjectServices, certificate_id: str, reason: str, by: str) -> LogNoticeStatement:
     """Say in the log that a certificate does not count any more.
 
     Args:
@@ -38,7 +38,7 @@ def revoke(store: Store, workshop: Workshop, certificate_id: str, reason: str, b
     entry = archive.find(store, workshop.project.key, certificate_id)
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), workshop.project.key)
-        notice = Notice(
+        notice = LogNoticeStatement(
             id=new_id(Prefix.NOTICE),
             kind=NoticeKind.CERTIFICATE_REVOKED,
             at=transaction.at,

@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.ledger import RowKind
-from esper_agents.domain.route import Candidate, Route, RouteOutcome
+from esper_agents.domain.route import Route, RouteCandidate, RouteOutcome
 from esper_agents.domain.session import SessionState
-from esper_agents.orchestration.opening import opening
-from esper_agents.orchestration.run import session_row
+from esper_agents.orchestration.frame_start import opening
+from esper_agents.orchestration.session_run import session_row
 
 if TYPE_CHECKING:
     from esper_agents.domain.task import Task
-    from esper_agents.orchestration.run import Run
-    from esper_agents.orchestration.workshop import Workshop
+    from esper_agents.orchestration.project_services import ProjectServices
+    from esper_agents.orchestration.session_run import SessionRun
 
 _MOST_CODE = 20_000
 
 
-async def route(run: Run) -> None:
+async def route(run: SessionRun) -> None:
     """Record who is given the task and open the first frame, in one transaction; or that nobody takes it."""
     if run.history.is_cancelled:
         return
@@ -32,7 +32,7 @@ async def route(run: Run) -> None:
             run.note((session_row(RowKind.ROUTED), chosen), first, agent=chosen.agent)
 
 
-def route_of(workshop: Workshop, task: Task) -> Route:
+def route_of(workshop: ProjectServices, task: Task) -> Route:
     """Return who a task goes to.
 
     Raises:
@@ -41,11 +41,11 @@ def route_of(workshop: Workshop, task: Task) -> Route:
     if task.agent:
         name = workshop.agents.get(task.agent).name
         because = f"you asked for {name}"
-        return Route(RouteOutcome.ASSIGNED, name, (Candidate(name, 1000, (because,), ()),), f"because: {because}")
+        return Route(RouteOutcome.ASSIGNED, name, (RouteCandidate(name, 1000, (because,), ()),), f"because: {because}")
     return workshop.router.route(task.request, code=_code(workshop, task), paths=task.paths)
 
 
-def _code(workshop: Workshop, task: Task) -> str:
+def _code(workshop: ProjectServices, task: Task) -> str:
     """Return the beginning of the attached code; folders say enough by their names."""
     root = Path(workshop.project.root)
     texts = [

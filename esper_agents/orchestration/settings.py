@@ -11,11 +11,11 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from esper_agents.certificates.sealing.plain_file import read_plain
-from esper_agents.domain.rule import Action, Rule, RuleSource
-from esper_agents.domain.status import Kind
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.domain.permission_rule import PermissionDecision, PermissionRule, RuleSource
+from esper_agents.domain.status import QuestionType
 from esper_agents.errors import DefinitionError
-from esper_agents.orchestration.rules import is_void
+from esper_agents.orchestration.permission_rules import is_void
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,14 +32,14 @@ _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*['\"]?rule['\"]?[ \t]*\]\]", re.MULTILIN
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _MODELS, _FALLBACK = "models", "fallback"
 _PUBLISH, _QUESTION_TYPES = "publish", "question_types"
-_NAME_TYPES = f'write [publish] and below it {_QUESTION_TYPES} = ["{Kind.APPROVAL}", "{Kind.GO}"]'
+_NAME_TYPES = f'write [publish] and below it {_QUESTION_TYPES} = ["{QuestionType.APPROVAL}", "{QuestionType.GO}"]'
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}")
 _NAME_ONE = 'write [models] and below it opus = "claude-opus-5-5"'
 _LOOK = "see docs/approvals.md for what may stand there"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PermissionSettings:
     """What the person and the project say about tools, and the person about models.
 
     Attributes:
@@ -50,14 +50,14 @@ class Settings:
         published: Question types whose certificates are published into projects.
     """
 
-    rules: tuple[Rule, ...] = ()
-    ignored: tuple[Rule, ...] = ()
+    rules: tuple[PermissionRule, ...] = ()
+    ignored: tuple[PermissionRule, ...] = ()
     roles: Mapping[str, str] = field(default_factory=dict)
     fallback: str | None = None
-    published: frozenset[Kind] = frozenset(Kind)
+    published: frozenset[QuestionType] = frozenset(QuestionType)
 
 
-def load_settings(home: Path, root: Path) -> Settings:
+def load_settings(home: Path, root: Path) -> PermissionSettings:
     """Return the rules of a person and of a project; a file that is not there says nothing.
 
     Args:
@@ -74,7 +74,7 @@ def load_settings(home: Path, root: Path) -> Settings:
     projects = read_rules(
         _text_of(root / PROJECT_FILE, PROJECT_FILE, is_persons=False), PROJECT_FILE, RuleSource.PROJECT
     )
-    return Settings(
+    return PermissionSettings(
         (*persons, *(rule for rule in projects if not is_void(rule))),
         tuple(rule for rule in projects if is_void(rule)),
         {role: name for role, name in roles.items() if role != _FALLBACK},
@@ -83,7 +83,7 @@ def load_settings(home: Path, root: Path) -> Settings:
     )
 
 
-def load_published(home: Path) -> frozenset[Kind]:
+def load_published(home: Path) -> frozenset[QuestionType]:
     """Return the question types whose certificates the user wants published into projects; all if nothing is said.
 
     Only the user's file is read: no project can keep its certificates out of the repository.
@@ -100,7 +100,7 @@ def load_published(home: Path) -> frozenset[Kind]:
     return _published_of(text, shown)
 
 
-def _published_of(text: str, shown: str) -> frozenset[Kind]:
+def _published_of(text: str, shown: str) -> frozenset[QuestionType]:
     """Return the question types under [publish] in a text that was read before."""
     table = tomllib.loads(text).get(_PUBLISH, {})
     if not isinstance(table, dict):
@@ -108,11 +108,11 @@ def _published_of(text: str, shown: str) -> frozenset[Kind]:
     for name in table:
         if name != _QUESTION_TYPES:
             _refuse(shown, _line_of(text, name, 0), f"[publish] knows no {name[:60]!r}", _NAME_TYPES)
-    types = table.get(_QUESTION_TYPES, list(Kind))
-    if not isinstance(types, list) or not types or not all(each in tuple(Kind) for each in types):
-        problem = f"{_QUESTION_TYPES} wants a list of {', '.join(Kind)}"
+    types = table.get(_QUESTION_TYPES, list(QuestionType))
+    if not isinstance(types, list) or not types or not all(each in tuple(QuestionType) for each in types):
+        problem = f"{_QUESTION_TYPES} wants a list of {', '.join(QuestionType)}"
         _refuse(shown, _line_of(text, _QUESTION_TYPES, 0), problem, _NAME_TYPES)
-    return frozenset(map(Kind, types))
+    return frozenset(map(QuestionType, types))
 
 
 def _roles_of(text: str, shown: str) -> dict[str, str]:
@@ -126,7 +126,7 @@ def _roles_of(text: str, shown: str) -> dict[str, str]:
     return {role.casefold(): name for role, name in table.items()}
 
 
-def read_rules(text: str, shown: str, source: RuleSource) -> tuple[Rule, ...]:
+def read_rules(text: str, shown: str, source: RuleSource) -> tuple[PermissionRule, ...]:
     """Return the rules of a settings file.
 
     Args:
@@ -211,11 +211,11 @@ class _Row:
         self.begin = begin
         self.shown = shown
 
-    def rule(self, source: RuleSource) -> Rule:
+    def rule(self, source: RuleSource) -> PermissionRule:
         for name in self.row:
             if name not in _MEMBERS:
                 self._wrong(name, f"a rule knows no {name[:60]!r}", f"remove it; known are {', '.join(_MEMBERS)}")
-        return Rule(
+        return PermissionRule(
             tool=self._line("tool"),
             action=self._action(),
             arguments=self._arguments(),
@@ -223,11 +223,11 @@ class _Row:
             source=source,
         )
 
-    def _action(self) -> Action:
+    def _action(self) -> PermissionDecision:
         said = self.row.get("action")
-        if said not in tuple(Action):
-            self._wrong("action", "action wants one of the three", f"write one of {', '.join(Action)}")
-        return Action(said)
+        if said not in tuple(PermissionDecision):
+            self._wrong("action", "action wants one of the three", f"write one of {', '.join(PermissionDecision)}")
+        return PermissionDecision(said)
 
     def _arguments(self) -> dict[str, str]:
         said = self.row.get("arguments", {})

@@ -6,31 +6,31 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, Panel
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.codec import checked
 from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.ledger import Moved, Question, Refusal, RowKey, RowKind
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Panel, UseTools
+from esper_agents.domain.ledger import ActionDecided, Refusal, RowKey, RowKind, UserQuestion
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance
 from esper_agents.errors import DriftError, EsperError, ModelError, ReasonerError, UsageError
 from esper_agents.orchestration import budgets
-from esper_agents.orchestration.calls import make_call
-from esper_agents.orchestration.checks import refusal
-from esper_agents.orchestration.ending import conclude, fail, hand_off
-from esper_agents.orchestration.floor import floor
-from esper_agents.orchestration.opening import opening, reasoner_of
-from esper_agents.orchestration.vouching import as_it_stands
-from esper_agents.reasoning.reasoner import Priced
+from esper_agents.orchestration.action_validation import validate_action
+from esper_agents.orchestration.frame_end import conclude, fail, hand_off
+from esper_agents.orchestration.frame_start import opening, reasoner_of
+from esper_agents.orchestration.grounding import downgrade_ungrounded
+from esper_agents.orchestration.guardrail import guardrail_question
+from esper_agents.orchestration.tool_calls import make_call
+from esper_agents.reasoning.reasoner import CostAwareReasoner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from esper_agents.domain.agent_action import Move
     from esper_agents.domain.budget import Amount
-    from esper_agents.domain.move import Move
-    from esper_agents.orchestration.open_frame import Frame
+    from esper_agents.orchestration.open_frame import FrameState
     from esper_agents.orchestration.open_turn import OpenTurn
-    from esper_agents.orchestration.run import Run
+    from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.reasoning.reasoner import Decision, Reasoner
 
 # What decides in a frame, by its number.
@@ -45,7 +45,7 @@ _MOST_TALK = 2
 GO_ON, DO_NOT = "hand off", "do not"
 
 
-async def take_turns(run: Run) -> None:
+async def take_turns(run: SessionRun) -> None:
     """Go on with the current frame, and whatever it consults, until it ends or waits for a person."""
     first = run.history.current
     # Each is built when it is first to decide, and once.
@@ -62,7 +62,7 @@ async def take_turns(run: Run) -> None:
             await fail(run, frame, error.problem)
 
 
-async def _turns(run: Run, frame: Frame, reasoners: _Reasoners) -> None:
+async def _turns(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> None:
     while run.history.current is frame and run.history.state is SessionState.OPEN:
         await run.boundary()
         if run.history.is_cancelled:
@@ -74,28 +74,28 @@ async def _turns(run: Run, frame: Frame, reasoners: _Reasoners) -> None:
             await _carry_out(run, frame, turn)
 
 
-async def _decide(run: Run, frame: Frame, reasoners: _Reasoners) -> None:
+async def _decide(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> None:
     is_begun = bool(frame.turns) and frame.turns[-1].moved is None
     step = len(frame.turns) + (not is_begun)
     if not is_begun and not await _begin(run, frame, (RowKey(frame.number, step, 0, RowKind.DECIDING), {})):
         return
     if stopped := budgets.ends_decision(run.history, frame):
-        moved = Moved(budgets.stopping(run.history, frame, stopped), {}, stopped_by=stopped)
+        moved = ActionDecided(budgets.stopping(run.history, frame, stopped), {}, stopped_by=stopped)
     elif stuck := _stuck(frame):
-        moved = Moved(stuck, {})
-    elif first := floor(run, frame):
-        moved = Moved(first, {})
+        moved = ActionDecided(stuck, {})
+    elif first := guardrail_question(run, frame):
+        moved = ActionDecided(first, {})
     elif recorded := run.recorded(frame, step):
         moved = recorded
     elif short := _short(run, frame, reasoner := reasoners(frame.number)):
         stop = budgets.stopping(run.history, frame, short.resource, short.amount)
-        moved = Moved(stop, {}, stopped_by=short.resource)
+        moved = ActionDecided(stop, {}, stopped_by=short.resource)
     else:
         moved = await _moved(frame, reasoner, run)
     run.note((RowKey(frame.number, step, 0, RowKind.MOVED), moved))
 
 
-async def _begin(run: Run, frame: Frame, deciding: tuple[RowKey, object]) -> bool:
+async def _begin(run: SessionRun, frame: FrameState, deciding: tuple[RowKey, object]) -> bool:
     """Put the row before a decision on record, and return whether it may be made.
 
     What a playbook decides takes no time and is decided again after a crash: its row is written with the next ones.
@@ -106,20 +106,20 @@ async def _begin(run: Run, frame: Frame, deciding: tuple[RowKey, object]) -> boo
     return True
 
 
-def _short(run: Run, frame: Frame, reasoner: Reasoner) -> Amount | None:
+def _short(run: SessionRun, frame: FrameState, reasoner: Reasoner) -> Amount | None:
     """Return what the next decision takes at least of a budget that has less left; None where it may be asked for."""
-    if not run.history.begun.task.budget or not isinstance(reasoner, Priced):
+    if not run.history.begun.task.budget or not isinstance(reasoner, CostAwareReasoner):
         return None
-    return reasoner.within(frame.settled, budgets.left(run.history))
+    return reasoner.within(frame.settled, budgets.remaining(run.history))
 
 
-async def _moved(frame: Frame, reasoner: Reasoner, run: Run) -> Moved:
+async def _moved(frame: FrameState, reasoner: Reasoner, run: SessionRun) -> ActionDecided:
     began_ns = time.perf_counter_ns()
     decision = await _decision(frame, reasoner, run)
     took_ms = (time.perf_counter_ns() - began_ns) // 1_000_000
     try:
-        move = as_it_stands(run.history, frame, decision.move)
-        return checked(Moved, Moved(move, decision.record, took_ms))
+        move = downgrade_ungrounded(run.history, frame, decision.move)
+        return checked(ActionDecided, ActionDecided(move, decision.record, took_ms))
     except ValueError as error:
         name = frame.opened.agent.name
         raise ReasonerError(
@@ -128,7 +128,7 @@ async def _moved(frame: Frame, reasoner: Reasoner, run: Run) -> Moved:
         ) from error
 
 
-async def _decision(frame: Frame, reasoner: Reasoner, run: Run) -> Decision:
+async def _decision(frame: FrameState, reasoner: Reasoner, run: SessionRun) -> Decision:
     try:
         return await reasoner.next_move(frame.settled, run.say)
     except Exception as error:
@@ -143,7 +143,7 @@ async def _decision(frame: Frame, reasoner: Reasoner, run: Run) -> Decision:
         raise ReasonerError(said, remedy="ask another agent") from error
 
 
-def _stuck(frame: Frame) -> Conclude | None:
+def _stuck(frame: FrameState) -> Conclude | None:
     """Return the conclusion that ends a frame which does not get anywhere, or None while it may go on."""
     last = frame.settled[-_MOST_REFUSALS:]
     refused = [turn.result for turn in last if isinstance(turn.result, Refusal)]
@@ -160,23 +160,23 @@ def _stuck(frame: Frame) -> Conclude | None:
     return Conclude(f"{name} could not come to a judgement.", stance=Stance.UNDECIDED, below_ceiling=why, gaps=(gap,))
 
 
-def _only_talks(frame: Frame) -> bool:
+def _only_talks(frame: FrameState) -> bool:
     """Return whether a reasoner has begun with nothing but words, where a reasoner says so: see `reasoner.Decision`."""
     decided = [turn.record for turn in frame.settled if turn.record]
     return len(decided) == _MOST_TALK and all(each.get("is_talk") is True for each in decided)
 
 
-async def _carry_out(run: Run, frame: Frame, turn: OpenTurn) -> None:
+async def _carry_out(run: SessionRun, frame: FrameState, turn: OpenTurn) -> None:
     move = turn.moved.move if turn.moved else None
     if move is None:
         return
     if await _is_stopped(run, frame, turn) or await _is_refused(run, frame, turn, move):
         return
     match move:
-        case UseTools():
+        case CallTools():
             await _call(run, frame, turn, move)
         case Ask():
-            question = Question(new_id(Prefix.QUESTION), move.question, move.options, "", {}, "", move.wants)
+            question = UserQuestion(new_id(Prefix.QUESTION), move.question, move.options, "", {}, "", move.wants)
             await run.record((RowKey(frame.number, turn.step, 0, RowKind.ASKED), question), state=SessionState.WAITING)
         case Consult():
             await _open(run, frame, turn, move)
@@ -188,21 +188,21 @@ async def _carry_out(run: Run, frame: Frame, turn: OpenTurn) -> None:
             await conclude(run, frame, move)
 
 
-async def _is_refused(run: Run, frame: Frame, turn: OpenTurn, move: Move) -> bool:
+async def _is_refused(run: SessionRun, frame: FrameState, turn: OpenTurn, move: Move) -> bool:
     """Refuse a move that cannot be carried out, before anything of it is done; return whether it has to wait for that.
 
     A hop that leads round in a circle is put to the person who is there, if one is.
     """
     if turn.calls or turn.children or _is_ours(frame, turn):
         return False
-    refused = refusal(run, frame, move)
+    refused = validate_action(run, frame, move)
     if refused is not None:
         ask = _ask_whether if refused.going_round and run.is_attended else _refuse
         await ask(run, frame, turn, refused)
     return refused is not None
 
 
-def _is_ours(frame: Frame, turn: OpenTurn) -> bool:
+def _is_ours(frame: FrameState, turn: OpenTurn) -> bool:
     """Return whether this loop itself ends the frame: nobody can be told to do better."""
     move = turn.moved
     return (
@@ -210,10 +210,10 @@ def _is_ours(frame: Frame, turn: OpenTurn) -> bool:
     )
 
 
-async def _is_stopped(run: Run, frame: Frame, turn: OpenTurn, *, before_call: bool = False) -> bool:
+async def _is_stopped(run: SessionRun, frame: FrameState, turn: OpenTurn, *, before_call: bool = False) -> bool:
     """Refuse the rest of a move where a budget does not allow it, and return whether that is so."""
     move = turn.moved.move if turn.moved else None
-    if move is None or (isinstance(move, UseTools) and not before_call):
+    if move is None or (isinstance(move, CallTools) and not before_call):
         return False
     stopped = budgets.ends_move(run.history, frame, move)
     if stopped is not None:
@@ -222,19 +222,19 @@ async def _is_stopped(run: Run, frame: Frame, turn: OpenTurn, *, before_call: bo
     return stopped is not None
 
 
-async def _refuse(run: Run, frame: Frame, turn: OpenTurn, refused: Refusal) -> None:
+async def _refuse(run: SessionRun, frame: FrameState, turn: OpenTurn, refused: Refusal) -> None:
     await run.record((RowKey(frame.number, turn.step, 0, RowKind.MOVE_REFUSED), refused))
 
 
-async def _ask_whether(run: Run, frame: Frame, turn: OpenTurn, refused: Refusal) -> None:
+async def _ask_whether(run: SessionRun, frame: FrameState, turn: OpenTurn, refused: Refusal) -> None:
     """Ask the person who is there whether a hop that leads round in a circle is to be made all the same."""
     sender, receiver = frame.opened.agent.name, refused.going_round
     text = f"{sender} would hand the task to {receiver}, but {refused.reasons[0]}. Shall it?"
-    question = Question(new_id(Prefix.QUESTION), text, (GO_ON, DO_NOT), "", {}, "")
+    question = UserQuestion(new_id(Prefix.QUESTION), text, (GO_ON, DO_NOT), "", {}, "")
     await run.record((RowKey(frame.number, turn.step, 0, RowKind.ASKED), question), state=SessionState.WAITING)
 
 
-async def _hop(run: Run, frame: Frame, turn: OpenTurn, move: HandOff) -> None:
+async def _hop(run: SessionRun, frame: FrameState, turn: OpenTurn, move: HandOff) -> None:
     """Hand off, unless a person who was asked has said no."""
     answer = turn.calls[0].answer if turn.calls else None
     if answer is not None and answer.text != GO_ON:
@@ -244,7 +244,7 @@ async def _hop(run: Run, frame: Frame, turn: OpenTurn, move: HandOff) -> None:
         await hand_off(run, frame, move)
 
 
-async def _call(run: Run, frame: Frame, turn: OpenTurn, move: UseTools) -> None:
+async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTools) -> None:
     for number, call in enumerate(move.calls):
         await run.boundary()
         if run.history.is_cancelled:
@@ -256,7 +256,7 @@ async def _call(run: Run, frame: Frame, turn: OpenTurn, move: UseTools) -> None:
         await make_call(run, frame, turn, number, call)
 
 
-async def _open(run: Run, frame: Frame, turn: OpenTurn, asked: Consult) -> None:
+async def _open(run: SessionRun, frame: FrameState, turn: OpenTurn, asked: Consult) -> None:
     """Open the frame of a consult; where its agent cannot be had, whoever asks is told."""
     try:
         parent = (frame.number, turn.step)

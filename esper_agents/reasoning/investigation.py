@@ -6,27 +6,27 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import CallTools, Conclude, HandOff, RiskAssessment, SupportedClaim, ToolReport
 from esper_agents.domain.assumption import Assumption, InformationGap
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Conclude, HandOff, RiskAssessment, SupportedClaim, ToolReport, UseTools
-from esper_agents.domain.status import Kind
+from esper_agents.domain.status import QuestionType
+from esper_agents.reasoning.finding_ownership import REVIEWER, failures, named
 from esper_agents.reasoning.hypotheses import ranked
-from esper_agents.reasoning.parts import REVIEWER, failures, named
-from esper_agents.reasoning.specialist import failed_gaps, rest_of
+from esper_agents.reasoning.static_specialist import failed_gaps, rest_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
 
+    from esper_agents.domain.agent_action import Move, ToolCall
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Move, ToolCall
-    from esper_agents.reasoning.asked import Asked
     from esper_agents.reasoning.hypotheses import Hypothesis
-    from esper_agents.reasoning.specialist import Looked
+    from esper_agents.reasoning.request_parser import ParsedRequest
+    from esper_agents.reasoning.static_specialist import ReviewSummary
 
 ENGINEER = "pytorch-ultimate-performance-engineer"
 MEASURING = "torch-"
@@ -47,12 +47,12 @@ def reads_only(brief: Brief) -> bool:
     return not brief.task.paths or is_reviewers or not any(name.startswith(MEASURING) for name in offered)
 
 
-def speed_claim(brief: Brief, asked: Asked) -> HandOff | None:
+def speed_claim(brief: Brief, asked: ParsedRequest) -> HandOff | None:
     """Return the handoff of a question that only the performance engineer may answer, or None.
 
     Advice about speed certifies nothing, so whoever was asked may give it.
     """
-    judges = brief.task.kind is not Kind.ADVICE
+    judges = brief.task.kind is not QuestionType.ADVICE
     if not (asked.speed_up and judges and ENGINEER in brief.agents and brief.agent.name != ENGINEER):
         return None
     if any(each.receiver == ENGINEER for each in brief.chain):
@@ -73,7 +73,7 @@ def run(brief: Brief, *calls: ToolCall) -> Generator[Move, Any, tuple[ToolReport
     """
     known = {number: report for number, each in enumerate(calls) if (report := _known(brief, each))}
     fresh = [each for number, each in enumerate(calls) if number not in known]
-    given = (yield UseTools(tuple(fresh))) if fresh else ()
+    given = (yield CallTools(tuple(fresh))) if fresh else ()
     if isinstance(given, Refusal):
         return ()
     reports = iter(given)
@@ -93,7 +93,7 @@ def completed(reports: Iterable[ToolReport], tool: str) -> ToolReport | None:
     return next((each for each in done if each.evidence.outcome is CallOutcome.COMPLETED), None)
 
 
-def unmeasured(brief: Brief, seen: Looked, gaps: Sequence[InformationGap]) -> Generator[Move, Any, Conclude]:
+def unmeasured(brief: Brief, seen: ReviewSummary, gaps: Sequence[InformationGap]) -> Generator[Move, Any, Conclude]:
     """End on what was read alone; undecided where that says nothing.
 
     Args:
@@ -164,7 +164,7 @@ def corroborated(findings: Iterable[Finding], evidence: Iterable[Evidence]) -> t
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class InvestigationState:
     """What a specialist has done.
 
     Attributes:
@@ -175,7 +175,7 @@ class Work:
         gaps: What is missing besides what the reports say.
     """
 
-    seen: Looked
+    seen: ReviewSummary
     reports: tuple[ToolReport, ...]
     hypotheses: tuple[Hypothesis, ...]
     summary: str
@@ -195,7 +195,7 @@ class Work:
 
 def conclude(
     brief: Brief,
-    work: Work,
+    work: InvestigationState,
     *,
     caveats: tuple[str, ...],
     next_steps: tuple[str, ...] = (),
@@ -233,7 +233,7 @@ def conclude(
     )
 
 
-def hand_on(brief: Brief, work: Work, parts: tuple[OpenPart, ...], reason: str) -> HandOff:
+def build_handoff(brief: Brief, work: InvestigationState, parts: tuple[OpenPart, ...], reason: str) -> HandOff:
     """Return the handoff of what others own, with everything that was found."""
     return HandOff(
         agent=parts[0].agent,
@@ -247,12 +247,12 @@ def hand_on(brief: Brief, work: Work, parts: tuple[OpenPart, ...], reason: str) 
     )
 
 
-def is_back(brief: Brief) -> bool:
+def has_returned(brief: Brief) -> bool:
     """Return whether an agent has handed parts of the task on before and now has the whole back."""
     return brief.handoff is not None and any(each.sender == brief.agent.name for each in brief.chain)
 
 
-def on_the_whole(brief: Brief) -> Conclude:
+def overall_conclusion(brief: Brief) -> Conclude:
     """Return the conclusion of who has the whole back: what it found itself, then what the others did."""
     mine = next(each.context for each in brief.chain if each.sender == brief.agent.name)
     others = [each.context for each in brief.chain if each.sender != brief.agent.name]

@@ -10,22 +10,22 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import CallTools, Conclude, Consult, Panel, ToolCall
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Conclude, Consult, Panel, ToolCall, UseTools
-from esper_agents.reasoning.asked import read_request
-from esper_agents.reasoning.confirming import CONFIRMING, attempts, confirmed
-from esper_agents.reasoning.parts import named
-from esper_agents.reasoning.targets import looking
+from esper_agents.reasoning.confirmation_runs import CONFIRMING, attempts, confirmed
+from esper_agents.reasoning.finding_ownership import named
+from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.target_choice import looking
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
+    from esper_agents.domain.agent_action import Move, ToolReport
     from esper_agents.domain.assumption import Assumption
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.handoff import ConsultAnswer
-    from esper_agents.domain.move import Move, ToolReport
 
 _REVIEW, _TARGETS = "static-review", "torch-targets"
 
@@ -60,7 +60,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PanelResult:
     """What came of a panel.
 
     Attributes:
@@ -80,16 +80,16 @@ class Heard:
     gaps: tuple[InformationGap, ...]
 
 
-def hear(brief: Brief, consults: Sequence[Consult]) -> Generator[Move, Any, Heard]:
+def run_panel(brief: Brief, consults: Sequence[Consult]) -> Generator[Move, Any, PanelResult]:
     """Ask a panel, and look again at what its members differ on."""
     answers = yield Panel(tuple(consults))
     if isinstance(answers, Refusal):
         gap = InformationGap("what the panel would have said", answers.reasons[0], "esper agents list", True)
-        return Heard((), (), (), (), (), (gap,))
+        return PanelResult((), (), (), (), (), (gap,))
     stated, refuted = _by_agent(answers, refuted=False), _by_agent(answers, refuted=True)
     agreed = tuple(mark for mark, by in stated.items() if len(by) > 1 and mark not in refuted)
     if not stated.keys() & refuted.keys():
-        return Heard(answers, (), agreed, (), (), tuple(_silent(answers)))
+        return PanelResult(answers, (), agreed, (), (), tuple(_silent(answers)))
     again = yield from _look_again(brief)
     seen = {each.claim.fingerprint for report in again for each in report.findings}
     marks = {mark for report in again for mark in report.evidence.refutes}
@@ -101,10 +101,10 @@ def hear(brief: Brief, consults: Sequence[Consult]) -> Generator[Move, Any, Hear
     )
     open_ones = tuple(_open(conflicts, settled.findings))
     gaps = (*_silent(answers), *open_ones, *settled.gaps)
-    return Heard(answers, settled.findings, agreed, conflicts, settled.assumptions, gaps)
+    return PanelResult(answers, settled.findings, agreed, conflicts, settled.assumptions, gaps)
 
 
-def conclusion(brief: Brief, heard: Heard) -> Conclude:
+def conclusion(brief: Brief, heard: PanelResult) -> Conclude:
     """Return what a panel comes to: each member's answer under its own name, and every conflict."""
     said = [f"{each.agent}: {each.answer}" for each in heard.answers]
     places = {each.claim.fingerprint: f"{each.claim.name} at {each.claim.location}" for each in heard.findings}
@@ -142,13 +142,13 @@ def _look_again(brief: Brief) -> Generator[Move, Any, tuple[ToolReport, ...]]:
     offered = {each.name for each in brief.tools}
     if _REVIEW not in offered or not brief.task.paths:
         return ()
-    asked = read_request(brief.task.request)
+    asked = parse_request(brief.task.request)
     can_run = {CONFIRMING, _TARGETS} <= offered
     review = ToolCall(_REVIEW, {"paths": list(brief.task.paths)})
-    reports: Any = yield UseTools((review, looking(brief, asked)) if can_run else (review,))
+    reports: Any = yield CallTools((review, looking(brief, asked)) if can_run else (review,))
     if isinstance(reports, Refusal) or not can_run or not (tries := attempts(brief, asked, *reports)):
         return () if isinstance(reports, Refusal) else tuple(reports)
-    runs: Any = yield UseTools(tries)
+    runs: Any = yield CallTools(tries)
     return tuple(reports) if isinstance(runs, Refusal) else (*reports, *runs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
 import sys
@@ -16,16 +17,17 @@ from textwrap import dedent
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from esper_agents.domain.agent_action import Conclude, Move
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.certificate import PLAYBOOK, UNATTENDED
 from esper_agents.domain.codec import encode
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Conclude, Move
 from esper_agents.domain.status import Stance
 from esper_agents.errors import DriftError, ReasonerError
 from esper_agents.extensions import extensions
+from esper_agents.reasoning.no_reasoner import play as unattended
 from esper_agents.reasoning.reasoner import Decision, Reasoner, ReasonerSource
-from esper_agents.reasoning.unattended import play as unattended
+from esper_agents.renamed import import_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +141,7 @@ def _defined(source: bytes, names: dict[str, Any], wanted: str) -> Callable[[Bri
     """Run a definition that was kept under the digest the ledger names, and return what builds reasoners by it."""
     # A data class looks for its own module by name.
     holder = ModuleType(str(names["__name__"]))
-    vars(holder).update(names)
+    vars(holder).update(names, __builtins__={**vars(builtins), "__import__": import_recorded})
     sys.modules.setdefault(holder.__name__, holder)
     try:
         exec(compile(source, "<kept playbook>", "exec"), vars(holder))  # noqa: S102 - what ran before, by its digest

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.memory.quoting import inert, quoted
 from esper_agents.paths import data_folder
-from esper_agents.reasoning.said import move_tools
+from esper_agents.reasoning.action_schema import move_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from esper_agents.domain.agent_action import ToolUse
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import ToolUse
 
 KEPT = {"type": "ephemeral"}
 _MOST_SHOWN = 200
 
 
 @cache
-def house() -> str:
+def base_instructions() -> str:
     """Return what every agent is told of the house and its rules."""
     return (data_folder("prompts") / "reasoner" / "house.md").read_text(encoding="utf-8")
 
@@ -45,7 +45,7 @@ def _tool(use: ToolUse) -> dict[str, Any]:
 
 def system_of(brief: Brief) -> list[dict[str, Any]]:
     """Return the system prompt in two parts: what all agents of a session share, and the agent's own."""
-    shared = "\n\n".join((house(), *_documents(brief)))
+    shared = "\n\n".join((base_instructions(), *_documents(brief)))
     return [
         {"type": "text", "text": shared, "cache_control": KEPT},
         {"type": "text", "text": "\n\n".join(_own(brief)), "cache_control": KEPT},
@@ -91,7 +91,7 @@ def _opening(brief: Brief) -> Iterator[str]:
         yield f"What all agents together may still use: {', '.join(each.option for each in brief.budget_left)}"
     if brief.handoff is not None:
         yield _packet(brief)
-    yield from _listed("Findings on record", map(told_finding, brief.findings))
+    yield from _listed("Findings on record", map(finding_text, brief.findings))
     yield from _listed("Evidence on record", map(_told_evidence, brief.evidence))
     if brief.before is not None:
         told = {"request": brief.before.request, "status": brief.before.status, "summary": brief.before.summary}
@@ -125,7 +125,7 @@ def _listed(title: str, told: Iterable[JsonObject]) -> Iterator[str]:
         yield "\n".join((f"{title} ({len(lines)}):", *lines[:_MOST_SHOWN])) + left
 
 
-def told_finding(finding: Finding) -> JsonObject:
+def finding_text(finding: Finding) -> JsonObject:
     """Return a finding as a model is told of it."""
     claim = finding.claim
     return {

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
+    from esper_agents.domain.agent_action import Move
     from esper_agents.domain.budget import Amount
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief, Turn
-    from esper_agents.domain.move import Move
 
 # Takes text as a model writes it, and notices, for people who watch; it is never stored.
 Say: TypeAlias = Callable[[str], None]
 
 
-class Notice(str):
+class ProgramNotice(str):
     """A line of the program's own among what a model writes."""
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class Reasoner(Protocol):
 
 
 @runtime_checkable
-class Priced(Protocol):
+class CostAwareReasoner(Protocol):
     """A reasoner that knows what a move takes before it is asked for one, and keeps it within what is left."""
 
     def within(self, turns: Sequence[Turn], left: Sequence[Amount]) -> Amount | None:

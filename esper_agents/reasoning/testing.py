@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import ToolCall
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome, coverage_rows
-from esper_agents.domain.move import ToolCall
-from esper_agents.domain.status import Kind
+from esper_agents.domain.status import QuestionType
 from esper_agents.reasoning.investigation import completed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from esper_agents.domain.agent_action import ToolReport
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import ToolReport
 
 TESTING = "run-tests"
-_DECIDED = (Kind.APPROVAL, Kind.GO)
+_DECIDED = (QuestionType.APPROVAL, QuestionType.GO)
 _NETWORK, _READ, _UNSANDBOXED = (f"{TESTING}:{each}" for each in ("network", "read=", "unsandboxed"))
 
 

@@ -8,22 +8,22 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import CallTools, Consult, Panel, ToolCall, ToolReport, UserAnswer
 from esper_agents.domain.codec import JsonObject, canonical
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.handoff import ConsultAnswer
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Answer, Consult, Panel, ToolCall, ToolReport, UseTools
 from esper_agents.memory.quoting import inert
-from esper_agents.reasoning.prompting import KEPT, opening_text, told_finding
-from esper_agents.reasoning.said import CONSULT, MOVES, NotSaidError, read_move
-from esper_agents.tools.showing import MOST_SHOWN, cut, shown, whole_of
+from esper_agents.reasoning.action_schema import CONSULT, MOVES, InvalidActionError, parse_action
+from esper_agents.reasoning.prompting import KEPT, finding_text, opening_text
+from esper_agents.tools.model_output import MOST_SHOWN, cut, model_view, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from esper_agents.domain.agent_action import Move
     from esper_agents.domain.frame import Brief, Turn
-    from esper_agents.domain.move import Move
-    from esper_agents.reasoning.said import Speaker
+    from esper_agents.reasoning.action_schema import ActionContext
 
 _ONE_KIND = "not done: a turn makes one kind of move, and this one made another; make it in a turn of its own"
 _PAUSED = "pause_turn"
@@ -31,7 +31,7 @@ _THINKING = frozenset(("thinking", "redacted_thinking"))
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedTurn:
     """What a model's turn comes to.
 
     Attributes:
@@ -50,8 +50,8 @@ class Said:
 
 
 def read_turn(
-    content: Sequence[JsonObject], speaker: Speaker, faults: Mapping[str, str] = MappingProxyType({})
-) -> Said:
+    content: Sequence[JsonObject], speaker: ActionContext, faults: Mapping[str, str] = MappingProxyType({})
+) -> ParsedTurn:
     """Return what the blocks of a model's message come to.
 
     Tools go before moves: whoever asks for both wants to know first. Of several moves the first counts; questions to
@@ -65,24 +65,26 @@ def read_turn(
     if faults:
         readable = [each for each in content if each.get("id") not in faults]
         is_all = not any(each.get("type") == "tool_use" for each in readable)
-        said = Said(UseTools(())) if is_all else read_turn(readable, speaker)
+        said = ParsedTurn(CallTools(())) if is_all else read_turn(readable, speaker)
         return replace(said, faults={**(said.faults or {}), **faults})
     uses = [each for each in content if each.get("type") == "tool_use"]
     if not uses:
-        return Said(UseTools(()), words="you made no move: call a tool, or end your work with conclude", is_talk=True)
+        return ParsedTurn(
+            CallTools(()), words="you made no move: call a tool, or end your work with conclude", is_talk=True
+        )
     calls = [each for each in uses if each["name"] not in MOVES]
     if calls:
-        move = UseTools(tuple(ToolCall(each["name"], each["input"]) for each in calls))
-        return Said(move, _ids(calls), _others(uses, calls))
+        move = CallTools(tuple(ToolCall(each["name"], each["input"]) for each in calls))
+        return ParsedTurn(move, _ids(calls), _others(uses, calls))
     first = uses[0]["name"]
     chosen = [each for each in uses if each["name"] == first][: None if first == CONSULT else 1]
     try:
-        moves = [read_move(first, each["input"], speaker) for each in chosen]
-    except NotSaidError as error:
-        return Said(UseTools(()), (), {each["id"]: str(error) for each in uses})
+        moves = [parse_action(first, each["input"], speaker) for each in chosen]
+    except InvalidActionError as error:
+        return ParsedTurn(CallTools(()), (), {each["id"]: str(error) for each in uses})
     consults = tuple(each for each in moves if isinstance(each, Consult))
     made: Move = Panel(consults) if len(consults) > 1 else moves[0]
-    return Said(made, _ids(chosen), _others(uses, chosen))
+    return ParsedTurn(made, _ids(chosen), _others(uses, chosen))
 
 
 def _ids(uses: Sequence[JsonObject]) -> tuple[str, ...]:
@@ -95,7 +97,7 @@ def _others(uses: Sequence[JsonObject], chosen: Sequence[JsonObject]) -> dict[st
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ElidedTurns:
     """What of a conversation is not told any more.
 
     A model's thinking is signed together with all that went before it, so none of it may stay behind what changes.
@@ -137,10 +139,10 @@ class Conversation:
         self._brief = brief
         self._fixed = sha256(canonical(fixed))
         self._messages: list[_Message] = []
-        self._told, self._left_out = 0, LeftOut()
+        self._told, self._left_out = 0, ElidedTurns()
         self._digest = self._fixed.copy()
 
-    def messages(self, turns: Sequence[Turn], left_out: LeftOut = LeftOut()) -> str:
+    def messages(self, turns: Sequence[Turn], left_out: ElidedTurns = ElidedTurns()) -> str:
         """Return the conversation so far as a JSON array, the last two messages of the user marked for the cache.
 
         Args:
@@ -219,9 +221,9 @@ def _texts(result: object, *, is_short: bool) -> tuple[str, ...]:
     """Return what a result is told in: a tool's record, and what it found apart from that."""
     if not isinstance(result, ToolReport) or is_short:
         return (cut(inert(_told(result)), MOST_SHOWN),)
-    found = [told_finding(each) for each in result.findings]
+    found = [finding_text(each) for each in result.findings]
     told = (cut(inert({"findings": found}), MOST_SHOWN, whole_of(result.evidence)),) if found else ()
-    return (shown(result.evidence), *told)
+    return (model_view(result.evidence), *told)
 
 
 def _told(result: object) -> JsonObject:
@@ -237,7 +239,7 @@ def _told(result: object) -> JsonObject:
                 "evidence": list(result.evidence),
                 "gaps": [each.what for each in result.gaps],
             }
-        case Answer():
+        case UserAnswer():
             return {"answer": result.text, "by": result.by}
         case Refusal():
             return {"problem": "; ".join(result.reasons)}

@@ -6,11 +6,11 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Severity, counted
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 
 if TYPE_CHECKING:
-    from esper_agents.domain.finding import Claim
-    from esper_agents.review.outcome import Outcome
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.review.outcome import ReviewOutcome
 
 _COMMANDS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.SUGGESTION: "notice"}
 # The percent sign first: the others bring it in.
@@ -20,7 +20,7 @@ _IN_PROPERTIES = (*_IN_MESSAGES, (":", "%3A"), (",", "%2C"))
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
-def as_annotations(outcome: Outcome) -> str:
+def as_annotations(outcome: ReviewOutcome) -> str:
     """Return a review as one workflow command a line, and a line that says how many there are.
 
     Nothing that comes from the reviewed files can end a command or begin another one.
@@ -36,7 +36,7 @@ def as_annotations(outcome: Outcome) -> str:
     return "\n".join([*lines, f"found {found} in {number_of(len(report.examined), 'file')}"]) + "\n"
 
 
-def _command(claim: Claim) -> str:
+def _command(claim: Diagnostic) -> str:
     place = claim.location
     properties = {
         "file": place.path,

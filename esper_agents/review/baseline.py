@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 _FORMAT = 1
 _LARGEST_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class BaselineEntry:
     """One finding of a baseline.
 
     Attributes:
@@ -36,7 +36,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class BaselineComparison:
     """Claims held against a baseline.
 
     Attributes:
@@ -45,19 +45,19 @@ class Compared:
         stale: Its entries that were looked for and not found: mended, or on a line that changed.
     """
 
-    new: tuple[Claim, ...]
-    known: tuple[Claim, ...]
-    stale: tuple[Entry, ...]
+    new: tuple[Diagnostic, ...]
+    known: tuple[Diagnostic, ...]
+    stale: tuple[BaselineEntry, ...]
 
 
-def compare(
-    claims: Iterable[Claim],
-    baseline: Collection[Entry],
+def apply_baseline(
+    claims: Iterable[Diagnostic],
+    baseline: Collection[BaselineEntry],
     *,
     examined: Collection[str],
     rules: Collection[str],
     root: Path,
-) -> Compared:
+) -> BaselineComparison:
     """Hold claims against a baseline.
 
     Args:
@@ -77,17 +77,20 @@ def compare(
         and each.rule in rules
         and (each.path in examined or not (root / each.path).exists())
     )
-    return Compared(
+    return BaselineComparison(
         tuple(each for each in claims if each.fingerprint not in known_as),
         tuple(each for each in claims if each.fingerprint in known_as),
         tuple(stale),
     )
 
 
-def dumped(claims: Iterable[Claim]) -> str:
+def dump_baseline(claims: Iterable[Diagnostic]) -> str:
     """Return a baseline that holds claims, the same for the same claims in any order."""
     entries = sorted(
-        {Entry(each.location.path, each.rule, " ".join(each.excerpt.split()), each.fingerprint) for each in claims}
+        {
+            BaselineEntry(each.location.path, each.rule, " ".join(each.excerpt.split()), each.fingerprint)
+            for each in claims
+        }
     )
     findings = [
         {"path": each.path, "rule": each.rule, "excerpt": each.excerpt, "fingerprint": each.fingerprint}
@@ -96,7 +99,7 @@ def dumped(claims: Iterable[Claim]) -> str:
     return json.dumps({"format": _FORMAT, "findings": findings}, indent=1, ensure_ascii=True) + "\n"
 
 
-def load(file: Path) -> frozenset[Entry]:
+def load(file: Path) -> frozenset[BaselineEntry]:
     """Return the entries of a baseline file.
 
     Raises:
@@ -116,11 +119,11 @@ def load(file: Path) -> frozenset[Entry]:
     return frozenset(_entry(file, each) for each in held["findings"])
 
 
-def _entry(file: Path, held: object) -> Entry:
+def _entry(file: Path, held: object) -> BaselineEntry:
     texts = [held.get(name) for name in ("path", "rule", "excerpt", "fingerprint")] if isinstance(held, dict) else []
     match texts:
         case [str() as path, str() as rule, str() as excerpt, str() as fingerprint]:
-            return Entry(path, rule, excerpt, fingerprint)
+            return BaselineEntry(path, rule, excerpt, fingerprint)
         case _:
             raise InputFileError(
                 str(file),

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.evidence import SourceFile
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity
-from esper_agents.review.report import Report, Silenced
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity
+from esper_agents.review.report import ReviewReport, SuppressedDiagnostic
 from esper_agents.review.source import LARGEST_NOTEBOOK_BYTES, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from esper_agents.review.discover import Candidate
+    from esper_agents.review.discover import DiscoveredFile
 
 MOST_BYTES = 64 * 1024 * 1024
 _SUFFIX = ".json"
@@ -49,12 +49,12 @@ class Cache:
     def entry(
         self,
         root: Path,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[DiscoveredFile],
         *,
         categories: Collection[Category] | None,
         rules: Collection[str] | None,
         unread: Sequence[Unreadable] = (),
-    ) -> Entry | None:
+    ) -> CacheEntry | None:
         """Return where the report of a review is kept, or would be; None where it cannot be.
 
         Args:
@@ -78,11 +78,11 @@ class Cache:
             "settings": _settings(root, candidates),
         }
         key = sha256(json.dumps(choice, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
-        return Entry(self, key, digests)
+        return CacheEntry(self, key, digests)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CacheEntry:
     """The place of one report.
 
     Attributes:
@@ -95,7 +95,7 @@ class Entry:
     key: str
     digests: dict[str, str]
 
-    def read(self) -> Report | None:
+    def read(self) -> ReviewReport | None:
         """Return the report, or None where none is kept that is whole."""
         with _opened(self.cache.folder) as folder:
             content = b"" if folder is None else _content(folder, self.key + _SUFFIX)
@@ -107,7 +107,7 @@ class Entry:
         except (ValueError, TypeError, KeyError):
             return None
 
-    def write(self, report: Report) -> None:
+    def write(self, report: ReviewReport) -> None:
         """Keep a report, unless a file has changed since the key was made; where it cannot be written, nothing is."""
         if any(self.digests.get(each.path) != each.sha256 for each in report.examined):
             return
@@ -195,7 +195,7 @@ def _program() -> str:
     return digest.hexdigest()
 
 
-def _settings(root: Path, candidates: Iterable[Candidate]) -> list[tuple[str, str]]:
+def _settings(root: Path, candidates: Iterable[DiscoveredFile]) -> list[tuple[str, str]]:
     """Return the settings files that a review may look at, with their digests."""
     from esper_agents.review.versions import settings_files
 
@@ -216,20 +216,20 @@ def _digest_of(file: Path) -> str:
         return sha256(stream.read()).hexdigest()
 
 
-def _restored(kept: dict[str, Any]) -> Report:
+def _restored(kept: dict[str, Any]) -> ReviewReport:
     parts: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in kept.items()}
     parts["claims"] = tuple(_claim(each) for each in kept["claims"])
     parts["examined"] = tuple(SourceFile(**each) for each in kept["examined"])
     parts["unreadable"] = tuple(Unreadable(**each) for each in kept["unreadable"])
-    parts["silenced"] = tuple(Silenced(_claim(each["claim"]), each["reason"]) for each in kept["silenced"])
-    return Report(**parts)
+    parts["silenced"] = tuple(SuppressedDiagnostic(_claim(each["claim"]), each["reason"]) for each in kept["silenced"])
+    return ReviewReport(**parts)
 
 
-def _claim(kept: dict[str, Any]) -> Claim:
+def _claim(kept: dict[str, Any]) -> Diagnostic:
     typed = {
         "severity": Severity(kept["severity"]),
         "category": Category(kept["category"]),
         "confidence": Confidence(kept["confidence"]),
         "location": Location(**kept["location"]),
     }
-    return Claim(**{**kept, **typed})
+    return Diagnostic(**{**kept, **typed})

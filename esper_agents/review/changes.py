@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.review.catalogue import catalogue, select
-from esper_agents.review.companion import CODE, neglected
-from esper_agents.review.diff import Side, brought
+from esper_agents.review.companion import CODE, missing_companion_changes
+from esper_agents.review.diff import TreeSnapshot, introduced_by_change
 from esper_agents.review.engine import review_read
-from esper_agents.review.source import Source
+from esper_agents.review.source import ReviewSource
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from esper_agents.domain.finding import Category
-    from esper_agents.review.companion import Companion
-    from esper_agents.review.report import Report
+    from esper_agents.review.companion import CompanionRule
+    from esper_agents.review.report import ReviewReport
     from esper_agents.review.source import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DiffReview:
     """The review of a change.
 
     Attributes:
@@ -32,21 +32,21 @@ class Difference:
         earlier: How many claims of the new tree stood in the old one.
     """
 
-    report: Report
+    report: ReviewReport
     earlier: int
 
 
 def review_change(
     root: Path,
-    before: Sequence[Source | Unreadable],
-    after: Sequence[Source | Unreadable],
+    before: Sequence[ReviewSource | Unreadable],
+    after: Sequence[ReviewSource | Unreadable],
     *,
     paths: Collection[str] = (),
-    companions: Sequence[Companion] = (),
+    companions: Sequence[CompanionRule] = (),
     categories: Collection[Category] | None = None,
     rules: Collection[str] | None = None,
     extra: Sequence[ModuleType] = (),
-) -> Difference:
+) -> DiffReview:
     """Review what a change brought. Runs none of the code.
 
     Args:
@@ -65,18 +65,18 @@ def review_change(
     chosen = {each.code for each in select(catalogue(extra), categories=categories, names=rules)}
     old = review_read(before, root=root, categories=categories, rules=rules, extra=extra)
     new = review_read(after, root=root, categories=categories, rules=rules, extra=extra)
-    found = brought(Side(_texts(before), old.claims), Side(_texts(after), new.claims))
-    missing = neglected(companions, paths, _texts(after)) if CODE in chosen else ()
+    found = introduced_by_change(TreeSnapshot(_texts(before), old.claims), TreeSnapshot(_texts(after), new.claims))
+    missing = missing_companion_changes(companions, paths, _texts(after)) if CODE in chosen else ()
     claims = sorted((*found, *missing), key=lambda each: (each.location.path, each.location.line, each.rule))
     unreadable = tuple(each for each in new.unreadable if each not in old.unreadable or each.path in paths)
-    return Difference(replace(new, claims=tuple(claims), unreadable=unreadable), len(new.claims) - len(found))
+    return DiffReview(replace(new, claims=tuple(claims), unreadable=unreadable), len(new.claims) - len(found))
 
 
-def _texts(sources: Sequence[Source | Unreadable]) -> dict[str, str]:
-    return {each.record.path: _as_in_file(each) for each in sources if isinstance(each, Source)}
+def _texts(sources: Sequence[ReviewSource | Unreadable]) -> dict[str, str]:
+    return {each.record.path: _as_in_file(each) for each in sources if isinstance(each, ReviewSource)}
 
 
-def _as_in_file(source: Source) -> str:
+def _as_in_file(source: ReviewSource) -> str:
     """Return a source with each line where it stands in its file; of a notebook the code alone."""
     if source.notebook is None:
         return source.text

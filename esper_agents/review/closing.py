@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
-    from esper_agents.review.suppress import Silence
+    from esper_agents.review.rule import RuleMatch
+    from esper_agents.review.suppress import SuppressionUsage
     from esper_agents.review.tables import FileTables
 
 
-class ClosingRule(Rule):
+class FinalRule(Rule):
     """A rule that is asked last, and told what the comments of the file silenced."""
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:  # noqa: ARG002 - it speaks in `close`
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:  # noqa: ARG002 - it speaks in `close`
         """Yield nothing: it speaks when the others have."""
         return iter(())
 
     @abstractmethod
-    def close(self, file: FileTables, silence: Silence) -> Iterator[Hit]:
+    def close(self, file: FileTables, silence: SuppressionUsage) -> Iterator[RuleMatch]:
         """Yield where the pattern stands in a file.
 
         Args:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _MOST_PARTS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Companion:
+class CompanionRule:
     """A change that demands another.
 
     Attributes:
@@ -54,9 +54,9 @@ class Companion:
                 )
 
 
-def neglected(
-    companions: Iterable[Companion], paths: Collection[str], texts: Mapping[str, str] | None = None
-) -> tuple[Claim, ...]:
+def missing_companion_changes(
+    companions: Iterable[CompanionRule], paths: Collection[str], texts: Mapping[str, str] | None = None
+) -> tuple[Diagnostic, ...]:
     """Return a claim for each demand that a change makes and does not meet.
 
     Args:
@@ -72,13 +72,13 @@ def neglected(
     return tuple(found)
 
 
-def _claim(companion: Companion, changed: list[str], texts: Mapping[str, str]) -> Claim:
+def _claim(companion: CompanionRule, changed: list[str], texts: Mapping[str, str]) -> Diagnostic:
     # A file that was read, if there is one: what it says can be shown.
     path = next((each for each in changed if each in texts), changed[0])
     others = f" and {len(changed) - 1} more like it" if len(changed) > 1 else ""
     wanted = " or ".join(f"`{each}`" for each in companion.then)
     why = " ".join(companion.why.split())
-    return Claim(
+    return Diagnostic(
         rule=CODE,
         name=NAME,
         severity=Severity.WARNING,

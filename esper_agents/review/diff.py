@@ -12,7 +12,7 @@ from esper_agents.domain.finding import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 # Lines alike to this degree are one line that was edited, files alike to that degree one file that was renamed.
 _SAME_LINE = 0.6
@@ -25,7 +25,7 @@ _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class TreeSnapshot:
     """A tree before or after a change.
 
     Attributes:
@@ -34,10 +34,10 @@ class Side:
     """
 
     texts: Mapping[str, str]
-    claims: Sequence[Claim]
+    claims: Sequence[Diagnostic]
 
 
-def brought(before: Side, after: Side) -> tuple[Claim, ...]:
+def introduced_by_change(before: TreeSnapshot, after: TreeSnapshot) -> tuple[Diagnostic, ...]:
     """Return the claims that a change brought, in the order in which they stand in the new tree.
 
     A claim is an old one if its rule claimed the same of the same line, and lines are the same if difflib carries one
@@ -63,14 +63,14 @@ def brought(before: Side, after: Side) -> tuple[Claim, ...]:
 @dataclass(frozen=True, slots=True)
 class _File:
     text: str
-    claims: list[Claim]
+    claims: list[Diagnostic]
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
     """A claim that has no counterpart yet, with the lines of its file."""
 
-    claim: Claim
+    claim: Diagnostic
     lines: list[str]
 
     @property
@@ -104,7 +104,7 @@ def _match(old: _File, new: _File) -> _Matched:
     return _Matched([_Place(each, old_lines) for each in gone], [_Place(each, new_lines) for each in left])
 
 
-def _take(waiting: list[Claim], claim: Claim, line: int | None) -> bool:
+def _take(waiting: list[Diagnostic], claim: Diagnostic, line: int | None) -> bool:
     for each in waiting:
         if each.rule == claim.rule and each.location.line == line and _is_no_worse(claim, each):
             waiting.remove(each)
@@ -112,7 +112,7 @@ def _take(waiting: list[Claim], claim: Claim, line: int | None) -> bool:
     return False
 
 
-def _take_edited(waiting: list[Claim], claim: Claim, steps: Sequence[_Step]) -> bool:
+def _take_edited(waiting: list[Diagnostic], claim: Diagnostic, steps: Sequence[_Step]) -> bool:
     """Take the old claim on the line that was edited to become this one."""
     block = next((each for each in steps if each.new_start < claim.location.line <= each.new_end), None)
     if block is None or block.is_equal:
@@ -125,7 +125,7 @@ def _take_edited(waiting: list[Claim], claim: Claim, steps: Sequence[_Step]) -> 
     return False
 
 
-def _is_no_worse(claim: Claim, old: Claim) -> bool:
+def _is_no_worse(claim: Diagnostic, old: Diagnostic) -> bool:
     return _RANK[claim.severity] >= _RANK[old.severity]
 
 
@@ -197,8 +197,8 @@ def _is_still_there(steps: Sequence[_Step], line: int) -> bool:
     return any(each.is_equal and each.old_start < line <= each.old_end for each in steps)
 
 
-def _by_path(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
-    found: dict[str, list[Claim]] = defaultdict(list)
+def _by_path(claims: Iterable[Diagnostic]) -> dict[str, list[Diagnostic]]:
+    found: dict[str, list[Diagnostic]] = defaultdict(list)
     for each in claims:
         found[each.location.path].append(each)
     return dict(found)

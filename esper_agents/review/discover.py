@@ -20,7 +20,7 @@ LEFT_OUT = frozenset({"__pycache__", "build", "node_modules", "site-packages", "
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class DiscoveredFile:
     """A file to read.
 
     Attributes:
@@ -36,7 +36,7 @@ class Candidate:
 
 def discover(
     root: Path, paths: Sequence[Path], *, notebooks: bool = False, unread: dict[str, Unreadable] | None = None
-) -> tuple[Candidate, ...]:
+) -> tuple[DiscoveredFile, ...]:
     """Return the Python files that the paths stand for, sorted by path, each once.
 
     A directory is walked: hidden folders, virtual environments, `build`, `node_modules`, `site-packages` and
@@ -55,7 +55,7 @@ def discover(
     """
     root = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would follow links and change the names people gave
     suffixes = (".py", NOTEBOOK) if notebooks else (".py",)
-    found: dict[str, Candidate] = {}
+    found: dict[str, DiscoveredFile] = {}
     for given in paths:
         for each in _candidates(root, given, suffixes, {} if unread is None else unread):
             known = found.get(each.path)
@@ -64,7 +64,9 @@ def discover(
     return tuple(found[path] for path in sorted(found))
 
 
-def _candidates(root: Path, given: Path, suffixes: tuple[str, ...], unread: dict[str, Unreadable]) -> list[Candidate]:
+def _candidates(
+    root: Path, given: Path, suffixes: tuple[str, ...], unread: dict[str, Unreadable]
+) -> list[DiscoveredFile]:
     file = Path(os.path.abspath(root / given))  # noqa: PTH100 - as above
     try:
         mode = file.stat().st_mode
@@ -74,7 +76,7 @@ def _candidates(root: Path, given: Path, suffixes: tuple[str, ...], unread: dict
     if stat.S_ISDIR(mode):
         problems: dict[Path, str] = {}
         walked = _walk(file, root.resolve(), suffixes, problems)
-        inside = [Candidate(each, _relative(root, each, given), is_explicit=False) for each in walked]
+        inside = [DiscoveredFile(each, _relative(root, each, given), is_explicit=False) for each in walked]
         for at, problem in problems.items():
             shown = carried(_lexical(root, at))
             unread[shown] = Unreadable(shown, problem, "make it readable, or leave it out of the paths", None)
@@ -87,7 +89,7 @@ def _candidates(root: Path, given: Path, suffixes: tuple[str, ...], unread: dict
         raise InputFileError(str(given), "no regular file", remedy="name a .py file or a directory")
     if file.suffix not in suffixes:
         raise InputFileError(str(given), "no Python source", remedy=_instead_of(file.suffix))
-    return [Candidate(file, path, is_explicit=True)]
+    return [DiscoveredFile(file, path, is_explicit=True)]
 
 
 def _instead_of(suffix: str) -> str:

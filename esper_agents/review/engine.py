@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.finding import Claim
+from esper_agents.domain.finding import Diagnostic
 from esper_agents.errors import InputFileError
 from esper_agents.review.catalogue import catalogue, select
 from esper_agents.review.discover import discover
-from esper_agents.review.judging import Reviewed, judge
+from esper_agents.review.judging import ReviewedFile, judge
 from esper_agents.review.leniency import is_generated
 from esper_agents.review.pages import explain
 from esper_agents.review.parsing import tables_of
 from esper_agents.review.parts import divide
-from esper_agents.review.report import Progress, Report
-from esper_agents.review.source import Source, Unreadable, from_bytes, read
+from esper_agents.review.report import Progress, ReviewReport
+from esper_agents.review.source import ReviewSource, Unreadable, from_bytes, read
 from esper_agents.review.versions import TorchSettings
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from esper_agents.domain.evidence import SourceFile
     from esper_agents.domain.finding import Category
     from esper_agents.review.cache import Cache
-    from esper_agents.review.discover import Candidate
-    from esper_agents.review.report import Silenced
+    from esper_agents.review.discover import DiscoveredFile
+    from esper_agents.review.report import SuppressedDiagnostic
     from esper_agents.review.rule import Rule
     from esper_agents.review.tables import FileTables
 
-__all__ = ["Progress", "Report", "Unreadable", "explain", "review", "review_read", "review_sources"]
+__all__ = ["Progress", "ReviewReport", "Unreadable", "explain", "review", "review_read", "review_sources"]
 
 
 def review(
@@ -46,7 +46,7 @@ def review(
     on_progress: Callable[[Progress], None] | None = None,
     extra: Sequence[ModuleType] = (),
     cache: Cache | None = None,
-) -> Report:
+) -> ReviewReport:
     """Review Python files and notebooks for patterns that go wrong in PyTorch. Runs none of their code.
 
     The same files give the same report, to the byte. Files are reviewed together, so name all that belong together.
@@ -91,7 +91,7 @@ def review(
 
 def review_sources(
     sources: Mapping[str, str], *, rules: Collection[str] | None = None, extra: Sequence[ModuleType] = ()
-) -> Report:
+) -> ReviewReport:
     """Review source text by path, as `review` does files.
 
     Raises:
@@ -101,13 +101,13 @@ def review_sources(
 
 
 def review_read(
-    sources: Iterable[Source | Unreadable],
+    sources: Iterable[ReviewSource | Unreadable],
     *,
     root: Path | None = None,
     categories: Collection[Category] | None = None,
     rules: Collection[str] | None = None,
     extra: Sequence[ModuleType] = (),
-) -> Report:
+) -> ReviewReport:
     """Review what was read from anywhere, such as a commit, as `review` does files.
 
     Args:
@@ -128,11 +128,11 @@ def review_read(
     return run.report()
 
 
-def _path_of(source: Source | Unreadable) -> str:
+def _path_of(source: ReviewSource | Unreadable) -> str:
     return source.path if isinstance(source, Unreadable) else source.record.path
 
 
-def _read(candidate: Candidate, run: _Run) -> Source | Unreadable:
+def _read(candidate: DiscoveredFile, run: _Run) -> ReviewSource | Unreadable:
     run.tell("reading", candidate.path)
     source = read(candidate.file, candidate.path)
     if candidate.is_explicit:
@@ -140,8 +140,8 @@ def _read(candidate: Candidate, run: _Run) -> Source | Unreadable:
     return source
 
 
-def _refuse_if_pointless(source: Source | Unreadable) -> None:
-    if isinstance(source, Source) and not source.text.strip() and not source.unread:
+def _refuse_if_pointless(source: ReviewSource | Unreadable) -> None:
+    if isinstance(source, ReviewSource) and not source.text.strip() and not source.unread:
         raise InputFileError(source.record.path, "the file is empty", remedy="name a file with code in it")
     if isinstance(source, Unreadable) and source.problem.startswith("binary"):
         raise InputFileError(source.path, "no Python source but binary", remedy="name a .py file or a directory")
@@ -157,18 +157,18 @@ class _Run:
     total: int
     on_file: Callable[[str], None] | None = None
     on_progress: Callable[[Progress], None] | None = None
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[Diagnostic] = field(default_factory=list)
     examined: list[SourceFile] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
     generated: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     done: dict[str, int] = field(default_factory=dict)
-    silenced: list[Silenced] = field(default_factory=list)
+    silenced: list[SuppressedDiagnostic] = field(default_factory=list)
     suppressed: int = 0
     lines: int = 0
     torch_files: int = 0
 
-    def add(self, sources: Iterable[Source | Unreadable]) -> None:
+    def add(self, sources: Iterable[ReviewSource | Unreadable]) -> None:
         """Review sources that belong together."""
         with _collector_paused():
             files = list(self._files(sources))
@@ -182,7 +182,7 @@ class _Run:
         self.suppressed += judged.suppressed
         self.silenced += judged.silenced
 
-    def _files(self, sources: Iterable[Source | Unreadable]) -> Iterator[Reviewed]:
+    def _files(self, sources: Iterable[ReviewSource | Unreadable]) -> Iterator[ReviewedFile]:
         for source in sources:
             if isinstance(source, Unreadable):
                 self.unreadable.append(source)
@@ -190,7 +190,7 @@ class _Run:
             self.unreadable += source.unread
             python = self.settings.python_near(source.record.path) if self.settings is not None else None
             tables = tables_of(source, python)
-            if isinstance(tables, Claim):
+            if isinstance(tables, Diagnostic):
                 self._add_syntax_error(tables, source)
                 continue
             if isinstance(tables, Unreadable):
@@ -199,9 +199,9 @@ class _Run:
             self.examined.append(source.record)
             self.lines += source.lines
             self.generated += [tables.path] if is_generated(tables.purpose) else []
-            yield Reviewed(tables, source.notebook)
+            yield ReviewedFile(tables, source.notebook)
 
-    def _add_syntax_error(self, claim: Claim, source: Source) -> None:
+    def _add_syntax_error(self, claim: Diagnostic, source: ReviewSource) -> None:
         """Add a syntax error as a claim, or as an unread file if its rule does not run."""
         if any(rule.code == claim.rule for rule in self.rules):
             self.claims.append(claim)
@@ -221,9 +221,9 @@ class _Run:
             done = self.done[doing] = self.done.get(doing, -1) + 1
             self.on_progress(Progress(doing, done, self.total, path))
 
-    def report(self) -> Report:
+    def report(self) -> ReviewReport:
         """Return what was found."""
-        return Report(
+        return ReviewReport(
             claims=tuple(sorted(self.claims, key=lambda each: each.location.path)),
             examined=tuple(sorted(self.examined, key=lambda each: each.path)),
             unreadable=tuple(sorted(self.unreadable, key=lambda each: (each.path, each.line or 0, each.problem))),

@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.review.parsing import tables_of
-from esper_agents.review.rewriting import Order, Span
+from esper_agents.review.rewriting import CallEdit, SourceSpan
 from esper_agents.review.tables import FileTables
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Iterable, Mapping
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.rule import Rewrite, Rule
-    from esper_agents.review.source import Source
+    from esper_agents.review.source import ReviewSource
     from esper_agents.review.tables import Call
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FixRequest:
     """A call that is to be written anew.
 
     Attributes:
@@ -29,12 +29,14 @@ class Wanted:
         old_name: The first name of what is called, where another package is to be called.
     """
 
-    claim: Claim
-    order: Order
+    claim: Diagnostic
+    order: CallEdit
     old_name: str
 
 
-def wanted_in(source: Source, claims: Iterable[Claim], rules: Mapping[str, Rule]) -> dict[Span, Wanted]:
+def find_fix_requests(
+    source: ReviewSource, claims: Iterable[Diagnostic], rules: Mapping[str, Rule]
+) -> dict[SourceSpan, FixRequest]:
     """Return the calls of a source that mend claims, as their rules say.
 
     Args:
@@ -45,7 +47,7 @@ def wanted_in(source: Source, claims: Iterable[Claim], rules: Mapping[str, Rule]
     file = tables_of(source)
     if not isinstance(file, FileTables):
         return {}
-    found: dict[Span, Wanted] = {}
+    found: dict[SourceSpan, FixRequest] = {}
     for claim in claims:
         for call in _calls_at(file, claim):
             asked = rules[claim.rule].fix(call, claim)
@@ -60,16 +62,16 @@ def wanted_in(source: Source, claims: Iterable[Claim], rules: Mapping[str, Rule]
     return found
 
 
-def _wanted(call: Call, claim: Claim, asked: Rewrite) -> Wanted:
+def _wanted(call: Call, claim: Diagnostic, asked: Rewrite) -> FixRequest:
     """Return how a call is to be done: from the module that it names already, where the new name is there as well."""
     module, _, tail = asked.callee.rpartition(".")
     if call.receiver and module == call.name.rpartition(".")[0]:
-        return Wanted(claim, Order(replace(asked, callee=f"{call.receiver}.{tail}")), "")
+        return FixRequest(claim, CallEdit(replace(asked, callee=f"{call.receiver}.{tail}")), "")
     old_name = call.path.partition(".")[0] if asked.callee else ""
-    return Wanted(claim, Order(asked, asked.callee.partition(".")[0]), old_name)
+    return FixRequest(claim, CallEdit(asked, asked.callee.partition(".")[0]), old_name)
 
 
-def _calls_at(file: FileTables, claim: Claim) -> list[Call]:
+def _calls_at(file: FileTables, claim: Diagnostic) -> list[Call]:
     """Return the calls that start where a claim points, the longest first."""
     place = (claim.location.line, claim.location.column - 1)
     there = [
@@ -80,9 +82,9 @@ def _calls_at(file: FileTables, claim: Claim) -> list[Call]:
     return sorted(there, key=lambda each: (-(each.node.end_lineno or 0), -(each.node.end_col_offset or 0)))
 
 
-def _span(file: FileTables, node: ast.Call) -> Span:
+def _span(file: FileTables, node: ast.Call) -> SourceSpan:
     end_line = node.end_lineno or node.lineno
-    return Span(
+    return SourceSpan(
         node.lineno,
         _column(file, node.lineno, node.col_offset),
         end_line,

@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.review.catalogue import catalogue
-from esper_agents.review.diff import Side, brought
+from esper_agents.review.diff import TreeSnapshot, introduced_by_change
 from esper_agents.review.engine import review_read
-from esper_agents.review.fixable import Wanted, wanted_in
-from esper_agents.review.outcome import NotMended
-from esper_agents.review.rewriting import Span, rewrite
-from esper_agents.review.source import Source, from_bytes
+from esper_agents.review.fixable import FixRequest, find_fix_requests
+from esper_agents.review.outcome import UnfixedDiagnostic
+from esper_agents.review.rewriting import SourceSpan, rewrite
+from esper_agents.review.source import ReviewSource, from_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
 
-    from esper_agents.domain.finding import Claim
-    from esper_agents.review.report import Report
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.review.report import ReviewReport
     from esper_agents.review.rule import Rule
 
 _BOM = b"\xef\xbb\xbf"
@@ -46,11 +46,11 @@ class Patch:
     path: str
     before: bytes
     after: bytes
-    claims: tuple[Claim, ...]
+    claims: tuple[Diagnostic, ...]
 
 
 @dataclass(slots=True)
-class Mending:
+class FixPlan:
     """What can be mended.
 
     Attributes:
@@ -59,10 +59,10 @@ class Mending:
     """
 
     patches: list[Patch] = field(default_factory=list)
-    left: list[NotMended] = field(default_factory=list)
+    left: list[UnfixedDiagnostic] = field(default_factory=list)
 
 
-def mend(root: Path, report: Report, *, extra: Sequence[ModuleType] = ()) -> Mending:
+def plan_fixes(root: Path, report: ReviewReport, *, extra: Sequence[ModuleType] = ()) -> FixPlan:
     """Work out how the claims of a report are mended; writes nothing.
 
     A new source is kept only if it parses, if the review no longer finds what was mended, and if it finds everything
@@ -74,9 +74,9 @@ def mend(root: Path, report: Report, *, extra: Sequence[ModuleType] = ()) -> Men
         extra: The modules with further rules that the review was given.
     """
     rules = {each.code: each for each in catalogue(extra)}
-    mending = Mending()
+    mending = FixPlan()
     held = _held(root, report)
-    by_path: dict[str, list[Claim]] = defaultdict(list)
+    by_path: dict[str, list[Diagnostic]] = defaultdict(list)
     for claim in report.claims:
         if claim.rule in rules and rules[claim.rule].is_fixable:
             by_path[claim.location.path].append(claim)
@@ -89,7 +89,7 @@ def mend(root: Path, report: Report, *, extra: Sequence[ModuleType] = ()) -> Men
     return mending
 
 
-def _held(root: Path, report: Report) -> dict[str, bytes]:
+def _held(root: Path, report: ReviewReport) -> dict[str, bytes]:
     """Return the bytes of the files that were reviewed, without those that have changed meanwhile."""
     found: dict[str, bytes] = {}
     for record in report.examined:
@@ -98,13 +98,13 @@ def _held(root: Path, report: Report) -> dict[str, bytes]:
         except OSError:
             continue
         source = from_bytes(content, record.path)
-        if isinstance(source, Source) and source.record.sha256 == record.sha256:
+        if isinstance(source, ReviewSource) and source.record.sha256 == record.sha256:
             found[record.path] = content
     return found
 
 
 def _proposed(
-    path: str, claims: list[Claim], held: Mapping[str, bytes], rules: Mapping[str, Rule], mending: Mending
+    path: str, claims: list[Diagnostic], held: Mapping[str, bytes], rules: Mapping[str, Rule], mending: FixPlan
 ) -> Patch | None:
     problem = "notebooks are not written to" if path.endswith(".ipynb") else ""
     problem = problem or ("" if path in held else "the file has changed since it was reviewed")
@@ -113,20 +113,20 @@ def _proposed(
             return _patch(path, claims, held, rules, mending)
         except ValueError as error:
             problem = str(error)
-    mending.left += [NotMended(each, problem) for each in claims]
+    mending.left += [UnfixedDiagnostic(each, problem) for each in claims]
     return None
 
 
 def _patch(
-    path: str, claims: list[Claim], held: Mapping[str, bytes], rules: Mapping[str, Rule], mending: Mending
+    path: str, claims: list[Diagnostic], held: Mapping[str, bytes], rules: Mapping[str, Rule], mending: FixPlan
 ) -> Patch | None:
     text, encoding, has_mark = _decoded(held[path])
     source = from_bytes(held[path], path)
-    wanted = wanted_in(source, claims, rules) if isinstance(source, Source) else {}
+    wanted = find_fix_requests(source, claims, rules) if isinstance(source, ReviewSource) else {}
     kept = _imported_elsewhere(path, wanted, held)
     rewritten = rewrite(text, {span: each.order for span, each in wanted.items()}, kept_imports=kept)
     done = [each.claim for span, each in wanted.items() if span in rewritten.done]
-    mending.left += [NotMended(each, "it takes a person here") for each in claims if each not in done]
+    mending.left += [UnfixedDiagnostic(each, "it takes a person here") for each in claims if each not in done]
     if not done or rewritten.text == text:
         return None
     after = (_BOM if has_mark else b"") + rewritten.text.encode(encoding)
@@ -141,7 +141,7 @@ def _decoded(content: bytes) -> tuple[str, str, bool]:
     return content.removeprefix(_BOM).decode(plain), plain, has_mark
 
 
-def _imported_elsewhere(path: str, wanted: Mapping[Span, Wanted], held: Mapping[str, bytes]) -> set[str]:
+def _imported_elsewhere(path: str, wanted: Mapping[SourceSpan, FixRequest], held: Mapping[str, bytes]) -> set[str]:
     """Return the names that were called and that another file takes from this one, as far as its text tells."""
     names = {each.old_name for each in wanted.values() if each.old_name}
     stem = Path(path).stem
@@ -157,7 +157,7 @@ def _takes(text: str, stem: str, name: str) -> bool:
     return re.search(taken, text) is not None
 
 
-def _keep_sound(proposed: list[Patch], check: _Check, mending: Mending) -> None:
+def _keep_sound(proposed: list[Patch], check: _Check, mending: FixPlan) -> None:
     """Keep the patches after which nothing has changed but what was mended: all at once, else one by one."""
     if check.is_sound(proposed):
         mending.patches = proposed
@@ -167,7 +167,7 @@ def _keep_sound(proposed: list[Patch], check: _Check, mending: Mending) -> None:
             mending.patches.append(patch)
         else:
             why = "the review finds something else in what would come of it"
-            mending.left += [NotMended(each, why) for each in patch.claims]
+            mending.left += [UnfixedDiagnostic(each, why) for each in patch.claims]
 
 
 class _Check:
@@ -191,37 +191,41 @@ class _Check:
             return False
         meant = {each.fingerprint for patch in patches for each in patch.claims}
         places = {(each.location.path, each.location.line) for patch in patches for each in patch.claims}
-        gone = brought(after.side, before.side)
+        gone = introduced_by_change(after.side, before.side)
         # What another rule says of the very line may go along: an old name is found by two.
         beyond = [each for each in gone if (each.location.path, each.location.line) not in places]
-        return not brought(before.side, after.side) and meant <= {each.fingerprint for each in gone} and not beyond
+        return (
+            not introduced_by_change(before.side, after.side)
+            and meant <= {each.fingerprint for each in gone}
+            and not beyond
+        )
 
     def _reviewed(self, changed: Mapping[str, bytes]) -> _Reviewed:
         sources = [from_bytes(changed.get(path, content), path) for path, content in self._held.items()]
         report = review_read(sources, root=self._root, extra=self._extra)
-        texts = {each.record.path: each.text for each in sources if isinstance(each, Source)}
+        texts = {each.record.path: each.text for each in sources if isinstance(each, ReviewSource)}
         problems = frozenset((each.path, each.problem) for each in report.unreadable)
-        return _Reviewed(Side(texts, report.claims), problems)
+        return _Reviewed(TreeSnapshot(texts, report.claims), problems)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reviewed:
     """What a review found, and what it could not read."""
 
-    side: Side
+    side: TreeSnapshot
     problems: frozenset[tuple[str, str]]
 
 
-def write(root: Path, patches: Iterable[Patch]) -> list[NotMended]:
+def write(root: Path, patches: Iterable[Patch]) -> list[UnfixedDiagnostic]:
     """Write patches, each file in one step, and return what was left: a file had changed, or cannot be written."""
-    left: list[NotMended] = []
+    left: list[UnfixedDiagnostic] = []
     for patch in patches:
         try:
             problem = _write(root / patch.path, patch)
         except OSError as error:
             problem = f"the file cannot be written: {error.strerror}"
         if problem:
-            left += [NotMended(each, problem) for each in patch.claims]
+            left += [UnfixedDiagnostic(each, problem) for each in patch.claims]
     return left
 
 

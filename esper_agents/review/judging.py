@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.finding import Claim, Location, fingerprint
-from esper_agents.review.closing import ClosingRule
+from esper_agents.domain.finding import Diagnostic, Location, fingerprint
+from esper_agents.review.closing import FinalRule
 from esper_agents.review.index import ProjectIndex
 from esper_agents.review.leniency import applies, severity_in
-from esper_agents.review.report import Silenced
+from esper_agents.review.report import SuppressedDiagnostic
 from esper_agents.review.source import Unreadable
-from esper_agents.review.suppress import Silence
+from esper_agents.review.suppress import SuppressionUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from esper_agents.review.notebook import Notebook
-    from esper_agents.review.rule import Hit, Rule
+    from esper_agents.review.notebook import NotebookSource
+    from esper_agents.review.rule import Rule, RuleMatch
     from esper_agents.review.suppress import Suppression
     from esper_agents.review.tables import FileTables
     from esper_agents.review.versions import TorchSettings
 
 
 @dataclass(slots=True)
-class Judged:
+class RuleResults:
     """What the rules said of files.
 
     Attributes:
@@ -34,14 +34,14 @@ class Judged:
         silenced: Those claims, each with why.
     """
 
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[Diagnostic] = field(default_factory=list)
     failures: list[Unreadable] = field(default_factory=list)
     suppressed: int = 0
-    silenced: list[Silenced] = field(default_factory=list)
+    silenced: list[SuppressedDiagnostic] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class ReviewedFile:
     """A file to judge.
 
     Attributes:
@@ -50,17 +50,17 @@ class Reviewed:
     """
 
     tables: FileTables
-    notebook: Notebook | None = None
+    notebook: NotebookSource | None = None
 
 
 def judge(
-    files: Sequence[Reviewed],
+    files: Sequence[ReviewedFile],
     rules: Sequence[Rule],
     *,
     known: Collection[str],
     settings: TorchSettings | None,
     on_file: Callable[[str], None],
-) -> Judged:
+) -> RuleResults:
     """Return what rules find in files that belong together.
 
     Args:
@@ -71,7 +71,7 @@ def judge(
         on_file: Called with each path before its file is judged.
     """
     index = ProjectIndex([each.tables for each in files], settings)
-    judged = Judged()
+    judged = RuleResults()
     for file in files:
         on_file(file.tables.path)
         _FileJudge(file, index, judged).judge(rules, frozenset(known))
@@ -83,34 +83,34 @@ def judge(
 class _FileJudge:
     """Where the rules stand in one file: what they found, what was silenced, who has run."""
 
-    def __init__(self, file: Reviewed, index: ProjectIndex, judged: Judged) -> None:
+    def __init__(self, file: ReviewedFile, index: ProjectIndex, judged: RuleResults) -> None:
         self.file = file.tables
         self.notebook = file.notebook
         self.index = index
         self.judged = judged
         self.used: set[tuple[Suppression, str]] = set()
         self.ran: set[str] = set()
-        self.silenced: list[tuple[Rule, Hit, str]] = []
+        self.silenced: list[tuple[Rule, RuleMatch, str]] = []
 
     def judge(self, rules: Sequence[Rule], known: frozenset[str]) -> None:
         found = [(rule, hit) for rule in rules for hit in self._hits(rule)]
         kept = [each for each in found if not self._is_silenced(*each)]
         for rule in rules if self.file.suppressions else ():
-            if isinstance(rule, ClosingRule):
-                silence = Silence(frozenset(self.used), frozenset(self.ran), known)
+            if isinstance(rule, FinalRule):
+                silence = SuppressionUsage(frozenset(self.used), frozenset(self.ran), known)
                 closing = [(rule, hit) for hit in _one_each(rule.close(self.file, silence))]
                 kept += [each for each in closing if not self._is_silenced(*each)]
         seen: dict[tuple[str, str], int] = {}
         for rule, hit in sorted(kept, key=lambda each: (each[1].line, each[1].column, each[0].code)):
             self.judged.claims.append(self._claim(rule, hit, seen))
         for rule, hit, reason in sorted(self.silenced, key=lambda each: (each[1].line, each[1].column, each[0].code)):
-            self.judged.silenced.append(Silenced(self._claim(rule, hit, seen), reason))
+            self.judged.silenced.append(SuppressedDiagnostic(self._claim(rule, hit, seen), reason))
 
-    def _hits(self, rule: Rule) -> Iterable[Hit]:
+    def _hits(self, rule: Rule) -> Iterable[RuleMatch]:
         """Return what a rule finds in the file, each place once; what it cannot follow is noted."""
         if not applies(rule.category, self.file.purpose):
             return ()
-        hits: list[Hit] = []
+        hits: list[RuleMatch] = []
         try:
             hits.extend(rule.check(self.file, self.index))
             self.ran.add(rule.code)
@@ -122,7 +122,7 @@ class _FileJudge:
             self.judged.failures.append(Unreadable(self.file.path, problem, "report it as a bug", None))
         return _one_each(hits) if hits else ()
 
-    def _is_silenced(self, rule: Rule, hit: Hit) -> bool:
+    def _is_silenced(self, rule: Rule, hit: RuleMatch) -> bool:
         by = [
             each
             for each in self.file.suppressions
@@ -133,7 +133,7 @@ class _FileJudge:
         self.silenced += [(rule, hit, by[0].reason)] if by else []
         return bool(by)
 
-    def _claim(self, rule: Rule, hit: Hit, seen: dict[tuple[str, str], int]) -> Claim:
+    def _claim(self, rule: Rule, hit: RuleMatch, seen: dict[tuple[str, str], int]) -> Diagnostic:
         file, notebook = self.file, self.notebook
         code = file.lines[hit.line - 1] if hit.line <= len(file.lines) else ""
         key = (rule.code, " ".join(code.split()))
@@ -143,7 +143,7 @@ class _FileJudge:
         if notebook is not None:
             location = _in_notebook(notebook, location, code)
             message, excerpt = _with_cell(notebook, hit), notebook.excerpt(hit.line)
-        return Claim(
+        return Diagnostic(
             rule=rule.code,
             name=rule.name,
             severity=severity_in(file.purpose, hit.severity or rule.severity),
@@ -158,20 +158,20 @@ class _FileJudge:
         )
 
 
-def _one_each(hits: Iterable[Hit]) -> Iterator[Hit]:
+def _one_each(hits: Iterable[RuleMatch]) -> Iterator[RuleMatch]:
     """Yield the first hit at each place."""
-    places: dict[tuple[int, int], Hit] = {}
+    places: dict[tuple[int, int], RuleMatch] = {}
     for hit in hits:
         places.setdefault((hit.line, hit.column), hit)
     yield from places.values()
 
 
-def _in_notebook(notebook: Notebook, location: Location, code: str) -> Location:
+def _in_notebook(notebook: NotebookSource, location: Location, code: str) -> Location:
     column = notebook.column(location.line, code[: location.column - 1])
     return Location(location.path, notebook.line(location.line), column, notebook.line(location.end_line))
 
 
-def _with_cell(notebook: Notebook, hit: Hit) -> str:
+def _with_cell(notebook: NotebookSource, hit: RuleMatch) -> str:
     where = notebook.where(hit.line)
     return f"{hit.message} ({where})" if where else hit.message
 

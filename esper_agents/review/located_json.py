@@ -13,7 +13,7 @@ _SPACE = pattern(r"[ \t\n\r]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class LocatedString:
     """A string.
 
     Attributes:
@@ -51,7 +51,7 @@ def _value(content: str, at: int) -> tuple[Any, int]:
             return _array(content, at)
         case '"':
             text, end = _DECODER.raw_decode(content, at)
-            return Text(text, at), end
+            return LocatedString(text, at), end
         case _:
             return _DECODER.raw_decode(content, at)
 

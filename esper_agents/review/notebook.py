@@ -13,7 +13,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.review.located_json import Text, read_located
+from esper_agents.review.located_json import LocatedString, read_located
 from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class NotANotebookError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CellLocation:
     """Where a line of source stands.
 
     Attributes:
@@ -64,13 +64,13 @@ class BrokenCell:
         source: Its source.
     """
 
-    place: Place
+    place: CellLocation
     error: Exception
     source: str
 
 
 @dataclass(frozen=True, slots=True)
-class Notebook:
+class NotebookSource:
     """The source of a notebook.
 
     Attributes:
@@ -82,7 +82,7 @@ class Notebook:
     """
 
     text: str
-    places: dict[int, Place]
+    places: dict[int, CellLocation]
     raw: Sequence[str]
     broken: tuple[BrokenCell, ...]
 
@@ -110,7 +110,7 @@ class Notebook:
         return "" if place is None else f"cell {place.cell}, line {place.of_cell}"
 
 
-def read_notebook(content: str) -> Notebook:
+def read_notebook(content: str) -> NotebookSource:
     r"""Return the source of a notebook in format 3 or 4.
 
     Args:
@@ -169,7 +169,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _said(value: Any) -> str:
-    return value.text if isinstance(value, Text) else ""
+    return value.text if isinstance(value, LocatedString) else ""
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ class _Cell:
     @staticmethod
     def read(number: int, cell: dict[str, Any], ends: Sequence[int]) -> _Cell:
         source = cell.get("source", cell.get("input"))
-        parts = [each for each in (source if isinstance(source, list) else [source]) if isinstance(each, Text)]
+        parts = [each for each in (source if isinstance(source, list) else [source]) if isinstance(each, LocatedString)]
         lines, places = [""], [0]
         for part in parts:
             here = bisect_left(ends, part.start) + 1
@@ -200,14 +200,14 @@ class _Cell:
         return _Cell(number, lines, places)
 
 
-def _joined(cells: Iterable[_Cell], raw: Sequence[str]) -> Notebook:
+def _joined(cells: Iterable[_Cell], raw: Sequence[str]) -> NotebookSource:
     text: list[str] = []
-    places: dict[int, Place] = {}
+    places: dict[int, CellLocation] = {}
     broken: list[BrokenCell] = []
     for cell in cells:
         lines, error = _as_python(cell.lines)
         last = max(cell.places)
-        where = [Place(at or last or 1, cell.number, of_cell) for of_cell, at in enumerate(cell.places, 1)]
+        where = [CellLocation(at or last or 1, cell.number, of_cell) for of_cell, at in enumerate(cell.places, 1)]
         if error is not None:
             row = min(max(getattr(error, "lineno", None) or 1, 1), len(where)) - 1
             broken.append(BrokenCell(where[row], error, "\n".join(cell.lines)))
@@ -215,7 +215,7 @@ def _joined(cells: Iterable[_Cell], raw: Sequence[str]) -> Notebook:
             text.extend("" for _ in range(place.line - 1 - len(text)))
             text.append(line)
             places[len(text)] = place
-    return Notebook("\n".join([*text, ""]), places, raw, tuple(broken))
+    return NotebookSource("\n".join([*text, ""]), places, raw, tuple(broken))
 
 
 def _as_python(lines: Sequence[str]) -> tuple[list[str], Exception | None]:

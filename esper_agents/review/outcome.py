@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from esper_agents.domain.finding import Claim
-    from esper_agents.review.baseline import Entry
-    from esper_agents.review.report import Report
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.review.baseline import BaselineEntry
+    from esper_agents.review.report import ReviewReport
 
 
 @dataclass(frozen=True, slots=True)
-class NotMended:
+class UnfixedDiagnostic:
     """A claim whose rule knows a fix, and that stands all the same.
 
     Attributes:
@@ -20,12 +20,12 @@ class NotMended:
         why: Why it was left.
     """
 
-    claim: Claim
+    claim: Diagnostic
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReviewOutcome:
     """A review as it is reported.
 
     Attributes:
@@ -37,9 +37,9 @@ class Outcome:
         not_mended: Those that could not be, each with why.
     """
 
-    report: Report
+    report: ReviewReport
     earlier: int | None = None
-    known: tuple[Claim, ...] = ()
-    stale: tuple[Entry, ...] = ()
-    mended: tuple[Claim, ...] = ()
-    not_mended: tuple[NotMended, ...] = ()
+    known: tuple[Diagnostic, ...] = ()
+    stale: tuple[BaselineEntry, ...] = ()
+    mended: tuple[Diagnostic, ...] = ()
+    not_mended: tuple[UnfixedDiagnostic, ...] = ()

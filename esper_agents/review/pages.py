@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category
 from esper_agents.review.catalogue import catalogue, find
 from esper_agents.review.patterns import pattern
-from esper_agents.review.rule import as_files
+from esper_agents.review.rule import example_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +78,7 @@ def _fix(rule: Rule) -> list[str]:
     if rule.category is Category.COMPANION:
         return ["## The fix", "Change what the skill says has to change along, in the same commit."]
     known = {each.code for each in catalogue()}
-    claims = review_sources(as_files(rule.bad)).claims if rule.code in known else ()
+    claims = review_sources(example_files(rule.bad)).claims if rule.code in known else ()
     own = [each for each in claims if each.rule == rule.code]
     advice = list(dict.fromkeys(each.remedy[:1].upper() + each.remedy[1:] + "." for each in own))
     by_itself = ["`esper review --fix` does it where that is safe."] if rule.is_fixable else []
@@ -86,7 +86,7 @@ def _fix(rule: Rule) -> list[str]:
 
 
 def _blocks(example: Example) -> str:
-    files = as_files(example)
+    files = example_files(example)
     named = len(files) > 1
     return "\n\n".join(
         (f"`{path}`\n\n" if named else "") + f"```python\n{source.rstrip()}\n```" for path, source in files.items()

@@ -6,7 +6,7 @@ import ast
 import warnings
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
 from esper_agents.review.builder import fill
 from esper_agents.review.leniency import purpose_of, severity_in
 from esper_agents.review.source import Unreadable
@@ -14,15 +14,15 @@ from esper_agents.review.suppress import find_suppressions, with_functions
 from esper_agents.review.tables import FileTables
 
 if TYPE_CHECKING:
-    from esper_agents.review.source import Source
-    from esper_agents.review.syntax import Diagnosis
+    from esper_agents.review.source import ReviewSource
+    from esper_agents.review.syntax import SyntaxDiagnosis
     from esper_agents.review.versions import PythonVersion
 
 # Code and name of the rule that reports what the parser says.
 SYNTAX_ERROR = ("ESP109", "syntax-error")
 
 
-def tables_of(source: Source, python: PythonVersion | None = None) -> FileTables | Claim | Unreadable:
+def tables_of(source: ReviewSource, python: PythonVersion | None = None) -> FileTables | Diagnostic | Unreadable:
     """Return the tables of a source, the syntax error in it, or why it cannot be parsed here.
 
     Args:
@@ -44,7 +44,7 @@ def tables_of(source: Source, python: PythonVersion | None = None) -> FileTables
     return file
 
 
-def _unparsed(error: Exception, source: Source, python: PythonVersion | None) -> Claim | Unreadable:
+def _unparsed(error: Exception, source: ReviewSource, python: PythonVersion | None) -> Diagnostic | Unreadable:
     from esper_agents.review.syntax import why_not_parsed
 
     path = source.record.path
@@ -57,7 +57,7 @@ def _unparsed(error: Exception, source: Source, python: PythonVersion | None) ->
     return Unreadable(path, why.problem, why.remedy or f"run `python -m py_compile {path}`", line)
 
 
-def _is_error_for(why: Diagnosis, python: PythonVersion | None) -> bool:
+def _is_error_for(why: SyntaxDiagnosis, python: PythonVersion | None) -> bool:
     """Return whether a source is wrong for the project's Python, and not only for an older one that runs the review."""
     if python is None:
         return not why.needs
@@ -66,7 +66,9 @@ def _is_error_for(why: Diagnosis, python: PythonVersion | None) -> bool:
     return True
 
 
-def _syntax_error(error: SyntaxError, why: Diagnosis, source: Source, python: PythonVersion | None) -> Claim:
+def _syntax_error(
+    error: SyntaxError, why: SyntaxDiagnosis, source: ReviewSource, python: PythonVersion | None
+) -> Diagnostic:
     path = source.record.path
     lines = source.text.split("\n")
     line = min(max(error.lineno or 1, 1), max(source.record.lines, 1))
@@ -75,7 +77,7 @@ def _syntax_error(error: SyntaxError, why: Diagnosis, source: Source, python: Py
     known = f" (the project's Python is {python})" if python is not None else ""
     needed = ".".join(map(str, why.needs))
     problem = f"needs Python {needed}" if needed else why.problem
-    return Claim(
+    return Diagnostic(
         rule=SYNTAX_ERROR[0],
         name=SYNTAX_ERROR[1],
         severity=severity_in(purpose_of(path, source.text), Severity.CRITICAL),

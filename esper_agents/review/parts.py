@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from esper_agents.review.discover import Candidate
+    from esper_agents.review.discover import DiscoveredFile
 
 # Trees and tables take about 50 bytes for each byte of source: at most some 1.2 GiB at a time.
 PART_BYTES = 24 * 1024 * 1024
@@ -35,10 +35,10 @@ class Part:
     """
 
     name: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[DiscoveredFile, ...]
 
 
-def divide(candidates: Sequence[Candidate], most_bytes: int = PART_BYTES) -> tuple[Part, ...]:
+def divide(candidates: Sequence[DiscoveredFile], most_bytes: int = PART_BYTES) -> tuple[Part, ...]:
     """Return files in parts of no more than so many bytes of source each, as far as single files allow."""
     sizes = {each.path: _size(each) for each in candidates}
     if sum(sizes.values()) <= most_bytes:
@@ -52,17 +52,17 @@ def divide(candidates: Sequence[Candidate], most_bytes: int = PART_BYTES) -> tup
     return (*first, *_by_folder(rest, sizes, most_bytes))
 
 
-def _size(candidate: Candidate) -> int:
+def _size(candidate: DiscoveredFile) -> int:
     try:
         return candidate.file.stat().st_size
     except OSError:
         return 0
 
 
-def _by_folder(candidates: Sequence[Candidate], sizes: Mapping[str, int], most_bytes: int) -> list[Part]:
+def _by_folder(candidates: Sequence[DiscoveredFile], sizes: Mapping[str, int], most_bytes: int) -> list[Part]:
     parts: list[Part] = []
     names: list[str] = []
-    held: list[Candidate] = []
+    held: list[DiscoveredFile] = []
     for name, group in _groups(candidates, sizes, most_bytes, 0):
         if held and sum(sizes[each.path] for each in (*held, *group)) > most_bytes:
             parts.append(_part(names, held))
@@ -72,20 +72,20 @@ def _by_folder(candidates: Sequence[Candidate], sizes: Mapping[str, int], most_b
     return [*parts, _part(names, held)] if held else parts
 
 
-def _part(names: Sequence[str], held: Iterable[Candidate]) -> Part:
+def _part(names: Sequence[str], held: Iterable[DiscoveredFile]) -> Part:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return Part(", ".join(names[:_MOST_NAMES]) + more, tuple(sorted(held, key=lambda each: each.path)))
 
 
 def _groups(
-    candidates: Sequence[Candidate], sizes: Mapping[str, int], most_bytes: int, depth: int
-) -> list[tuple[str, list[Candidate]]]:
+    candidates: Sequence[DiscoveredFile], sizes: Mapping[str, int], most_bytes: int, depth: int
+) -> list[tuple[str, list[DiscoveredFile]]]:
     """Return the folders at a depth with their files, each that is too large as the folders in it."""
-    found: dict[str, list[Candidate]] = {}
+    found: dict[str, list[DiscoveredFile]] = {}
     for each in candidates:
         parts = each.path.split("/")
         found.setdefault("/".join(parts[: depth + 1]), []).append(each)
-    groups: list[tuple[str, list[Candidate]]] = []
+    groups: list[tuple[str, list[DiscoveredFile]]] = []
     for name, group in sorted(found.items()):
         if len(group) > 1 and sum(sizes[each.path] for each in group) > most_bytes:
             groups += _groups(group, sizes, most_bytes, depth + 1)
@@ -94,7 +94,7 @@ def _groups(
     return groups
 
 
-def _around_torch(candidates: Sequence[Candidate]) -> set[str]:
+def _around_torch(candidates: Sequence[DiscoveredFile]) -> set[str]:
     """Return the paths of the files that use torch, of what they import and of what imports them, as far as it goes."""
     imports = {each.path: _imports(each) for each in candidates}
     by_tail: dict[str, list[str]] = {}
@@ -118,7 +118,7 @@ def _reached(start: set[str], edges: Mapping[str, set[str]]) -> set[str]:
     return seen
 
 
-def _imports(candidate: Candidate) -> set[str]:
+def _imports(candidate: DiscoveredFile) -> set[str]:
     """Return the dotted names that a file imports, by the looks of its lines."""
     try:
         content = candidate.file.read_bytes()

@@ -6,12 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from esper_agents.review.devices import (
-    holds_parameters,
-    is_moved,
-    is_part,
-    moves,
-)
+from esper_agents.review.devices import holds_parameters, is_moved, is_part, moves
 from esper_agents.review.index import resolve
 from esper_agents.review.making import MAKING, has_rows, made_place
 from esper_agents.review.named_places import MOVED_ALONG, NamedPlaces

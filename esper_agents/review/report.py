@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from esper_agents.domain.evidence import SourceFile
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.source import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
-class Silenced:
+class SuppressedDiagnostic:
     """A claim that a comment silenced.
 
     Attributes:
@@ -20,12 +20,12 @@ class Silenced:
         reason: What the comment says.
     """
 
-    claim: Claim
+    claim: Diagnostic
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReviewReport:
     """What a review found, and what it looked at.
 
     Attributes:
@@ -42,7 +42,7 @@ class Report:
         silenced: The claims that were silenced, by path, line, column and rule, each with why.
     """
 
-    claims: tuple[Claim, ...]
+    claims: tuple[Diagnostic, ...]
     examined: tuple[SourceFile, ...]
     unreadable: tuple[Unreadable, ...]
     rules: tuple[str, ...]
@@ -51,7 +51,7 @@ class Report:
     torch_files: int
     generated: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
-    silenced: tuple[Silenced, ...] = ()
+    silenced: tuple[SuppressedDiagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SourceSpan:
     """Where a call stands: lines from 1, columns in characters from 0."""
 
     line: int
@@ -29,7 +29,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CallEdit:
     """What is to be done with a call.
 
     Attributes:
@@ -42,7 +42,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class RewriteResult:
     """A source with calls written anew.
 
     Attributes:
@@ -51,10 +51,10 @@ class Rewritten:
     """
 
     text: str
-    done: frozenset[Span]
+    done: frozenset[SourceSpan]
 
 
-def rewrite(text: str, wanted: Mapping[Span, Order], *, kept_imports: Collection[str] = ()) -> Rewritten:
+def rewrite(text: str, wanted: Mapping[SourceSpan, CallEdit], *, kept_imports: Collection[str] = ()) -> RewriteResult:
     """Return a source with some of its calls written anew.
 
     Args:
@@ -78,7 +78,7 @@ def rewrite(text: str, wanted: Mapping[Span, Order], *, kept_imports: Collection
         changed = bind(changed, package)
     if writer.old_names:
         changed = drop(changed, writer.old_names - set(kept_imports))
-    return Rewritten(changed.code, frozenset(writer.done))
+    return RewriteResult(changed.code, frozenset(writer.done))
 
 
 class _Writer(cst.CSTTransformer):
@@ -91,11 +91,11 @@ class _Writer(cst.CSTTransformer):
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, wanted: Mapping[Span, Order]) -> None:
+    def __init__(self, wanted: Mapping[SourceSpan, CallEdit]) -> None:
         super().__init__()
         self._wanted = wanted
         self._removed = set[cst.CSTNode]()
-        self.done = set[Span]()
+        self.done = set[SourceSpan]()
         self.old_names = set[str]()
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802 - libcst's name
@@ -141,9 +141,9 @@ class _Writer(cst.CSTTransformer):
         """Return the statements after a colon, a `pass` where all of them are gone."""
         return updated_node.with_changes(body=without_gone(updated_node.body) or [cst.Pass()])
 
-    def _span(self, node: cst.CSTNode) -> Span:
+    def _span(self, node: cst.CSTNode) -> SourceSpan:
         place = self.get_metadata(PositionProvider, node)
-        return Span(place.start.line, place.start.column, place.end.line, place.end.column)
+        return SourceSpan(place.start.line, place.start.column, place.end.line, place.end.column)
 
 
 def _can_be_written(call: cst.Call, asked: Rewrite) -> bool:

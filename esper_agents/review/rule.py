@@ -14,7 +14,7 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, FileTables
 
@@ -38,7 +38,7 @@ _COMPOUND = (
 )
 
 
-class Shown(StrEnum):
+class RuntimeExpectation(StrEnum):
     """What a run shows of a line where a rule's pattern stands, if the rule is right there."""
 
     NOT = "nothing"
@@ -48,7 +48,7 @@ class Shown(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RuleMatch:
     """One place where a rule's pattern stands.
 
     Attributes:
@@ -115,10 +115,10 @@ class Rule(ABC):
     category: ClassVar[Category]
     bad: ClassVar[Example]
     good: ClassVar[Example]
-    shown: ClassVar[Shown] = Shown.NOT
+    shown: ClassVar[RuntimeExpectation] = RuntimeExpectation.NOT
 
     @abstractmethod
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield where the pattern stands in a file.
 
         Args:
@@ -126,7 +126,7 @@ class Rule(ABC):
             index: What is known across all files of the review.
         """
 
-    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - what a rule does that mends nothing
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - what a rule does that mends nothing
         """Return how to write a call that it found, where that is safe; None leaves it to a person.
 
         Safe means that the program does the same as before, but for what the rule is about.
@@ -151,23 +151,23 @@ class Rule(ABC):
         confidence: Confidence = Confidence.HIGH,
         basis: str = SEEN,
         severity: Severity | None = None,
-    ) -> Hit:
+    ) -> RuleMatch:
         """Return a hit at a node of the syntax tree."""
         line: int = getattr(node, "lineno", 1)
         last: int = line if isinstance(node, _COMPOUND) else getattr(node, "end_lineno", None) or line
         column: int = getattr(node, "col_offset", 0) + 1
-        return Hit(line, column, last, message, remedy, confidence, basis, severity)
+        return RuleMatch(line, column, last, message, remedy, confidence, basis, severity)
 
 
 class FileRule(Rule):
     """A rule that needs one file at a time and asks nothing of the others."""
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:  # noqa: ARG002 - what it does without
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:  # noqa: ARG002 - what it does without
         """Yield where the pattern stands in a file."""
         return self.look(file)
 
     @abstractmethod
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield where the pattern stands in a file.
 
         Args:
@@ -175,6 +175,6 @@ class FileRule(Rule):
         """
 
 
-def as_files(example: Example) -> Mapping[str, str]:
+def example_files(example: Example) -> Mapping[str, str]:
     """Return an example as sources by path; a single one is called `train.py`."""
     return {"train.py": example} if isinstance(example, str) else example

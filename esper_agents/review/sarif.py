@@ -13,9 +13,9 @@ from esper_agents.review.pages import page
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.engine import Unreadable
-    from esper_agents.review.outcome import Outcome
+    from esper_agents.review.outcome import ReviewOutcome
     from esper_agents.review.rule import Rule
 
 Json: TypeAlias = dict[str, Any]
@@ -29,7 +29,7 @@ _LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.SUG
 _DANGER = {Severity.CRITICAL: "9.0", Severity.WARNING: "7.0", Severity.SUGGESTION: "4.0"}
 
 
-def as_sarif(outcome: Outcome, rules: Sequence[Rule]) -> Json:
+def as_sarif(outcome: ReviewOutcome, rules: Sequence[Rule]) -> Json:
     """Return a review as a SARIF log with one run, the same for the same review.
 
     Args:
@@ -91,7 +91,7 @@ def _descriptor(rule: Rule) -> Json:
     }
 
 
-def _result(claim: Claim, places: Mapping[str, int]) -> Json:
+def _result(claim: Diagnostic, places: Mapping[str, int]) -> Json:
     place = claim.location
     region: Json = {"startLine": place.line, "startColumn": place.column, "snippet": {"text": _text(claim.excerpt)}}
     if place.end_line > place.line:

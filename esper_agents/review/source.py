@@ -16,7 +16,7 @@ from esper_agents.domain.evidence import SourceFile
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from esper_agents.review.notebook import BrokenCell, Notebook
+    from esper_agents.review.notebook import BrokenCell, NotebookSource
 
 NOTEBOOK = ".ipynb"
 
@@ -46,7 +46,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReviewSource:
     r"""A file that was read.
 
     Attributes:
@@ -58,7 +58,7 @@ class Source:
 
     record: SourceFile
     text: str
-    notebook: Notebook | None = None
+    notebook: NotebookSource | None = None
     unread: tuple[Unreadable, ...] = ()
 
     @property
@@ -67,7 +67,7 @@ class Source:
         return self.record.lines if self.notebook is None else len(self.notebook.places)
 
 
-def read(file: Path, path: str) -> Source | Unreadable:
+def read(file: Path, path: str) -> ReviewSource | Unreadable:
     """Return a file's text and digests, or why it cannot be read. Never waits on a pipe or a device.
 
     Args:
@@ -91,7 +91,7 @@ def read(file: Path, path: str) -> Source | Unreadable:
     return from_bytes(content, path)
 
 
-def from_bytes(content: bytes, path: str) -> Source | Unreadable:
+def from_bytes(content: bytes, path: str) -> ReviewSource | Unreadable:
     """Return what `read` would for a file with these bytes."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Unreadable(path, "cannot be decoded: it is UTF-16", "save it as UTF-8", None)
@@ -102,10 +102,10 @@ def from_bytes(content: bytes, path: str) -> Source | Unreadable:
         return text
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
     record = SourceFile(path, sha256(content).hexdigest(), git_blob(content), lines, len(content))
-    return _opened(Source(record, text)) if path.endswith(NOTEBOOK) else Source(record, text)
+    return _opened(ReviewSource(record, text)) if path.endswith(NOTEBOOK) else ReviewSource(record, text)
 
 
-def _opened(source: Source) -> Source | Unreadable:
+def _opened(source: ReviewSource) -> ReviewSource | Unreadable:
     """Return the code of a notebook."""
     from esper_agents.review.notebook import NotANotebookError, read_notebook
 

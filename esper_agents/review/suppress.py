@@ -55,7 +55,7 @@ class Suppression:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class SuppressionUsage:
     """What the comments of a file silenced in a review.
 
     Attributes:

@@ -33,7 +33,7 @@ _OF_NUMBERS |= {"OverflowError", "FloatingPointError", "OutOfMemoryError", "Asse
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class TorchSymbol:
     """A name that is gone or deprecated.
 
     Attributes:
@@ -74,7 +74,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class SymbolUse:
     """A place where a file uses such a name.
 
     Attributes:
@@ -84,34 +84,34 @@ class Use:
         call: The call, where it is one.
     """
 
-    symbol: Symbol
+    symbol: TorchSymbol
     name: str
     node: ast.AST
     call: Call | None = None
 
 
 @cache
-def symbols() -> tuple[Symbol, ...]:
+def symbols() -> tuple[TorchSymbol, ...]:
     """Return all entries, read once."""
     data = tomllib.loads(Path(__file__).with_name("symbols.toml").read_text(encoding="utf-8"))
-    return tuple(Symbol(**{**entry, "names": tuple(entry["names"])}) for entry in data["symbol"])
+    return tuple(TorchSymbol(**{**entry, "names": tuple(entry["names"])}) for entry in data["symbol"])
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
     """The entries by how they are found."""
 
-    exact: Mapping[str, tuple[Symbol, ...]]
-    beginning: tuple[tuple[str, Symbol], ...]
-    methods: Mapping[str, Symbol]
-    attributes: tuple[tuple[str, Symbol], ...]
+    exact: Mapping[str, tuple[TorchSymbol, ...]]
+    beginning: tuple[tuple[str, TorchSymbol], ...]
+    methods: Mapping[str, TorchSymbol]
+    attributes: tuple[tuple[str, TorchSymbol], ...]
     beginnings: tuple[str, ...]
 
 
 @cache
 def _table() -> _Table:
     pairs = [(name, each) for each in symbols() for name in each.names]
-    exact: dict[str, tuple[Symbol, ...]] = {}
+    exact: dict[str, tuple[TorchSymbol, ...]] = {}
     for name, each in pairs:
         if not name.endswith("."):
             exact[name] = (*exact.get(name, ()), each)
@@ -124,7 +124,7 @@ def _table() -> _Table:
     )
 
 
-def uses(file: FileTables, index: ProjectIndex) -> list[Use]:
+def uses(file: FileTables, index: ProjectIndex) -> list[SymbolUse]:
     """Return where a file uses names that are gone or deprecated, where it does not choose by the version."""
     if not any(path.partition(".")[0].startswith(_PACKAGES) for path in file.imports.values()):
         return []
@@ -136,7 +136,7 @@ def uses(file: FileTables, index: ProjectIndex) -> list[Use]:
     return [each for each in found if not _is_asked_for(each, file)]
 
 
-def _is_chosen_by_import(use: Use, file: FileTables) -> bool:
+def _is_chosen_by_import(use: SymbolUse, file: FileTables) -> bool:
     """Return whether a name is used by an import that stands under a test of the version or in a `try`.
 
     A module that is only optional, `import torch` in a `try`, chooses no name: another import must bind the same.
@@ -153,20 +153,20 @@ def _bound_by(statement: Import) -> set[str]:
     return {each.asname or each.name.partition(".")[0] for each in statement.node.names}
 
 
-def _entries(name: str, table: _Table) -> Iterator[Symbol]:
+def _entries(name: str, table: _Table) -> Iterator[TorchSymbol]:
     yield from table.exact.get(name, ())
     if name.startswith(table.beginnings):
         yield from (each for start, each in table.beginning if name.startswith(start))
 
 
-def _calls(file: FileTables, table: _Table) -> Iterator[Use]:
+def _calls(file: FileTables, table: _Table) -> Iterator[SymbolUse]:
     for name, calls in file.by_name.items():
         # Nearly all names are none of these.
         if name not in table.exact and not name.startswith(table.beginnings):
             continue
         for symbol in _entries(name, table):
             if symbol.importable or not symbol.removed or not _is_import_of(name, file):
-                yield from (Use(symbol, name, each.node, each) for each in calls if _is_meant(symbol, each))
+                yield from (SymbolUse(symbol, name, each.node, each) for each in calls if _is_meant(symbol, each))
 
 
 def _is_import_of(name: str, file: FileTables) -> bool:
@@ -174,7 +174,7 @@ def _is_import_of(name: str, file: FileTables) -> bool:
     return any(name in each.names for each in file.import_statements)
 
 
-def _is_meant(symbol: Symbol, call: Call) -> bool:
+def _is_meant(symbol: TorchSymbol, call: Call) -> bool:
     said = {each.arg for each in call.node.keywords}
     if symbol.keyword and symbol.keyword not in said:
         return False
@@ -192,7 +192,7 @@ def _is_chosen_in_place(call: Call) -> bool:
     )
 
 
-def _methods(file: FileTables, table: _Table, index: ProjectIndex) -> Iterator[Use]:
+def _methods(file: FileTables, table: _Table, index: ProjectIndex) -> Iterator[SymbolUse]:
     if not file.imports_torch:
         return
     for tail in table.methods.keys() & file.by_tail.keys():
@@ -201,7 +201,7 @@ def _methods(file: FileTables, table: _Table, index: ProjectIndex) -> Iterator[U
         for call in file.by_tail[tail]:
             is_own = call.receiver in {"self", "super()", "cls"} or call.receiver in file.imports
             if call.receiver and not is_own and not is_guarded(call.block) and not _is_of_a_class(call):
-                yield Use(table.methods[tail], tail, call.node, call)
+                yield SymbolUse(table.methods[tail], tail, call.node, call)
 
 
 def _is_of_a_class(call: Call) -> bool:
@@ -213,16 +213,16 @@ def _is_of_a_class(call: Call) -> bool:
     return tail_of(path)[:1].isupper() and not resolve(path, call.function).startswith("torch.")
 
 
-def _decorators(file: FileTables, table: _Table) -> Iterator[Use]:
+def _decorators(file: FileTables, table: _Table) -> Iterator[SymbolUse]:
     for function in file.functions:
         nodes = () if isinstance(function.node, ast.Module) else function.node.decorator_list
         for name, node in zip(function.decorators, nodes, strict=False):
             for symbol in _entries(name, table) if not isinstance(node, ast.Call) else ():
                 if not symbol.keyword and not symbol.absent and not is_guarded(function.outer or function.block):
-                    yield Use(symbol, name, node)
+                    yield SymbolUse(symbol, name, node)
 
 
-def _attributes(file: FileTables, table: _Table) -> Iterator[Use]:
+def _attributes(file: FileTables, table: _Table) -> Iterator[SymbolUse]:
     """Yield the names that are read without a call, in files whose text has them."""
     wanted = [(name, symbol) for name, symbol in table.attributes if tail_of(name.rstrip(".")) in file.text]
     if not wanted:
@@ -235,7 +235,7 @@ def _attributes(file: FileTables, table: _Table) -> Iterator[Use]:
             for name, symbol in wanted:
                 is_module = name.endswith(".") and path.startswith(name) and path.count(".") == name.count(".")
                 if is_module or path == name:
-                    yield Use(symbol, path, node)
+                    yield SymbolUse(symbol, path, node)
 
 
 def _guarded_nodes(file: FileTables) -> set[ast.AST]:
@@ -256,7 +256,7 @@ def _statements_of(block: Block) -> list[ast.stmt]:
     return body if isinstance(body, list) else []
 
 
-def _imports(file: FileTables, table: _Table, called: set[str]) -> Iterator[Use]:
+def _imports(file: FileTables, table: _Table, called: set[str]) -> Iterator[SymbolUse]:
     for statement in file.import_statements:
         for name in statement.names:
             path = f"{name}." if isinstance(statement.node, ast.Import) else name
@@ -265,7 +265,7 @@ def _imports(file: FileTables, table: _Table, called: set[str]) -> Iterator[Use]
                 fails = bool(symbol.removed) and not symbol.importable
                 is_meant = is_about_name and (fails or (name not in called and not symbol.removed))
                 if is_meant and not is_guarded(statement.block):
-                    yield Use(symbol, name, statement.node)
+                    yield SymbolUse(symbol, name, statement.node)
                     break
 
 
@@ -314,7 +314,7 @@ def _tests_before(block: Block) -> Iterator[ast.expr]:
         yield from (each.node.test for each in block.function.blocks if isinstance(each.node, ast.If))
 
 
-def _is_asked_for(use: Use, file: FileTables) -> bool:
+def _is_asked_for(use: SymbolUse, file: FileTables) -> bool:
     """Return whether the file asks whether the name is there: `hasattr(torch, "symeig")`."""
     tail = tail_of(use.name.rstrip("."))
     return f'"{tail}"' in file.text or f"'{tail}'" in file.text

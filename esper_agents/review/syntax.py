@@ -30,7 +30,7 @@ _MOST_LINES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class SyntaxDiagnosis:
     """Why a source does not parse.
 
     Attributes:
@@ -44,7 +44,7 @@ class Diagnosis:
     needs: tuple[int, ...] = ()
 
 
-def why_not_parsed(error: Exception, source: str) -> Diagnosis:
+def why_not_parsed(error: Exception, source: str) -> SyntaxDiagnosis:
     """Return why a source does not parse.
 
     Args:
@@ -54,11 +54,11 @@ def why_not_parsed(error: Exception, source: str) -> Diagnosis:
     if isinstance(error, SyntaxError):
         return diagnose(error, source)
     if isinstance(error, RecursionError | MemoryError):
-        return Diagnosis("nests too deeply to be parsed", "split the expression, or leave it out")
-    return Diagnosis(f"does not parse: {str(error).splitlines()[0]}")
+        return SyntaxDiagnosis("nests too deeply to be parsed", "split the expression, or leave it out")
+    return SyntaxDiagnosis(f"does not parse: {str(error).splitlines()[0]}")
 
 
-def diagnose(error: SyntaxError, source: str, running: tuple[int, ...] = sys.version_info[:2]) -> Diagnosis:
+def diagnose(error: SyntaxError, source: str, running: tuple[int, ...] = sys.version_info[:2]) -> SyntaxDiagnosis:
     """Return why a source does not parse.
 
     Args:
@@ -70,14 +70,14 @@ def diagnose(error: SyntaxError, source: str, running: tuple[int, ...] = sys.ver
     for version, what in _newer(lines, error.msg):
         if version > running:
             needed = ".".join(map(str, version))
-            return Diagnosis(
+            return SyntaxDiagnosis(
                 f"needs Python {needed} ({what}), and this is Python {'.'.join(map(str, running))}",
                 f"run esper under Python {needed} or newer",
                 version,
             )
     if _is_python_2(lines[0], error.msg):
-        return Diagnosis("is Python 2", "convert it, or leave it out of the paths")
-    return Diagnosis(f"does not parse: {error.msg}")
+        return SyntaxDiagnosis("is Python 2", "convert it, or leave it out of the paths")
+    return SyntaxDiagnosis(f"does not parse: {error.msg}")
 
 
 def _newer(lines: list[str], said: str) -> list[tuple[tuple[int, ...], str]]:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from esper_agents.review.blocks import Block
     from esper_agents.review.hot import Hot
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
 
 
-def one_each(found: Sequence[tuple[Hot, Hit]], index: ProjectIndex) -> Iterator[Hit]:
+def one_each(found: Sequence[tuple[Hot, RuleMatch]], index: ProjectIndex) -> Iterator[RuleMatch]:
     """Yield for each loop, or function that a loop calls, one hit that says how many there are."""
-    groups: dict[Block, list[Hit]] = {}
+    groups: dict[Block, list[RuleMatch]] = {}
     for hot, hit in found:
         groups.setdefault(_widest(hot.around, index), []).append(hit)
     yield from (_together(hits, around) for around, hits in groups.items() if not _polls(around))
@@ -36,7 +36,7 @@ def _polls(around: Block) -> bool:
     return any(call.tail == "sleep" and call.block.within(around) for call in around.function.calls)
 
 
-def _together(hits: list[Hit], around: Block) -> Hit:
+def _together(hits: list[RuleMatch], around: Block) -> RuleMatch:
     """Return the first of the hits that matter most, with how many more there are."""
     loudest = [each for each in hits if each.severity is None] or hits
     first = min(loudest, key=lambda each: (each.line, each.column))

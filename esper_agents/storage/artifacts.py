@@ -25,7 +25,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredArtifact:
     """A file that is kept.
 
     Attributes:
@@ -96,7 +96,7 @@ class Artifacts:
                 raise IntegrityError(f"artifact {sha256} is not what it was", remedy="restore a backup")
         return place
 
-    def unnamed(self, named: Collection[str], *, older_than_s: float) -> tuple[Kept, ...]:
+    def unnamed(self, named: Collection[str], *, older_than_s: float) -> tuple[StoredArtifact, ...]:
         """Return what nothing names, a copy that was cut off included.
 
         Args:
@@ -111,7 +111,7 @@ class Artifacts:
             except OSError:
                 continue
             if stat.S_ISREG(seen.st_mode) and seen.st_mtime < latest and place.name not in named:
-                found.append(Kept(place, seen.st_size))
+                found.append(StoredArtifact(place, seen.st_size))
         return tuple(sorted(found, key=lambda each: each.path))
 
     def _keep(self, stream: BinaryIO, name: str, media_type: str) -> Artifact:

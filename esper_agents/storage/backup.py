@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import StorageError, UsageError
-from esper_agents.storage.engine import in_our_words, where
-from esper_agents.storage.upkeep import is_file, reading
+from esper_agents.storage.engine import translate_database_errors, where
+from esper_agents.storage.maintenance import is_file, reading
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -60,7 +60,7 @@ def back_up(url: URL, to: Path) -> Backup:
         raise UsageError("a PostgreSQL database is backed up by its own program", remedy=command)
     if not Path(str(url.database)).is_file():
         raise StorageError(f"there is no database {where(url)!r}", remedy="name the project with --project")
-    with in_our_words(str(to)):
+    with translate_database_errors(str(to)):
         try:
             # Whatever happens, the name is ours: nothing that was there before is written over.
             os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -80,7 +80,11 @@ def _made(url: URL, to: Path) -> Backup:
     handle, scratch = tempfile.mkstemp(dir=to.parent, prefix=f".{to.name}-")
     os.close(handle)
     try:
-        with in_our_words(where(url)), closing(reading(url)) as source, closing(sqlite3.connect(scratch)) as copy:
+        with (
+            translate_database_errors(where(url)),
+            closing(reading(url)) as source,
+            closing(sqlite3.connect(scratch)) as copy,
+        ):
             source.backup(copy, pages=_PAGES)
             # One file: no log beside it that somebody would have to copy along.
             copy.execute("PRAGMA journal_mode=DELETE")

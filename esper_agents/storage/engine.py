@@ -88,7 +88,7 @@ def open_engine(url: URL) -> Engine:
 
 
 @contextmanager
-def in_our_words(where: str) -> Iterator[None]:
+def translate_database_errors(where: str) -> Iterator[None]:
     """Turn failures of the database and its disk into `StorageError`.
 
     Args:

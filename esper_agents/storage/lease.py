@@ -10,8 +10,8 @@ from sqlalchemy import bindparam, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from esper_agents.errors import BusyError, LeaseLostError
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.owner import is_dead, this_process
-from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.tables import session
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import bindparam, func, insert, select
 
 from esper_agents.domain.codec import encode
-from esper_agents.domain.ledger import Row, RowKey, RowKind
+from esper_agents.domain.ledger import LedgerRow, RowKey, RowKind
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.lease import note
-from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.tables import ledger
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Appended:
         is_cancel_requested: Whether somebody has asked for the session to be cancelled.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[LedgerRow, ...]
     is_cancel_requested: bool
 
 
@@ -96,7 +96,7 @@ def events_digest(of_session: str, of_agents: str) -> str:
     return sha256(f"{of_session}\n{of_agents}\n".encode()).hexdigest()
 
 
-def _insert(transaction: Transaction, lease: Lease, key: RowKey, body: str) -> Row:
+def _insert(transaction: Transaction, lease: Lease, key: RowKey, body: str) -> LedgerRow:
     values = {
         "session_id": lease.session,
         "frame": key.frame,
@@ -108,7 +108,7 @@ def _insert(transaction: Transaction, lease: Lease, key: RowKey, body: str) -> R
         "body": body,
     }
     ((seq,),) = _INSERT.rows(transaction.connection, values)
-    return Row(seq, key, transaction.at, body)
+    return LedgerRow(seq, key, transaction.at, body)
 
 
 _WRITTEN = [each for each in ledger.c if each.name != "seq"]
@@ -117,12 +117,12 @@ _INSERT = Prepared(
 )
 
 
-def rows(connection: Connection, session_id: str, *, after: int = 0) -> tuple[Row, ...]:
+def rows(connection: Connection, session_id: str, *, after: int = 0) -> tuple[LedgerRow, ...]:
     """Return a session's rows in order, those with a greater number than `after`."""
     found = _ROWS.rows(connection, {"wanted": session_id, "after": after})
     return tuple(
         [
-            Row(seq, RowKey(frame, step, call, _KINDS[kind]), at, body)
+            LedgerRow(seq, RowKey(frame, step, call, _KINDS[kind]), at, body)
             for seq, frame, step, call, kind, at, body in found
         ]
     )
@@ -136,7 +136,7 @@ _ROWS = Prepared(
 )
 
 
-def read(store: Store, session_id: str, after: int = 0) -> tuple[Row, ...]:
+def read(store: Store, session_id: str, after: int = 0) -> tuple[LedgerRow, ...]:
     """Return a session's rows as `rows` does, of a store."""
     with store.reading() as connection:
         return rows(connection, session_id, after=after)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
-from esper_agents.storage.prepared import Prepared
+from esper_agents.storage.compiled_statements import Prepared
 
 if TYPE_CHECKING:
     from esper_agents.domain.project import Project

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import String, and_, delete, func, insert, select, type_coerce
 
 from esper_agents.domain.codec import decode, encode
-from esper_agents.domain.ledger import Certified, Pruned, RowKind
+from esper_agents.domain.ledger import CertificateIssued, RowKind, RowsPruned
 from esper_agents.domain.session import SessionState
 from esper_agents.storage.ledger import event_digest, part_digest
 from esper_agents.storage.owner import is_dead
@@ -96,7 +96,7 @@ def prune(store: Store, project_key: str, sessions: Sequence[str], *, days: int,
                         kind=RowKind.PRUNED,
                         fence=fence,
                         at=transaction.at,
-                        body=encode(Pruned(each.rows, by, removed)),
+                        body=encode(RowsPruned(each.rows, by, removed)),
                     )
                 )
             done.extend(found)
@@ -170,7 +170,7 @@ def _is_told_by_its_certificate(connection: Connection, session_id: str) -> bool
     if body is None:
         state = connection.scalar(select(session.c.state).where(session.c.id == session_id))
         return state is not SessionState.DONE
-    said = decode(Certified, body)
+    said = decode(CertificateIssued, body)
     statement = connection.scalar(select(certificate.c.statement).where(certificate.c.id == said.certificate))
     return statement is not None and sha256(statement).hexdigest() == said.sha256
 

@@ -22,7 +22,7 @@ _FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StoredQuestion:
     """A question as the ledger has it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Asked:
     at: str
 
 
-def unanswered(connection: Connection, project_key: str) -> tuple[Asked, ...]:
+def unanswered(connection: Connection, project_key: str) -> tuple[StoredQuestion, ...]:
     """Return the questions without an answer in a project's unfinished sessions, the oldest first."""
     given = ledger.alias("given")
     answer = (
@@ -56,7 +56,7 @@ def unanswered(connection: Connection, project_key: str) -> tuple[Asked, ...]:
     return tuple(_asked(connection, wanted.order_by(ledger.c.seq)))
 
 
-def ending(connection: Connection, project_key: str, end: str) -> tuple[Asked, ...]:
+def ending(connection: Connection, project_key: str, end: str) -> tuple[StoredQuestion, ...]:
     """Return some questions of a project, answered or not, whose identifiers end so.
 
     Args:
@@ -87,6 +87,6 @@ def _of_project(project_key: str) -> Select[Any]:
     )
 
 
-def _asked(connection: Connection, wanted: Select[Any]) -> Iterator[Asked]:
+def _asked(connection: Connection, wanted: Select[Any]) -> Iterator[StoredQuestion]:
     for each in connection.execute(wanted):
-        yield Asked(json.loads(each.body)["id"], each.session_id, each.frame, each.at)
+        yield StoredQuestion(json.loads(each.body)["id"], each.session_id, each.frame, each.at)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuedProject:
     """A project in which something is to be done.
 
     Attributes:
@@ -35,7 +35,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClaimedSession:
     """A session that was claimed.
 
     Attributes:
@@ -49,7 +49,7 @@ class Taken:
     request: str
 
 
-def places(store: Store, *, passed_over: Collection[str] = ()) -> tuple[Place, ...]:
+def queued_projects(store: Store, *, passed_over: Collection[str] = ()) -> tuple[QueuedProject, ...]:
     """Return the projects that have sessions which a worker may take.
 
     Args:
@@ -62,10 +62,10 @@ def places(store: Store, *, passed_over: Collection[str] = ()) -> tuple[Place, .
         if passed_over:
             wanted = wanted.where(session.c.id.not_in(passed_over))
         found = select(project.c.key, project.c.root).where(wanted.exists()).order_by(project.c.key)
-        return tuple(Place(*each) for each in connection.execute(found))
+        return tuple(QueuedProject(*each) for each in connection.execute(found))
 
 
-def take(store: Store, keys: Collection[str], *, passed_over: Collection[str] = ()) -> Taken | None:
+def claim_next(store: Store, keys: Collection[str], *, passed_over: Collection[str] = ()) -> ClaimedSession | None:
     """Claim the oldest session of some projects that a worker may take; None where there is none.
 
     On PostgreSQL a row that another worker looks at is passed over; on SQLite writers take turns.
@@ -84,10 +84,10 @@ def take(store: Store, keys: Collection[str], *, passed_over: Collection[str] = 
         found = transaction.connection.execute(wanted.with_for_update(skip_locked=True)).one_or_none()
         if found is None:
             return None
-        return Taken(claim_within(transaction, found.id), found.project_key, found.request)
+        return ClaimedSession(claim_within(transaction, found.id), found.project_key, found.request)
 
 
-def take_off(store: Store, session_id: str) -> None:
+def dequeue(store: Store, session_id: str) -> None:
     """Let no worker take a session any more; a person can still go on with it."""
     with store.writing() as transaction:
         transaction.connection.execute(update(session).where(session.c.id == session_id).values(queued=False))

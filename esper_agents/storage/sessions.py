@@ -10,14 +10,14 @@ from sqlalchemy import String, bindparam, insert, literal, select, type_coerce, 
 
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import RowKey, RowKind
-from esper_agents.domain.origin import SUBMITTED, Origin, OriginKind
+from esper_agents.domain.origin import SUBMITTED, OriginKind, SessionOrigin
 from esper_agents.domain.session import SessionState, SessionSummary
-from esper_agents.storage import ledger, session_text
+from esper_agents.storage import ledger, session_search_index
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.lease import Lease, claim_within
 from esper_agents.storage.owner import is_dead
-from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.projects import note_project
-from esper_agents.storage.session_names import named
+from esper_agents.storage.session_lookup import named
 from esper_agents.storage.store import database_clock
 from esper_agents.storage.tables import ledger as rows
 from esper_agents.storage.tables import session
@@ -33,7 +33,7 @@ _SUBMITTED = RowKey(0, 0, 0, RowKind.SUBMITTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SessionFilter:
     """Which sessions are wanted.
 
     Attributes:
@@ -47,13 +47,13 @@ class Wanted:
     since: str = ""
 
 
-def create(store: Store, where: Project, submission: Submission, *, origin: Origin = SUBMITTED) -> Lease:
+def create(store: Store, where: Project, submission: Submission, *, origin: SessionOrigin = SUBMITTED) -> Lease:
     """Make a session with its first row, and return its lease."""
     with store.writing() as transaction:
         return _create(transaction, where, submission, origin)
 
 
-def enqueue(store: Store, where: Project, submission: Submission, *, origin: Origin = SUBMITTED) -> str:
+def enqueue(store: Store, where: Project, submission: Submission, *, origin: SessionOrigin = SUBMITTED) -> str:
     """Make a session with its first row that nobody holds and any worker may take, and return its identifier."""
     with store.writing() as transaction:
         lease = _create(transaction, where, submission, origin)
@@ -65,7 +65,7 @@ def enqueue(store: Store, where: Project, submission: Submission, *, origin: Ori
 
 
 def fork(
-    store: Store, where: Project, submission: Submission, origin: Origin, copied: Collection[int], *, agent: str
+    store: Store, where: Project, submission: Submission, origin: SessionOrigin, copied: Collection[int], *, agent: str
 ) -> Lease:
     """Make a session that begins with copies of another one's rows, and return its lease.
 
@@ -87,11 +87,11 @@ def fork(
         names = ["session_id", "fence", *(each.name for each in same)]
         transaction.connection.execute(insert(rows).from_select(names, wanted))
         transaction.connection.execute(update(session).where(session.c.id == lease.session).values(agent=agent))
-        session_text.write(transaction, lease.session)
+        session_search_index.write(transaction, lease.session)
     return lease
 
 
-def _create(transaction: Transaction, where: Project, submission: Submission, origin: Origin) -> Lease:
+def _create(transaction: Transaction, where: Project, submission: Submission, origin: SessionOrigin) -> Lease:
     session_id = new_id(Prefix.SESSION)
     note_project(transaction, where)
     values = {
@@ -108,7 +108,7 @@ def _create(transaction: Transaction, where: Project, submission: Submission, or
     _INSERT.rows(transaction.connection, values)
     lease = claim_within(transaction, session_id)
     ledger.append_within(transaction, lease, [(_SUBMITTED, submission)])
-    session_text.write(transaction, session_id)
+    session_search_index.write(transaction, session_id)
     return lease
 
 
@@ -118,7 +118,7 @@ _INSERT = Prepared(
     insert(session).values({each.name: bindparam(each.name) for each in session.c if each.name != "queued"})
 )
 
-_ANY = Wanted()
+_ANY = SessionFilter()
 _STATES = {str(each): each for each in SessionState}
 _SHOWN = (
     session.c.id,
@@ -137,7 +137,9 @@ _SHOWN = (
 )
 
 
-def listing(store: Store, project_key: str, *, wanted: Wanted = _ANY, limit: int = 50) -> tuple[SessionSummary, ...]:
+def listing(
+    store: Store, project_key: str, *, wanted: SessionFilter = _ANY, limit: int = 50
+) -> tuple[SessionSummary, ...]:
     """Return a project's sessions, newest first; those since some time by when they last got a row."""
     given = {"project": project_key, "agent": wanted.agent, "since": wanted.since, "limit": limit}
     # One state after the other: of several at once, the database would look through all sessions for a rare one.
@@ -171,7 +173,7 @@ def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tu
     """
     make_complete(store, project_key)
     with store.reading() as connection:
-        found = session_text.newest(connection, project_key, words, limit)
+        found = session_search_index.newest(connection, project_key, words, limit)
         asked = select(*_SHOWN).where(session.c.id.in_(found)).order_by(session.c.id.desc())
         return _summaries(connection.execute(asked).all(), database_clock(connection))
 
@@ -179,10 +181,10 @@ def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tu
 def make_complete(store: Store, project_key: str) -> None:
     """Write what sessions are found by where a project has some from before that was kept."""
     with store.reading() as connection:
-        if session_text.is_complete(connection, project_key):
+        if session_search_index.is_complete(connection, project_key):
             return
     with store.writing() as transaction:
-        session_text.rebuild(transaction)
+        session_search_index.rebuild(transaction)
 
 
 def _summaries(rows: Iterable[Sequence[Any]], now_ms: int) -> tuple[SessionSummary, ...]:
@@ -197,7 +199,7 @@ def _summaries(rows: Iterable[Sequence[Any]], now_ms: int) -> tuple[SessionSumma
             created_at,
             changed_at,
             bool(owner) and _is_after(expires_ms, now_ms) and not is_dead(str(owner)),
-            Origin(OriginKind(kind), origin) if origin else SUBMITTED,
+            SessionOrigin(OriginKind(kind), origin) if origin else SUBMITTED,
             bool(queued),
         )
         for (

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import text
 
-from esper_agents.storage.engine import WRITES, in_our_words, open_engine, where
+from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.engine import WRITES, open_engine, translate_database_errors, where
 from esper_agents.storage.migrate import ensure_schema
-from esper_agents.storage.prepared import Prepared
 from esper_agents.storage.worker_thread import WorkerThread
-from esper_agents.storage.writers import in_turn, lock_file
+from esper_agents.storage.write_lock import lock_file, write_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +83,7 @@ class Store:
         self._lock_file = lock_file(url)
         # SQLite's readers see one state as it is; PostgreSQL's see a newer one with every statement if nobody asks.
         reads = {"isolation_level": "REPEATABLE READ"} if url.get_backend_name() == "postgresql" else {}
-        with in_our_words(str(self.where)):
+        with translate_database_errors(str(self.where)):
             if url.get_backend_name() == "sqlite" and url.database:
                 _make_private_folder(url.database)
             self._engine = open_engine(url)
@@ -91,7 +91,7 @@ class Store:
             self._writers = self._engine.execution_options(**{WRITES: True})
             try:
                 # In turn: the first connection of all changes how the file is kept, and does not wait for another's.
-                with in_turn(self._lock_file):
+                with write_lock(self._lock_file):
                     ensure_schema(self._engine)
             except BaseException:
                 self._engine.dispose()
@@ -100,16 +100,16 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yield a connection that sees one state of the database."""
-        with in_our_words(str(self.where)), self._readers.connect() as connection, connection.begin():
+        with translate_database_errors(str(self.where)), self._readers.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Yield a transaction; all of it is durable when the block ends, or none. Writers take turns."""
         with (
-            in_our_words(str(self.where)),
+            translate_database_errors(str(self.where)),
             self._writers.connect() as connection,
-            in_turn(self._lock_file),
+            write_lock(self._lock_file),
             connection.begin(),
         ):
             if connection.dialect.name == "postgresql":

@@ -27,7 +27,7 @@ from esper_agents.domain.notice import EntryKind
 from esper_agents.domain.origin import OriginKind
 from esper_agents.domain.relation import RelationKind
 from esper_agents.domain.session import SessionState
-from esper_agents.domain.status import Kind, Status
+from esper_agents.domain.status import QuestionType, Status
 
 # HEAD names the migration whose shape this is.
 HEAD = "0008"
@@ -116,7 +116,7 @@ certificate = Table(
     Column("project_key", ForeignKey("project.key"), nullable=False),
     Column("issued_at", _TIME, nullable=False),
     Column("agent", Text, nullable=False),
-    Column("kind", _words(Kind), nullable=False),
+    Column("kind", _words(QuestionType), nullable=False),
     Column("status", _words(Status), nullable=False),
     Column("ceiling", _words(Status), nullable=False),
     Column("descriptor", Text, nullable=False),

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+from esper_agents.renamed import aliases
 from esper_agents.testing.exchanges import Replayer
 from esper_agents.testing.messages import MessagesServer
 from esper_agents.testing.recording import Recorder
 from esper_agents.testing.script import (
     Answer,
-    Cut,
     Fail,
     Hang,
     InputUsage,
-    Nonsense,
     Part,
+    RawBytes,
     Request,
     Say,
     Script,
     Slow,
     Stop,
     Think,
-    Use,
+    ToolUseBlock,
+    TruncateResponse,
 )
 
 __all__ = [
     "Answer",
-    "Cut",
     "Fail",
     "Hang",
     "InputUsage",
     "MessagesServer",
-    "Nonsense",
     "Part",
+    "RawBytes",
     "Recorder",
     "Replayer",
     "Request",
@@ -39,5 +39,8 @@ __all__ = [
     "Slow",
     "Stop",
     "Think",
-    "Use",
+    "ToolUseBlock",
+    "TruncateResponse",
 ]
+
+__getattr__ = aliases(__name__, {"Cut": "TruncateResponse", "Nonsense": "RawBytes", "Use": "ToolUseBlock"})

@@ -12,15 +12,9 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
-from esper_agents.domain.certificate import DETERMINISTIC
-from esper_agents.domain.codec import canonical, checked, encode
-from esper_agents.domain.evidence import CallOutcome, Evidence, Risk
-from esper_agents.domain.frame import Turn
-from esper_agents.domain.handoff import ConsultAnswer
-from esper_agents.domain.ledger import Moved, Refusal
-from esper_agents.domain.move import (
-    Answer,
+from esper_agents.domain.agent_action import (
     Ask,
+    CallTools,
     Conclude,
     Consult,
     HandOff,
@@ -28,18 +22,24 @@ from esper_agents.domain.move import (
     Panel,
     ToolCall,
     ToolReport,
-    UseTools,
+    UserAnswer,
 )
+from esper_agents.domain.certificate import DETERMINISTIC
+from esper_agents.domain.codec import canonical, checked, encode
+from esper_agents.domain.evidence import CallOutcome, Evidence, Risk
+from esper_agents.domain.frame import Turn
+from esper_agents.domain.handoff import ConsultAnswer
+from esper_agents.domain.ledger import ActionDecided, Refusal
 from esper_agents.errors import DriftError
 from esper_agents.testing.effects import effects_seen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from esper_agents.domain.agent_action import TurnResult
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import TurnResult
     from esper_agents.reasoning.reasoner import Decision, Reasoner, ReasonerSource
 
     Tools: TypeAlias = Callable[[ToolCall], ToolReport]
@@ -120,7 +120,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedFrame:
     """A frame that was played to its end.
 
     Attributes:
@@ -146,7 +146,7 @@ async def check(trial: Trial) -> None:
         await each(trial)
 
 
-async def play(trial: Trial, refused_at: int | None = None) -> Played:
+async def play(trial: Trial, refused_at: int | None = None) -> PlayedFrame:
     """Play a frame to its end; a person who is asked agrees, and agents who are asked answer.
 
     Args:
@@ -162,7 +162,7 @@ async def play(trial: Trial, refused_at: int | None = None) -> Played:
         if len(turns) == refused_at:
             turns.append(Turn(decision.move, decision.record, _REFUSED))
         elif isinstance(decision.move, HandOff | Conclude):
-            return Played(tuple(turns), tuple(decisions), tuple(player.said), tuple(player.effects))
+            return PlayedFrame(tuple(turns), tuple(decisions), tuple(player.said), tuple(player.effects))
         else:
             turns.append(Turn(decision.move, decision.record, _result(trial, decision.move)))
     raise AssertionError(f"it has not ended after {trial.most_turns} turns")
@@ -210,7 +210,7 @@ async def survives_refusals(trial: Trial) -> None:
 
 async def notices_turns_that_are_not_its_own(trial: Trial) -> None:
     """Check that one that is bound to its record says so of a foreign one; any other may go on from it."""
-    foreign = Turn(Ask("is this a question of yours?"), {}, Answer("qst_0", "no", _SAID_BY))
+    foreign = Turn(Ask("is this a question of yours?"), {}, UserAnswer("qst_0", "no", _SAID_BY))
     try:
         await _Player(trial).decide([foreign])
     except DriftError:
@@ -271,19 +271,19 @@ class _Player:
         with effects_seen() as seen:
             decision = await self._reasoner.next_move(tuple(turns), self.said.append)
         self.effects += seen
-        kept = checked(Moved, Moved(decision.move, json.loads(json.dumps(dict(decision.record)))))
+        kept = checked(ActionDecided, ActionDecided(decision.move, json.loads(json.dumps(dict(decision.record)))))
         return replace(decision, move=kept.move, record=kept.record)
 
 
 def _result(trial: Trial, move: Move) -> TurnResult:
     match move:
-        case UseTools(calls):
+        case CallTools(calls):
             return tuple(trial.tools(each) for each in calls)
         case Consult():
             return trial.agents(move)
         case Panel(consults):
             return tuple(trial.agents(each) for each in consults)
         case Ask():
-            return Answer("qst_0", move.options[0] if move.options else "1", _SAID_BY)
+            return UserAnswer("qst_0", move.options[0] if move.options else "1", _SAID_BY)
         case HandOff() | Conclude():
             raise AssertionError("a frame has ended and goes on")

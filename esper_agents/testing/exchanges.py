@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from esper_agents.certificates.redaction import redacted
 from esper_agents.domain.codec import canonical
 from esper_agents.errors import UsageError
-from esper_agents.testing.answering import failure
-from esper_agents.testing.script import Cut, Fail
-from esper_agents.testing.serving import LoopbackServer, Received, Response
+from esper_agents.testing.http_server import LoopbackServer, Received, Response
+from esper_agents.testing.response_builder import failure
+from esper_agents.testing.script import Fail, TruncateResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ _IN_PIECES = ("text", "thinking", "partial_json")
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RecordedExchange:
     """One request and its answer.
 
     Attributes:
@@ -80,14 +80,14 @@ class Exchange:
                 return b64decode(self.response)
 
 
-def exchange_of(path: str, request: bytes, response: Response, *, is_whole: bool) -> Exchange:
+def exchange_of(path: str, request: bytes, response: Response, *, is_whole: bool) -> RecordedExchange:
     """Return an exchange as it went over the wire."""
     raw = b"".join(step for step in response.steps if isinstance(step, bytes))
     headers = dict(response.headers)
     form, body = _kept(raw, is_stream="event-stream" in headers.get("content-type", ""))
     read = _json(request)
     said = request.decode("utf-8", "backslashreplace") if read is None else read
-    return Exchange(path, digest_of(path, request), said, response.status, headers, form, body, is_whole)
+    return RecordedExchange(path, digest_of(path, request), said, response.status, headers, form, body, is_whole)
 
 
 def digest_of(path: str, body: bytes) -> str:
@@ -96,7 +96,7 @@ def digest_of(path: str, body: bytes) -> str:
     return sha256(path.encode() + b"\n" + (body if said is None else canonical(said))).hexdigest()
 
 
-def exchanges_in(file: Path) -> list[Exchange]:
+def exchanges_in(file: Path) -> list[RecordedExchange]:
     """Return the exchanges that a file holds.
 
     Raises:
@@ -109,7 +109,7 @@ def exchanges_in(file: Path) -> list[Exchange]:
     found = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(Exchange(**json.loads(line)))
+            found.append(RecordedExchange(**json.loads(line)))
             _ = found[-1].body, found[-1].headers.items()
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise UsageError(f"{file}:{number} is no recorded exchange", remedy="record it again") from error
@@ -126,7 +126,7 @@ class Replayer:
             UsageError: It is none.
         """
         self._file = file
-        self._waiting: dict[str, list[Exchange]] = defaultdict(list)
+        self._waiting: dict[str, list[RecordedExchange]] = defaultdict(list)
         for each in exchanges_in(file):
             self._waiting[each.sha256].append(each)
         self._unknown: list[str] = []
@@ -162,7 +162,7 @@ class Replayer:
             return failure(Fail(400, "this request is not on record"), "not_on_record", ())
         # The last answer stands for all that follow.
         exchange = known.pop(0) if len(known) > 1 else known[0]
-        end = () if exchange.is_whole else (Cut(0),)
+        end = () if exchange.is_whole else (TruncateResponse(0),)
         return Response(exchange.status, tuple(exchange.headers.items()), (exchange.body, *end))
 
 

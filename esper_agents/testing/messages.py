@@ -24,19 +24,19 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.errors import UsageError
-from esper_agents.testing.admission import Door, Refused, judged
-from esper_agents.testing.answering import Reply, answer, digest_after, failure, message_of
 from esper_agents.testing.caching import PromptCache
-from esper_agents.testing.script import Cut, Fail, Part, Request, Stop
-from esper_agents.testing.serving import LoopbackServer, Response
+from esper_agents.testing.http_server import LoopbackServer, Response
+from esper_agents.testing.request_validation import RejectedRequest, RequestValidator, judged
+from esper_agents.testing.response_builder import ResponseContext, answer, digest_after, failure, message_of
+from esper_agents.testing.script import Fail, Part, Request, Stop, TruncateResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from esper_agents.testing.answering import Headers
+    from esper_agents.testing.http_server import Received
+    from esper_agents.testing.response_builder import Headers
     from esper_agents.testing.script import Script
-    from esper_agents.testing.serving import Received
 
 _COUNTING = "/count_tokens"
 _REQUESTS_A_MINUTE = 4000
@@ -74,7 +74,7 @@ class MessagesServer:
         self._script = script
         self._cache = PromptCache(clock)
         self._paused: set[bytes] = set()
-        self._door = Door(key, window_tokens, self._paused)
+        self._door = RequestValidator(key, window_tokens, self._paused)
         self._answers = 0
         self._fault: Exception | None = None
         # Identifiers of tool calls must differ from those of another server that began the conversation.
@@ -119,19 +119,23 @@ class MessagesServer:
         headers = self._headers(id_)
         found = judged(received, path, self._door)
         number = len(seen) + 1
-        if isinstance(found, Refused):
+        if isinstance(found, RejectedRequest):
             refused = failure(found.fail, id_, headers)
             seen.append(Request(number, received.headers, found.body, message_of(found.fail), path=received.path))
-            return refused if received.method else Response(refused.status, refused.headers, (*refused.steps, Cut(0)))
+            return (
+                refused
+                if received.method
+                else Response(refused.status, refused.headers, (*refused.steps, TruncateResponse(0)))
+            )
         prompt, usage = found.prompt, self._cache.usage(found.prompt)
         request = Request(number, received.headers, found.body, usage=usage, path=received.path)
         seen.append(request)
         if seen is self.counted:
             body = json.dumps({"input_tokens": prompt.tokens[-1]}).encode()
             return Response(200, (*headers, ("content-type", "application/json")), (body,))
-        return self._answered(Reply(request, prompt, id_, headers))
+        return self._answered(ResponseContext(request, prompt, id_, headers))
 
-    def _answered(self, reply: Reply) -> Response:
+    def _answered(self, reply: ResponseContext) -> Response:
         """Return what the script answers; what it raises is raised again where the test leaves the server."""
         try:
             parts = self._parts(reply.request)

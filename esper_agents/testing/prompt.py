@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
-from esper_agents.testing.portions import extended, portion
+from esper_agents.testing.prompt_blocks import extended, portion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.testing.models import ModelRules
-    from esper_agents.testing.portions import Block, Portion
+    from esper_agents.testing.prompt_blocks import Portion, PromptBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Prompt:
 
     model: ModelRules
     messages: tuple[Portion, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[PromptBlock, ...]
     digests: tuple[bytes, ...]
     tokens: tuple[int, ...]
     read_as: Mapping[str, str]

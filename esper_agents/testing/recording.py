@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from esper_agents.certificates.redaction import secrets_of
-from esper_agents.testing.answering import failure
 from esper_agents.testing.exchanges import exchange_of
+from esper_agents.testing.http_server import Response
+from esper_agents.testing.response_builder import failure
 from esper_agents.testing.script import Fail
-from esper_agents.testing.serving import Response
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from esper_agents.testing.answering import Headers
+    from esper_agents.testing.response_builder import Headers
 
 _TIMEOUT_S = 600.0
 _PIECE_BYTES = 65_536

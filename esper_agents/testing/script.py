@@ -35,7 +35,7 @@ class Think:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ToolUseBlock:
     """A tool call.
 
     Attributes:
@@ -91,7 +91,7 @@ class Slow:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TruncateResponse:
     """The connection ends after so many bytes of the answer's body; 0 is before the first byte of its head."""
 
     after_bytes: int
@@ -103,7 +103,7 @@ class Hang:
 
 
 @dataclass(frozen=True, slots=True)
-class Nonsense:
+class RawBytes:
     """Bytes that are put into the body as they stand; alone they are the whole body.
 
     Attributes:
@@ -117,7 +117,7 @@ class Nonsense:
     content_type: str = ""
 
 
-Part: TypeAlias = Say | Think | Use | Stop | Fail | Slow | Cut | Hang | Nonsense
+Part: TypeAlias = Say | Think | ToolUseBlock | Stop | Fail | Slow | TruncateResponse | Hang | RawBytes
 Answer: TypeAlias = Part | Sequence[Part]
 
 

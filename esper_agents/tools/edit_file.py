@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.errors import UsageError
-from esper_agents.tools.changing_files import changed
+from esper_agents.tools.file_edits import changed
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.errors import UsageError
-from esper_agents.tools.comparing import without
-from esper_agents.tools.private import shown_withheld, told_withheld
+from esper_agents.tools.file_access import shown_withheld, told_withheld
+from esper_agents.tools.output_comparison import without
 from esper_agents.tools.project_files import project_files, withheld_in
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 

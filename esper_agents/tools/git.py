@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.plural import number_of
-from esper_agents.domain.project import Revision
-from esper_agents.inert_git import configured, git
+from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.project import GitRevision
+from esper_agents.safe_git import configured, git
 from esper_agents.tools.projects import find_project
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
@@ -26,11 +26,11 @@ _STATUS = (
 )
 # How many words stand before the path, by what an entry of such a status begins with.
 _BEFORE_PATH = {"1": 8, "2": 9, "u": 10, "?": 1}
-_NOT_UNDER_GIT = Revision("", "", "", "", is_git=False, dirty=())
+_NOT_UNDER_GIT = GitRevision("", "", "", "", is_git=False, dirty=())
 _NO_COMMIT, _NO_BRANCH = "(initial)", "(detached)"
 
 
-def revision(root: Path) -> Revision:
+def revision(root: Path) -> GitRevision:
     """Return what git knows of a project now; our own published files do not count as changes."""
     known = configured(root)
     status = git(root, *_STATUS, emptied=known.filters)
@@ -44,7 +44,7 @@ def revision(root: Path) -> Revision:
     top, _, tree = where.rpartition("\n") if commit else (where, "", "")
     if Path(top).resolve() != root.resolve():
         return _NOT_UNDER_GIT
-    return Revision(
+    return GitRevision(
         commit=commit,
         tree=tree,
         branch=about["branch.head"].replace(_NO_BRANCH, ""),

@@ -8,11 +8,11 @@ from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk, source_file
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import EvidenceError
-from esper_agents.inert_git import configured, git
-from esper_agents.tools.private import is_private, readable
-from esper_agents.tools.showing import cut, kept_text
+from esper_agents.safe_git import configured, git
+from esper_agents.tools.file_access import is_private, readable
+from esper_agents.tools.model_output import cut, kept_text
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 from esper_agents.torchlab.revisions import commit_of, repository
 

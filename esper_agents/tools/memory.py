@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anthropic.lib.tools import BetaAsyncAbstractMemoryTool
     from anthropic.types import beta
 
-    from esper_agents.memory.own_files import OwnFiles
+    from esper_agents.memory.agent_files import OwnFiles
 
 _ROOT = "/memories"
 _WANTS = {

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import EvidenceError
-from esper_agents.inert_git import git, toplevel
 from esper_agents.review.discover import LEFT_OUT
-from esper_agents.tools.private import is_ignored, is_private, readable
+from esper_agents.safe_git import git, toplevel
+from esper_agents.tools.file_access import is_ignored, is_private, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

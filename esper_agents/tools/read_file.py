@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.redaction import without_keys
 from esper_agents.domain.evidence import Risk, source_file
-from esper_agents.tools.private import readable_bytes
+from esper_agents.tools.file_access import readable_bytes
 from esper_agents.tools.secret_stores import decoded
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 

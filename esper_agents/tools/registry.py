@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import esper_agents.tools
 from esper_agents.errors import DefinitionError, NotFoundError, UsageError
 from esper_agents.extensions import extension_points, load_extension
-from esper_agents.tools.names import Offered, offered
 from esper_agents.tools.tool import Tool
+from esper_agents.tools.tool_names import OfferedTools, resolve_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -48,9 +48,9 @@ class ToolRegistry:
         """Return the tools that those names come to, in order of name; all of them for None."""
         return tuple(self.tools[name] for name in self.offered(names).tools)
 
-    def offered(self, names: Iterable[str] | None) -> Offered:
+    def offered(self, names: Iterable[str] | None) -> OfferedTools:
         """Return what the tools that a definition names come to, with what cannot be offered and why."""
-        return offered(names, self.tools)
+        return resolve_tools(names, self.tools)
 
 
 def load_tools(extra: Iterable[Tool] = ()) -> ToolRegistry:

@@ -10,15 +10,15 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import InputFileError
 from esper_agents.review.discover import discover
 from esper_agents.review.leniency import purpose_of
 from esper_agents.review.names import absolute_module
-from esper_agents.review.source import Source, read
+from esper_agents.review.source import ReviewSource, read
 from esper_agents.review.tables import Purpose
-from esper_agents.tools.comparing import without
-from esper_agents.tools.private import shown_withheld, told_withheld, withheld_among
+from esper_agents.tools.file_access import shown_withheld, told_withheld, withheld_among
+from esper_agents.tools.output_comparison import without
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.evidence import SourceFile
-    from esper_agents.review.discover import Candidate
+    from esper_agents.review.discover import DiscoveredFile
 
 _MOST = 40
 _CONFIGURATION = ("pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", "environment.yml", "tox.ini")
@@ -74,7 +74,7 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
         if candidate.path in withheld:
             continue
         source = read(candidate.file, candidate.path)
-        if not isinstance(source, Source) or not imports.search(source.text):
+        if not isinstance(source, ReviewSource) or not imports.search(source.text):
             continue
         if not imports_any(source.text, candidate.path, modules):
             continue
@@ -100,7 +100,7 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
     return ToolResult(summary + told_withheld(withheld), output, examined=tuple(examined[: 2 * _MOST]))
 
 
-def _others(context: ToolContext, own: set[str]) -> Iterator[Candidate]:
+def _others(context: ToolContext, own: set[str]) -> Iterator[DiscoveredFile]:
     try:
         found = discover(context.root, [context.root])
     except InputFileError:

@@ -9,17 +9,17 @@ from dataclasses import asdict, dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.redaction import redacted, secrets_of, struck_out
-from esper_agents.certificates.shape import to_json
+from esper_agents.certificates.json_conversion import to_json
+from esper_agents.certificates.redaction import redacted, redaction_count, secrets_of
 from esper_agents.certificates.statement import parse
 from esper_agents.domain.codec import canonical, checked
 from esper_agents.domain.evidence import CallOutcome, Risk
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
-from esper_agents.domain.reproduction import Again
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
+from esper_agents.domain.reproduction import ReproductionOutcome
 from esper_agents.errors import EsperError, EvidenceError, NotFoundError
-from esper_agents.tools.bench import Bench
-from esper_agents.tools.comparing import Compared, Difference, difference, exactly
-from esper_agents.tools.scratch_tree import ScratchTree, scratch_tree
+from esper_agents.tools.certified_tree import ScratchTree, scratch_tree
+from esper_agents.tools.lab_pool import LabPool
+from esper_agents.tools.output_comparison import OutputComparison, OutputDifference, compare_exactly, difference
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Place:
 class _Ran:
     """What came of running it again; nothing was run where there is no result."""
 
-    compared: Compared
+    compared: OutputComparison
     result: ToolResult | None = None
     provider: str = ""
     place: _Place | None = None
@@ -111,7 +111,7 @@ async def _made(tree: AbstractContextManager[ScratchTree]) -> AsyncIterator[Scra
 async def _run_in(
     tree: ScratchTree, context: ToolContext, issued: Certificate, installed: Tool, evidence: Evidence
 ) -> _Ran:
-    bench = Bench(tree.root)
+    bench = LabPool(tree.root)
     inside = replace(context, root=tree.root, bench=bench, records=None, memory=None)
     try:
         result = checked(ToolResult, await installed.run(inside, evidence.arguments))
@@ -123,10 +123,10 @@ async def _run_in(
         await bench.close()
     if evidence.outcome is not CallOutcome.COMPLETED:
         why = f"it {evidence.outcome} when it was recorded, and did not now"
-        return _Ran(Compared(Again.NOT_COMPARABLE, why), result, installed.provider)
+        return _Ran(OutputComparison(ReproductionOutcome.NOT_COMPARABLE, why), result, installed.provider)
     found = _compared(issued, installed, evidence, _as_recorded(result, tree, context))
-    if found.outcome is Again.DIFFERS and (why := _excuse(installed, evidence, tree)):
-        found = replace(found, outcome=Again.NOT_COMPARABLE, why=f"{why}; {found.why}")
+    if found.outcome is ReproductionOutcome.DIFFERS and (why := _excuse(installed, evidence, tree)):
+        found = replace(found, outcome=ReproductionOutcome.NOT_COMPARABLE, why=f"{why}; {found.why}")
     return _Ran(found, result, installed.provider, _place(issued, evidence, tree))
 
 
@@ -144,7 +144,7 @@ def _refusals(installed: Tool, evidence: Evidence) -> Iterator[str]:
     one, other = _distribution(evidence.provider), _distribution(installed.provider)
     if one != other:
         yield f"it came from {one or 'somewhere'}, and the tool of that name here comes from {other or 'elsewhere'}"
-    if struck_out(canonical(evidence.arguments).decode("utf-8", "replace")):
+    if redaction_count(canonical(evidence.arguments).decode("utf-8", "replace")):
         yield "a secret was struck out of its arguments, so it cannot be called as it was"
 
 
@@ -152,13 +152,15 @@ def _distribution(provider: str) -> str:
     return provider.partition(" ")[0]
 
 
-def _not_run(why: str) -> Compared:
-    return Compared(Again.NOT_RUN, why)
+def _not_run(why: str) -> OutputComparison:
+    return OutputComparison(ReproductionOutcome.NOT_RUN, why)
 
 
-def _failed(evidence: Evidence, problem: str) -> Compared:
+def _failed(evidence: Evidence, problem: str) -> OutputComparison:
     if evidence.outcome is CallOutcome.FAILED and evidence.output.get("problem") == to_json(problem):
-        return Compared(Again.REPRODUCED, f"it failed when it was recorded, and fails again: {problem}")
+        return OutputComparison(
+            ReproductionOutcome.REPRODUCED, f"it failed when it was recorded, and fails again: {problem}"
+        )
     return _not_run(f"it could not be run again: {problem}")
 
 
@@ -180,18 +182,20 @@ def _renamed(value: Any, scratch: str, root: str) -> Any:
             return value
 
 
-def _compared(issued: Certificate, installed: Tool, evidence: Evidence, result: ToolResult) -> Compared:
+def _compared(issued: Certificate, installed: Tool, evidence: Evidence, result: ToolResult) -> OutputComparison:
     found = installed.comparing(to_json(evidence.output), result.output)
-    if found.outcome is Again.NOT_COMPARABLE:
+    if found.outcome is ReproductionOutcome.NOT_COMPARABLE:
         return found
     more = (*_read_otherwise(evidence, result), *_new_claims(issued, installed, evidence, result))
     if not more:
         return found
     every = (*found.differences, *more)
-    return Compared(Again.DIFFERS, f"{every[0]}" + (f"; and {len(every) - 1} more" if len(every) > 1 else ""), every)
+    return OutputComparison(
+        ReproductionOutcome.DIFFERS, f"{every[0]}" + (f"; and {len(every) - 1} more" if len(every) > 1 else ""), every
+    )
 
 
-def _read_otherwise(evidence: Evidence, result: ToolResult) -> Iterator[Difference]:
+def _read_otherwise(evidence: Evidence, result: ToolResult) -> Iterator[OutputDifference]:
     before = {each.path: each.sha256 for each in evidence.examined}
     after = {each.path: each.sha256 for each in result.examined}
     for path in sorted({*before, *after}):
@@ -200,13 +204,15 @@ def _read_otherwise(evidence: Evidence, result: ToolResult) -> Iterator[Differen
             yield difference(f"examined[{path}]", one, other)
 
 
-def _new_claims(issued: Certificate, installed: Tool, evidence: Evidence, result: ToolResult) -> Iterator[Difference]:
+def _new_claims(
+    issued: Certificate, installed: Tool, evidence: Evidence, result: ToolResult
+) -> Iterator[OutputDifference]:
     """Yield claims that nobody recorded. One that is on record and does not come shows in the output.
 
     Which of the findings that rest on a piece of evidence its tool made, and which an agent, is not on record. A tool
     that says how its output is compared has said by that what counts.
     """
-    if installed.comparing is not exactly:
+    if installed.comparing is not compare_exactly:
         return
     known = {each.claim.fingerprint for each in issued.findings}
     known |= {mark for each in issued.evidence for mark in each.refutes}
@@ -237,13 +243,15 @@ def _result(issued: Certificate, evidence: Evidence, ran: _Ran) -> ToolResult:
         "differences": [asdict(each) for each in found.differences[:_MOST_NAMED]],
         "intervals": [asdict(each) for each in found.intervals],
         "differing": len(found.differences),
-        "again": dict(again.output) if again is not None and found.outcome is not Again.REPRODUCED else {},
+        "again": dict(again.output)
+        if again is not None and found.outcome is not ReproductionOutcome.REPRODUCED
+        else {},
         "rerun": evidence.rerun,
     }
     summary = f"{evidence.tool} ({evidence.id}): {found.outcome}: {found.why}"
     if again is None:
         return ToolResult(summary, output)
-    claim = _claim(issued, evidence, ran) if found.outcome is Again.DIFFERS else None
+    claim = _claim(issued, evidence, ran) if found.outcome is ReproductionOutcome.DIFFERS else None
     return ToolResult(summary, output, (claim,) if claim else (), again.examined, again.artifacts)
 
 
@@ -261,13 +269,13 @@ def _place(issued: Certificate, evidence: Evidence, tree: ScratchTree) -> _Place
     return None
 
 
-def _claim(issued: Certificate, evidence: Evidence, ran: _Ran) -> Claim | None:
+def _claim(issued: Certificate, evidence: Evidence, ran: _Ran) -> Diagnostic | None:
     place, every = ran.place, ran.compared.differences
     if place is None:
         return None
     named = "; ".join(map(str, every[:3]))
     more = f"; and {len(every) - 3} more" if len(every) > 3 else ""  # noqa: PLR2004 - three fit
-    return Claim(
+    return Diagnostic(
         rule=_RULE,
         name=_RULE_NAME,
         severity=Severity.CRITICAL,

@@ -6,9 +6,9 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools.comparing import without
-from esper_agents.tools.sandboxed import Ran, Workplace, run, workplace
-from esper_agents.tools.showing import cut, kept_text
+from esper_agents.tools.model_output import cut, kept_text
+from esper_agents.tools.output_comparison import without
+from esper_agents.tools.sandbox_programs import ProgramResult, SandboxCopy, run, sandbox_copy
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ async def run_python(context: ToolContext, code: str, timeout_s: int = 60, data:
         timeout_s: Seconds after which it is stopped, up to 600.
         data: Files or folders that git ignores and the code wants to read, if the user named them in the task's paths.
     """
-    async with workplace(context, data or ()) as place:
+    async with sandbox_copy(context, data or ()) as place:
         (place.folder / _SNIPPET).write_text(code, encoding="utf-8")
         argv = [place.python.executable, str(place.folder / _SNIPPET)]
         ran = await run(context, place, argv, timeout_s=timeout_s)
         return told(context, "the code", place, ran)
 
 
-def told(context: ToolContext, what: str, place: Workplace, ran: Ran) -> ToolResult:
+def told(context: ToolContext, what: str, place: SandboxCopy, ran: ProgramResult) -> ToolResult:
     """Return what became of a program as a tool tells it."""
     kept = kept_text(context, ran.printed, "printed.txt") if len(ran.printed) > _MOST_SHOWN else ()
     output = {

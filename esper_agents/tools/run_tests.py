@@ -17,20 +17,20 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.evidence import Risk, source_file
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import EvidenceError, InputFileError
 from esper_agents.review.discover import discover
 from esper_agents.review.leniency import purpose_of
-from esper_agents.review.source import Source, read
+from esper_agents.review.source import ReviewSource, read
 from esper_agents.review.tables import Purpose
 from esper_agents.tools import pytest_lines
-from esper_agents.tools.comparing import without
 from esper_agents.tools.executable_lines import ExecutableLines, executable_lines
-from esper_agents.tools.private import is_private
+from esper_agents.tools.file_access import is_private
+from esper_agents.tools.model_output import cut, kept_text
+from esper_agents.tools.output_comparison import without
 from esper_agents.tools.related_code import imports_any, module_names
-from esper_agents.tools.sandboxed import run, workplace
-from esper_agents.tools.showing import cut, kept_text
+from esper_agents.tools.sandbox_programs import run, sandbox_copy
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ async def _confined(context: ToolContext, asked: _Asked) -> ToolResult:
     context = replace(context, named=(*context.named, *asked.data))
     python = shutil.which("python") or sys.executable
     try:
-        async with workplace(context, [*asked.data, *named], python=python, has_network=asked.has_network) as place:
+        async with sandbox_copy(context, [*asked.data, *named], python=python, has_network=asked.has_network) as place:
             watched = _watched(context, place.tree, asked.subject)
             env, report = _prepared(place.folder, place.tree, watched)
             argv = [place.python.executable, "-m", "pytest", *_OPTIONS, "--", *asked.paths]
@@ -242,7 +242,7 @@ def _watched(context: ToolContext, tree: Path, subject: Sequence[str]) -> dict[s
     named = {each.path for each in _python_files(context, subject)}
     for path in sorted(named):
         source = read(tree / path, path)
-        if isinstance(source, Source):
+        if isinstance(source, ReviewSource):
             found[path] = _Watched(source.record, _executable(source.text))
     tests = {path for path in found if purpose_of(path) is Purpose.TEST}
     if tests == found.keys():
@@ -384,7 +384,7 @@ def _is_related(ran: _TestRun) -> Any:
         if not modules or path in ran.watched:
             return True
         source = read(ran.tree / path, path)
-        return not isinstance(source, Source) or imports_any(source.text, path, modules)
+        return not isinstance(source, ReviewSource) or imports_any(source.text, path, modules)
 
     return related
 
@@ -406,14 +406,14 @@ class _Failure:
     def is_broken(self, report: dict[str, Any]) -> bool:
         return any(self.told is each for each in report["broken"])
 
-    def claim(self, severity: Severity) -> Claim:
+    def claim(self, severity: Severity) -> Diagnostic:
         last = len(self.lines)
         line = min(max(self.line, 1), max(last, 1))
         path = self.path or "."
         how = (
             "fails" if severity is Severity.CRITICAL else "cannot be collected, and does not import what is in question"
         )
-        return Claim(
+        return Diagnostic(
             rule="TESTS",
             name="test-fails",
             severity=severity,
@@ -430,7 +430,7 @@ class _Failure:
 
 def _text(ran: _TestRun, path: str) -> list[str]:
     source = read(ran.tree / path, path) if path else None
-    return source.text.splitlines() if isinstance(source, Source) else []
+    return source.text.splitlines() if isinstance(source, ReviewSource) else []
 
 
 def _excuse(context: ToolContext, ran: _TestRun, told: dict[str, Any]) -> tuple[str, str]:

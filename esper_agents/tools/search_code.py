@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.redaction import without_keys
 from esper_agents.domain.evidence import Risk
 from esper_agents.review.discover import discover
-from esper_agents.review.source import Source, read
-from esper_agents.tools.comparing import without
-from esper_agents.tools.private import shown_withheld, told_withheld, withheld_among
+from esper_agents.review.source import ReviewSource, read
+from esper_agents.tools.file_access import shown_withheld, told_withheld, withheld_among
+from esper_agents.tools.output_comparison import without
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
         if candidate.path in withheld:
             continue
         source = read(candidate.file, candidate.path)
-        if not isinstance(source, Source) or text not in source.text:
+        if not isinstance(source, ReviewSource) or text not in source.text:
             continue
         examined.append(source.record)
         for number, line in enumerate(without_keys(source.text).splitlines(), 1):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.codec import decode
 from esper_agents.domain.evidence import Risk, SourceFile
 from esper_agents.errors import EvidenceError, UsageError
-from esper_agents.tools.comparing import without
+from esper_agents.tools.file_access import shown_withheld, told_withheld
 from esper_agents.tools.find_files import is_like, parts_of
-from esper_agents.tools.private import shown_withheld, told_withheld
+from esper_agents.tools.output_comparison import without
 from esper_agents.tools.project_files import project_files, withheld_in
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
@@ -84,7 +84,7 @@ def _summary(pattern: str, hits: list[JsonObject], *, is_cut: bool) -> str:
 async def _searched(asked: bytes) -> bytes:
     """Return what a process of its own finds: nobody can stop an expression in this one."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-m", "esper_agents.tools.searching"),
+        *(sys.executable, "-I", "-m", "esper_agents.tools.regex_search_process"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

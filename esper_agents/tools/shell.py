@@ -7,7 +7,7 @@ from shlex import quote
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.tools.run_python import told
-from esper_agents.tools.sandboxed import run, workplace
+from esper_agents.tools.sandbox_programs import run, sandbox_copy
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 _PLAIN = "/bin/sh"
@@ -26,7 +26,7 @@ async def shell(context: ToolContext, command: str, timeout_s: int = 120, data: 
         timeout_s: Seconds after which it is stopped, up to 600.
         data: Files or folders that git ignores and the command wants to read, if the user named them as paths.
     """
-    async with workplace(context, data or ()) as place:
+    async with sandbox_copy(context, data or ()) as place:
         argv = [shutil.which("bash") or _PLAIN, "-c", command]
         ran = await run(context, place, argv, timeout_s=timeout_s)
         return told(context, "the command", place, ran)

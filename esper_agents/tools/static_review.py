@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.finding import Category, counted
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
 from esper_agents.review.catalogue import catalogue, providers
 from esper_agents.review.changes import review_change
-from esper_agents.review.engine import Report, review
-from esper_agents.review.rule import Shown
-from esper_agents.tools.changes import change_since
+from esper_agents.review.engine import ReviewReport, review
+from esper_agents.review.rule import RuntimeExpectation
+from esper_agents.tools.git_diff import change_since
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def static_review(
     else:
         report = await asyncio.to_thread(review, context.root, places, categories=wanted, extra=context.rules)
     report = replace(report, claims=tuple(each for each in report.claims if _is_in(each.location.path, paths)))
-    shown = {each.code for each in catalogue(context.rules) if each.shown is not Shown.NOT}
+    shown = {each.code for each in catalogue(context.rules) if each.shown is not RuntimeExpectation.NOT}
     unread = tuple(each for each in report.unreadable if _is_in(each.path, paths))
     beside = tuple(each for each in report.unreadable if each not in unread)
     report = replace(report, unreadable=unread)
@@ -66,7 +66,7 @@ async def static_review(
     return ToolResult(_summary(report), output, claims=report.claims, examined=report.examined)
 
 
-def _change(context: ToolContext, places: list[Path], categories: list[Category] | None, since: str) -> Report:
+def _change(context: ToolContext, places: list[Path], categories: list[Category] | None, since: str) -> ReviewReport:
     """Return the review of what changed, with claims about files that were read."""
     root = context.root.resolve()
     change = change_since(root, since, {place.relative_to(root).as_posix() for place in places})
@@ -90,7 +90,7 @@ def _known(categories: list[str] | None) -> list[Category] | None:
         raise UsageError(str(error).lower(), remedy="use one of " + ", ".join(Category)) from error
 
 
-def _summary(report: Report) -> str:
+def _summary(report: ReviewReport) -> str:
     found = counted(claim.severity for claim in report.claims)
     unread = f", {number_of(len(report.unreadable), 'file')} could not be read" if report.unreadable else ""
     return f"found {found} in {number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}{unread}"
@@ -105,7 +105,7 @@ def _listed(unread: Sequence[Unreadable]) -> list[dict[str, str]]:
     return [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in unread]
 
 
-def _output(report: Report, shown: set[str]) -> JsonObject:
+def _output(report: ReviewReport, shown: set[str]) -> JsonObject:
     return {
         "rules": list(report.rules),
         # Of installed packages alone: which distribution, version and digest.

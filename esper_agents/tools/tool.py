@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
-from esper_agents.domain.codec import JsonObject  # noqa: TC001 - a result is checked by its annotations at run time
-from esper_agents.domain.evidence import Artifact, SourceFile  # noqa: TC001
-from esper_agents.domain.finding import Claim  # noqa: TC001
-from esper_agents.domain.move import ToolUse
+from esper_agents.domain.agent_action import ToolUse
+from esper_agents.domain.codec import JsonObject  # noqa: TC001 - read at run time
+from esper_agents.domain.evidence import Artifact, SourceFile  # noqa: TC001 - read at run time
+from esper_agents.domain.finding import Diagnostic  # noqa: TC001 - read at run time
 from esper_agents.errors import DefinitionError, EvidenceError, UsageError
-from esper_agents.tools.comparing import Comparer, exactly
-from esper_agents.tools.showing import with_whole_kept
+from esper_agents.tools.model_output import with_whole_kept
+from esper_agents.tools.output_comparison import Comparer, compare_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.evidence import Risk
     from esper_agents.domain.skill import SkillText
-    from esper_agents.memory.own_files import OwnFiles
-    from esper_agents.review.companion import Companion
-    from esper_agents.tools.bench import Bench
+    from esper_agents.memory.agent_files import OwnFiles
+    from esper_agents.review.companion import CompanionRule
+    from esper_agents.tools.lab_pool import LabPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class ToolContext:
     root: Path
     rules: tuple[ModuleType, ...] = ()
     home: Path | None = None
-    bench: Bench | None = None
-    companions: tuple[Companion, ...] = ()
+    bench: LabPool | None = None
+    companions: tuple[CompanionRule, ...] = ()
     records: Callable[[str], bytes] | None = None
     tools: Mapping[str, Tool] = field(default_factory=dict)
     skills: Callable[[str, str], SkillText] | None = None
@@ -101,7 +101,7 @@ class ToolResult:
 
     summary: str
     output: JsonObject
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[Diagnostic, ...] = ()
     examined: tuple[SourceFile, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     refutes: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class Tool:
     function: ToolFunction
     rerun: Callable[[JsonObject], str]
     provider: str = field(default="")
-    comparing: Comparer = field(default=exactly)
+    comparing: Comparer = field(default=compare_exactly)
     exceptions: Mapping[str, str] = field(default_factory=dict)
 
     def exceptions_of(self, arguments: JsonObject) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ def tool(
     risk: Risk | None = None,
     repeatable: bool | None = None,
     rerun: Callable[[JsonObject], str] | None = None,
-    comparing: Comparer = exactly,
+    comparing: Comparer = compare_exactly,
     exceptions: Mapping[str, str] | None = None,
 ) -> Callable[[ToolFunction], Tool]:
     """Make a tool of an async function whose first parameter is a `ToolContext`.

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.errors import UsageError
-from esper_agents.tools import comparing_measurements, lab_rules
+from esper_agents.tools import measurement_codes, measurement_comparison
 from esper_agents.tools.git import PUBLISHED
-from esper_agents.tools.measuring import claim, command, definition, measure, outlined, spec, trimmed
+from esper_agents.tools.measurement_tools import claim, command, definition, measure, outlined, spec, trimmed
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.finding import Claim
-    from esper_agents.torchlab.compare.governance import Base
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.torchlab.compare.change_control import BaseRevision
 
 _MODES = ("latency", "throughput", "training-step")
 _WITNESSES = ("the clock of its process", "the clock outside of it", "the processor time that the kernel counts")
@@ -40,7 +40,7 @@ def _rerun(arguments: JsonObject) -> str:
     )
 
 
-@tool("torch-compare", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.comparison)
+@tool("torch-compare", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.comparison)
 async def torch_compare(  # noqa: PLR0913 - one for each thing that a comparison depends on
     context: ToolContext,
     baseline: str,
@@ -66,18 +66,18 @@ async def torch_compare(  # noqa: PLR0913 - one for each thing that a comparison
         claim: The claimed speed-up, such as `1.3`; where left out, what the rules of acceptance ask.
         flag: The feature flag that turns the candidate off again.
     """
-    from esper_agents.torchlab.compare.compare import Mode, Question, compare
-    from esper_agents.torchlab.compare.governance import Governance
+    from esper_agents.torchlab.compare.change_control import ChangeControl
+    from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, compare
     from esper_agents.torchlab.compare.measure import Arm
 
     if mode not in _MODES:
         raise UsageError(f"{mode!r} is no mode", remedy="use one of " + ", ".join(_MODES))
-    question = Question(mode=Mode(mode), claim=_number(claim))
+    question = ComparisonRequest(mode=ComparisonMode(mode), claim=_number(claim))
     with ExitStack() as stack:
         found = _base(context, base, candidate, stack) if base else None
         root = found.root if found else context.root
         arms = (Arm(spec(baseline, inputs, inputs_from), root), Arm(spec(candidate, inputs, inputs_from), context.root))
-        governance = Governance(base=found, flag=flag)
+        governance = ChangeControl(base=found, flag=flag)
         files = [candidate, inputs_from, *([] if found else [baseline])]
         made = await measure(
             context,
@@ -113,17 +113,17 @@ def _number(text: str) -> float | None:
     return number
 
 
-def _base(context: ToolContext, base: str, candidate: str, stack: ExitStack) -> Base:
+def _base(context: ToolContext, base: str, candidate: str, stack: ExitStack) -> BaseRevision:
     """Return the project as it was at a revision, in a folder of its own, and which files differ from it."""
-    from esper_agents.torchlab.compare.governance import Base
-    from esper_agents.torchlab.differences import changed
+    from esper_agents.torchlab.changed_files import changed
+    from esper_agents.torchlab.compare.change_control import BaseRevision
     from esper_agents.torchlab.revisions import checkout
 
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="esper-base-")))
     found = checkout(context.root, base, folder / "base")
     file = candidate.rpartition(":")[0]
     differ = changed(context.root, found.commit, target_file=file, apart_from=[PUBLISHED])
-    return Base(found.root, found.commit, differ.is_target_changed, differ.others)
+    return BaseRevision(found.root, found.commit, differ.is_target_changed, differ.others)
 
 
 def _because(verdict: JsonObject) -> str:
@@ -140,14 +140,14 @@ def _said(verdict: JsonObject) -> str:
     return f"{verdict['outcome']} ({interval} over {verdict['replicates']} replicates): {because}"
 
 
-def _claims(context: ToolContext, candidate: str, names: str, verdict: JsonObject) -> Iterator[Claim]:
+def _claims(context: ToolContext, candidate: str, names: str, verdict: JsonObject) -> Iterator[Diagnostic]:
     because = _because(verdict)
     place = definition(context, candidate)
     made = None
     if verdict["outcome"] == "wrong":
         made = claim(
             context,
-            lab_rules.CANDIDATE_WRONG,
+            measurement_codes.CANDIDATE_WRONG,
             place,
             f"{names} does something else: {because}",
             remedy="do not use it; mend what the check shows, and compare again",
@@ -156,7 +156,7 @@ def _claims(context: ToolContext, candidate: str, names: str, verdict: JsonObjec
     elif verdict["outcome"] == "not as fast as claimed":
         made = claim(
             context,
-            lab_rules.NOT_AS_FAST,
+            measurement_codes.NOT_AS_FAST,
             place,
             f"{names} is not as fast as claimed: {because}",
             remedy="keep the baseline",

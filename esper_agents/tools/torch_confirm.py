@@ -14,15 +14,15 @@ from esper_agents.domain.finding import Confidence
 from esper_agents.errors import UsageError
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.engine import review
-from esper_agents.review.rule import Shown
-from esper_agents.tools import comparing_measurements
-from esper_agents.tools.measuring import command, measure, outlined, spec
+from esper_agents.review.rule import RuntimeExpectation
+from esper_agents.tools import measurement_comparison
+from esper_agents.tools.measurement_tools import command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.finding import Claim
-    from esper_agents.tools.measuring import Measured
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.tools.measurement_tools import MeasurementResult
 
 _SEEN_BY = "the line as it ran"
 # A line that runs this often in one call stands in a loop there.
@@ -31,7 +31,7 @@ _SIZE = re.compile(r"\d+")
 _LONGEST_SAID = 300
 
 
-class Found(StrEnum):
+class ConfirmationResult(StrEnum):
     """What a run made of a claim."""
 
     BORNE_OUT = "borne out"
@@ -40,7 +40,7 @@ class Found(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ConfirmedClaim:
     """One claim and what the run made of it.
 
     Attributes:
@@ -49,8 +49,8 @@ class Settled:
         said: Why, in words.
     """
 
-    claim: Claim
-    found: Found
+    claim: Diagnostic
+    found: ConfirmationResult
     said: str
 
     def described(self) -> JsonObject:
@@ -79,7 +79,7 @@ def _rerun(arguments: JsonObject) -> str:
     return run if lines else reviewed
 
 
-@tool("torch-confirm", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.measured)
+@tool("torch-confirm", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.measured)
 async def torch_confirm(
     context: ToolContext,
     target: str,
@@ -104,22 +104,24 @@ async def torch_confirm(
         inputs_from: `FILE:FUNCTION` that makes the inputs.
         train: Run backward, too.
     """
-    from esper_agents.torchlab.watch import Span, watch
+    from esper_agents.torchlab.watch import LineRange, watch
 
     rules = {each.code: each.shown for each in catalogue(context.rules)}
     report = await asyncio.to_thread(
         review, context.root, [context.inside(path) for path in paths], extra=context.rules
     )
-    claims = [each for each in report.claims if str(each.location) in lines and rules[each.rule] is not Shown.NOT]
+    claims = [
+        each for each in report.claims if str(each.location) in lines and rules[each.rule] is not RuntimeExpectation.NOT
+    ]
     if not claims:
         raise UsageError(
             "the review claims nothing of these lines that a run can show", remedy="name lines of findings"
         )
     wanted = spec(target, inputs, inputs_from)
-    spans = [Span(at.path, at.line, max(at.end_line, at.line)) for at in (each.location for each in claims)]
+    spans = [LineRange(at.path, at.line, max(at.end_line, at.line)) for at in (each.location for each in claims)]
     watched = await measure(context, [target, inputs_from], lambda lab: watch(lab, wanted, spans, train=train))
     made, breaks = [watched], None
-    if any(rules[each.rule] is Shown.BREAKS for each in claims):
+    if any(rules[each.rule] is RuntimeExpectation.BREAKS for each in claims):
         from esper_agents.torchlab.explain import explain
 
         made.append(await measure(context, [target, inputs_from], lambda lab: explain(lab, wanted, train=train)))
@@ -128,15 +130,15 @@ async def torch_confirm(
     return _result(target, settled, made)
 
 
-def _result(target: str, settled: list[Settled], made: list[Measured]) -> ToolResult:
-    counts = [f"{sum(each.found is found for each in settled)} {found.value}" for found in Found]
+def _result(target: str, settled: list[ConfirmedClaim], made: list[MeasurementResult]) -> ToolResult:
+    counts = [f"{sum(each.found is found for each in settled)} {found.value}" for found in ConfirmationResult]
     output = outlined(
         made[0].report,
         status=", ".join(counts),
         settled=[each.described() for each in settled],
         witnesses=[_SEEN_BY],
     )
-    borne_out = tuple(_surer(each, target) for each in settled if each.found is Found.BORNE_OUT)
+    borne_out = tuple(_surer(each, target) for each in settled if each.found is ConfirmationResult.BORNE_OUT)
     examined = {each.path: each for measured in made for each in measured.examined}
     return ToolResult(
         f"{target}: of {len(settled)} claims {', '.join(counts)}",
@@ -144,58 +146,62 @@ def _result(target: str, settled: list[Settled], made: list[Measured]) -> ToolRe
         borne_out,
         tuple(examined[path] for path in sorted(examined)),
         tuple(artifact for measured in made for artifact in measured.artifacts),
-        tuple(each.claim.fingerprint for each in settled if each.found is Found.REFUTED),
+        tuple(each.claim.fingerprint for each in settled if each.found is ConfirmationResult.REFUTED),
     )
 
 
-def _surer(settled: Settled, target: str) -> Claim:
+def _surer(settled: ConfirmedClaim, target: str) -> Diagnostic:
     basis = f"{settled.claim.basis}; borne out by a run of {target}: {settled.said}"
     return replace(settled.claim, confidence=Confidence.HIGH, basis=basis)
 
 
-def _settle(claim: Claim, shown: Shown, watched: JsonObject, compiled: JsonObject | None) -> Settled:
+def _settle(
+    claim: Diagnostic, shown: RuntimeExpectation, watched: JsonObject, compiled: JsonObject | None
+) -> ConfirmedClaim:
     at = claim.location
     place = (at.path, at.line, max(at.end_line, at.line))
     line = next(each for each in watched["lines"] if (each["file"], each["line"], each["end_line"]) == place)
     said = f"it {line['said']}"
     match shown:
-        case Shown.RAISES:
+        case RuntimeExpectation.RAISES:
             return _raising(claim, line, watched)
-        case Shown.REPEATS:
+        case RuntimeExpectation.REPEATS:
             often = line["times"] >= _REPEATED * watched["calls"]
-            return Settled(claim, Found.BORNE_OUT if often else Found.UNSETTLED, said)
-        case Shown.BREAKS:
+            return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT if often else ConfirmationResult.UNSETTLED, said)
+        case RuntimeExpectation.BREAKS:
             return _breaking(claim, line, compiled or {})
-        case Shown.NOT:
-            return Settled(claim, Found.UNSETTLED, "no run can show it")
+        case RuntimeExpectation.NOT:
+            return ConfirmedClaim(claim, ConfirmationResult.UNSETTLED, "no run can show it")
 
 
-def _raising(claim: Claim, line: JsonObject, watched: JsonObject) -> Settled:
+def _raising(claim: Diagnostic, line: JsonObject, watched: JsonObject) -> ConfirmedClaim:
     from esper_agents.torchlab.watch import raises_at
 
     raised, said = watched["raised"], f"it {line['said']}"
     if raises_at(raised, line):
-        return Settled(claim, Found.BORNE_OUT, said)
+        return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT, said)
     if raised is not None and _says_the_same(claim, str(raised["message"])):
         # What a layer was made for stands elsewhere than the call of it that raises.
         where = raised["frames"][-1] if raised["frames"] else {"file": "torch", "line": 0}
         said = f"the run raises {raised['type']} at {where['file']}:{where['line']}: {raised['message']}"
-        return Settled(claim, Found.BORNE_OUT, said[:_LONGEST_SAID])
+        return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT, said[:_LONGEST_SAID])
     # What raised before the end may have kept the line from being seen as it is meant to run.
     is_refuted = line["times"] > 0 and raised is None
-    return Settled(claim, Found.REFUTED if is_refuted else Found.UNSETTLED, said)
+    return ConfirmedClaim(claim, ConfirmationResult.REFUTED if is_refuted else ConfirmationResult.UNSETTLED, said)
 
 
-def _says_the_same(claim: Claim, message: str) -> bool:
+def _says_the_same(claim: Diagnostic, message: str) -> bool:
     """Return whether an exception names the sizes that a claim names, all of them and at least two."""
     sizes = set(_SIZE.findall(claim.message))
     return len(sizes) > 1 and sizes <= set(_SIZE.findall(message))
 
 
-def _breaking(claim: Claim, line: JsonObject, compiled: JsonObject) -> Settled:
+def _breaking(claim: Diagnostic, line: JsonObject, compiled: JsonObject) -> ConfirmedClaim:
     places = [each.get("place", {}) for each in compiled.get("breaks", ())]
     if any(each.get("file") == line["file"] and line["line"] <= each["line"] <= line["end_line"] for each in places):
-        return Settled(claim, Found.BORNE_OUT, "torch.compile breaks the graph there")
+        return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT, "torch.compile breaks the graph there")
     if compiled.get("status") == "clean" and line["times"]:
-        return Settled(claim, Found.REFUTED, "it ran, and torch.compile made one graph of the whole")
-    return Settled(claim, Found.UNSETTLED, f"it {line['said']}, and no break was seen there")
+        return ConfirmedClaim(
+            claim, ConfirmationResult.REFUTED, "it ran, and torch.compile made one graph of the whole"
+        )
+    return ConfirmedClaim(claim, ConfirmationResult.UNSETTLED, f"it {line['said']}, and no break was seen there")

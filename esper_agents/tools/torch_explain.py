@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools import comparing_measurements, lab_rules
-from esper_agents.tools.measuring import claim, command, measure, outlined, spec
+from esper_agents.tools import measurement_codes, measurement_comparison
+from esper_agents.tools.measurement_tools import claim, command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 _LOG, _COUNTER, _FULLGRAPH = "dynamo's own log", "a backend that counts graphs", "a run with fullgraph=True"
 
@@ -28,7 +28,7 @@ def _rerun(arguments: JsonObject) -> str:
     )
 
 
-@tool("torch-explain", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.measured)
+@tool("torch-explain", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.measured)
 async def torch_explain(
     context: ToolContext, target: str, inputs: list[str] | None = None, inputs_from: str = "", *, train: bool = False
 ) -> ToolResult:
@@ -51,7 +51,7 @@ async def torch_explain(
     return ToolResult(summary, output, tuple(_claims(context, made.report.body)), made.examined, made.artifacts)
 
 
-def _claims(context: ToolContext, body: JsonObject) -> Iterator[Claim]:
+def _claims(context: ToolContext, body: JsonObject) -> Iterator[Diagnostic]:
     result: JsonObject = body["result"]
     drafts = (
         *(_broken(context, result, each) for each in result.get("breaks", ())),
@@ -63,7 +63,7 @@ def _claims(context: ToolContext, body: JsonObject) -> Iterator[Claim]:
     yield from (each for each in drafts if each is not None)
 
 
-def _broken(context: ToolContext, result: JsonObject, told: JsonObject) -> Claim | None:
+def _broken(context: ToolContext, result: JsonObject, told: JsonObject) -> Diagnostic | None:
     witnesses = [_LOG]
     call = result["calls"][told["first_call"] - 1] if told["first_call"] <= len(result["calls"]) else {}
     if call.get("graphs_run", 1) != 1:
@@ -77,7 +77,7 @@ def _broken(context: ToolContext, result: JsonObject, told: JsonObject) -> Claim
     by_default = "by default, and not with fullgraph=True, " if passes_whole else ""
     return claim(
         context,
-        lab_rules.GRAPH_BROKEN,
+        measurement_codes.GRAPH_BROKEN,
         at,
         f"torch.compile breaks the graph here {by_default}in call {told['first_call']}: {told['kind']}{page}",
         remedy=told["change"],
@@ -86,11 +86,11 @@ def _broken(context: ToolContext, result: JsonObject, told: JsonObject) -> Claim
     )
 
 
-def _recompiled(context: ToolContext, told: JsonObject) -> Claim | None:
+def _recompiled(context: ToolContext, told: JsonObject) -> Diagnostic | None:
     times = "once" if told["count"] == 1 else f"{told['count']} times"
     return claim(
         context,
-        lab_rules.RECOMPILED,
+        measurement_codes.RECOMPILED,
         told.get("place", {}),
         f"{told['function']} was compiled again {times}, because this guard failed: {told['guard']}",
         remedy=told["change"],
@@ -99,10 +99,10 @@ def _recompiled(context: ToolContext, told: JsonObject) -> Claim | None:
     )
 
 
-def _gave_up(context: ToolContext, told: JsonObject) -> Claim | None:
+def _gave_up(context: ToolContext, told: JsonObject) -> Diagnostic | None:
     return claim(
         context,
-        lab_rules.GAVE_UP,
+        measurement_codes.GAVE_UP,
         told.get("place", {}),
         f"dynamo compiles {told['function']} no more after {told['limit']} versions ({told['setting']})",
         remedy="remove the cause of the recompilations; raising the limit only buys time",
@@ -110,10 +110,10 @@ def _gave_up(context: ToolContext, told: JsonObject) -> Claim | None:
     )
 
 
-def _failed(context: ToolContext, told: JsonObject) -> Claim | None:
+def _failed(context: ToolContext, told: JsonObject) -> Diagnostic | None:
     return claim(
         context,
-        lab_rules.COMPILE_FAILED,
+        measurement_codes.COMPILE_FAILED,
         told.get("place", {}),
         f"compiling raises {told.get('type', 'an error')}: {told.get('message', told['kind'])}",
         remedy=told.get("change", "move what cannot be traced out of the compiled function"),
@@ -121,10 +121,10 @@ def _failed(context: ToolContext, told: JsonObject) -> Claim | None:
     )
 
 
-def _skipped(context: ToolContext, body: JsonObject) -> Claim | None:
+def _skipped(context: ToolContext, body: JsonObject) -> Diagnostic | None:
     return claim(
         context,
-        lab_rules.NEVER_COMPILED,
+        measurement_codes.NEVER_COMPILED,
         body["target"],
         "nothing of it is compiled: it runs eagerly, as if torch.compile were not there",
         remedy="see why with TORCH_LOGS=+dynamo; a frame that holds no tensor operation of its own is skipped",

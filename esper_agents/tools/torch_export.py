@@ -6,15 +6,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools import comparing_measurements, lab_rules
-from esper_agents.tools.measuring import claim, command, measure, outlined, spec
+from esper_agents.tools import measurement_codes, measurement_comparison
+from esper_agents.tools.measurement_tools import claim, command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 # Draft export goes on where the others stop, so that it exports says less than that they do.
 _WAYS = ("strict", "non-strict", "dynamic-batch", "onnx")
@@ -26,7 +26,7 @@ def _rerun(arguments: JsonObject) -> str:
     return command("export", str(arguments["target"]), input=inputs, inputs=source)
 
 
-@tool("torch-export", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.exported)
+@tool("torch-export", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.exported)
 async def torch_export(
     context: ToolContext, target: str, inputs: list[str] | None = None, inputs_from: str = ""
 ) -> ToolResult:
@@ -54,7 +54,7 @@ async def torch_export(
     )
 
 
-def _claims(context: ToolContext, attempts: JsonObject, against: list[str]) -> Iterator[Claim]:
+def _claims(context: ToolContext, attempts: JsonObject, against: list[str]) -> Iterator[Diagnostic]:
     """Yield a claim for each line at which attempts fail; those that fail at the same one bear each other out."""
     by_place: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in against:
@@ -65,7 +65,7 @@ def _claims(context: ToolContext, attempts: JsonObject, against: list[str]) -> I
         said = told.get("message") or told.get("difference") or told.get("kind") or "its numbers differ from eager"
         made = claim(
             context,
-            lab_rules.EXPORT_FAILED,
+            measurement_codes.EXPORT_FAILED,
             {"file": file, "line": line},
             f"{' and '.join(names)} export {told['outcome']} here: {said}",
             remedy=str(told.get("change") or told.get("suggestion") or "write it in operations that can be traced"),

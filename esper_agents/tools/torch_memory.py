@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools import comparing_measurements, lab_rules
-from esper_agents.tools.measuring import claim, command, measure, outlined, spec
+from esper_agents.tools import measurement_codes, measurement_comparison
+from esper_agents.tools.measurement_tools import claim, command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 _STEPS, _OPTIMIZER = 8, "adamw"
 _EVENTS, _ESTIMATE = "torch.profiler's memory events", "an estimate without running"
@@ -36,7 +36,7 @@ def _rerun(arguments: JsonObject) -> str:
     )
 
 
-@tool("torch-memory", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.memory)
+@tool("torch-memory", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.memory)
 async def torch_memory(
     context: ToolContext,
     target: str,
@@ -101,7 +101,7 @@ def _of_growth(leak: JsonObject) -> list[str]:
     return seen + ([_COLLECTOR] if leak["holders"] else [])
 
 
-def _claims(context: ToolContext, result: JsonObject) -> Iterator[Claim]:
+def _claims(context: ToolContext, result: JsonObject) -> Iterator[Diagnostic]:
     drafts = []
     remedy = (result["remedies"] or [_SEE_SPLIT])[0]
     leak: JsonObject = result.get("leak", {})
@@ -109,13 +109,15 @@ def _claims(context: ToolContext, result: JsonObject) -> Iterator[Claim]:
         place = _holding(leak)
         message = f"memory grows here: {result['issue']['because']}"
         cure = remedy.removeprefix(f"{place.get('file')}:{place.get('line')}: ")
-        drafts.append((lab_rules.MEMORY_GROWS, place, message, cure, _of_growth(leak), 3))
+        drafts.append((measurement_codes.MEMORY_GROWS, place, message, cure, _of_growth(leak), 3))
     if failed := result.get("out_of_memory"):
         message = f"memory runs out here: {result['issue']['because']}"
-        drafts.append((lab_rules.OUT_OF_MEMORY, failed, message, remedy, ["a run that failed", *_of_peak(result)], 2))
+        drafts.append(
+            (measurement_codes.OUT_OF_MEMORY, failed, message, remedy, ["a run that failed", *_of_peak(result)], 2)
+        )
     if reached := (result.get("peak") or result.get("estimate") or {}).get("reached_by"):
         message = f"the peak is reached here: {result['headline'].partition(';')[0]}"
-        drafts.append((lab_rules.MEMORY_PEAK, reached, message, _SEE_SPLIT, _of_peak(result), 2))
+        drafts.append((measurement_codes.MEMORY_PEAK, reached, message, _SEE_SPLIT, _of_peak(result), 2))
     for rule, place, message, advised, witnesses, possible in drafts:
         made = claim(context, rule, place, message, remedy=advised, witnesses=witnesses, possible=possible)
         if made is not None:

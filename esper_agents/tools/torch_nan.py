@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools import comparing_measurements, lab_rules
-from esper_agents.tools.measuring import claim, command, measure, outlined, spec
+from esper_agents.tools import measurement_codes, measurement_comparison
+from esper_agents.tools.measurement_tools import claim, command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 _STEPS = 20
 _WATCH = "a watch over every operation"
@@ -28,7 +28,7 @@ def _rerun(arguments: JsonObject) -> str:
     )
 
 
-@tool("torch-nan", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.measured)
+@tool("torch-nan", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.measured)
 async def torch_nan(
     context: ToolContext,
     target: str,
@@ -60,7 +60,7 @@ async def torch_nan(
     return ToolResult(f"{target}: {result['headline']}", output, claims, made.examined, made.artifacts)
 
 
-def _claim(context: ToolContext, result: JsonObject) -> Claim | None:
+def _claim(context: ToolContext, result: JsonObject) -> Diagnostic | None:
     from esper_agents.torchlab.nan import module_name
 
     first = result.get("first")
@@ -71,7 +71,7 @@ def _claim(context: ToolContext, result: JsonObject) -> Claim | None:
     where = f" in {module_name(first)}" if first.get("module") else ""
     return claim(
         context,
-        lab_rules.NON_FINITE,
+        measurement_codes.NON_FINITE,
         first,
         f"the first {word} comes from {first['operation']}{where} ({first['phase']}, step {first['step']}): "
         f"{cause['because']}",

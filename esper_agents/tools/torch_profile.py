@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools import comparing_measurements, lab_rules
-from esper_agents.tools.measuring import claim, command, measure, outlined, spec
+from esper_agents.tools import measurement_codes, measurement_comparison
+from esper_agents.tools.measurement_tools import claim, command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
 
 _CLOCKS, _PROFILER = "clocks without a profiler", "torch.profiler"
 _KEPT = ("analysis", "kind", "train", "device", "threads", "memory", "waits", "witnesses", "missing")
@@ -32,7 +32,7 @@ def _rerun(arguments: JsonObject) -> str:
     )
 
 
-@tool("torch-profile", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=comparing_measurements.profile)
+@tool("torch-profile", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.profile)
 async def torch_profile(
     context: ToolContext,
     target: str,
@@ -89,7 +89,7 @@ def _summary(target: str, analysis: JsonObject) -> str:
     return f"{target}: {analysis['share']:.0%} of {call_us:.4g} us a call is {analysis['bottleneck']}{clear}"
 
 
-def _claims(context: ToolContext, result: JsonObject) -> Iterator[Claim]:
+def _claims(context: ToolContext, result: JsonObject) -> Iterator[Diagnostic]:
     analysis: JsonObject = result["analysis"]
     advice, hot = analysis["advice"][0], analysis.get("hot")
     is_hot = hot is not None and (hot["file"], hot["line"]) == (advice.get("file"), advice.get("line"))
@@ -97,12 +97,12 @@ def _claims(context: ToolContext, result: JsonObject) -> Iterator[Claim]:
     drafts = []
     if analysis["share"] >= _WORTH_A_CLAIM and advice.get("file"):
         message = f"the bottleneck is {analysis['bottleneck']}: {advice['problem']}"
-        drafts.append((lab_rules.BOTTLENECK, advice, message, advice["remedy"], seen))
+        drafts.append((measurement_codes.BOTTLENECK, advice, message, advice["remedy"], seen))
     if hot is not None and not is_hot:
         message = f"{hot['total_share']:.0%} of a call is spent in {hot['name']}, {hot['own_share']:.0%} in itself"
-        drafts.append((lab_rules.BOTTLENECK, hot, message, advice["remedy"], _agreeing(analysis)))
+        drafts.append((measurement_codes.BOTTLENECK, hot, message, advice["remedy"], _agreeing(analysis)))
     drafts += [
-        (lab_rules.HOST_WAITS, each, each["problem"], each["remedy"], ["a run that was watched"])
+        (measurement_codes.HOST_WAITS, each, each["problem"], each["remedy"], ["a run that was watched"])
         for each in analysis["advice"]
         if each["about"] == "waits" and each.get("file")
     ]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.evidence import Risk
 from esper_agents.errors import EvidenceError
 from esper_agents.review.discover import discover
-from esper_agents.review.source import Source, read
-from esper_agents.tools.runnable import Runnable, runnables
+from esper_agents.review.source import ReviewSource, read
+from esper_agents.tools.runnable_targets import Runnable, find_runnables
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.review.discover import Candidate
+    from esper_agents.review.discover import DiscoveredFile
 
 _MOST = 40
 
@@ -53,10 +53,10 @@ def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int 
     examined = []
     for path in sorted(candidates):
         source = read(candidates[path].file, path)
-        if not isinstance(source, Source):
+        if not isinstance(source, ReviewSource):
             continue
         try:
-            found += runnables(source.text, path, inputs=inputs)
+            found += find_runnables(source.text, path, inputs=inputs)
         except (SyntaxError, ValueError, RecursionError):
             continue
         examined.append(source.record)
@@ -71,7 +71,7 @@ def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int 
     return ToolResult(_summary(ready, people), output, examined=tuple(examined))
 
 
-def _resolved(context: ToolContext, said: str, candidates: dict[str, Candidate]) -> tuple[str, str, str]:
+def _resolved(context: ToolContext, said: str, candidates: dict[str, DiscoveredFile]) -> tuple[str, str, str]:
     """Return the file and the name that a person means, and what they said; no file for a bare name."""
     where, colon, name = said.rpartition(":")
     if not colon:

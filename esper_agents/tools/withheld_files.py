@@ -1,7 +1,7 @@
 """Names the files of a project that code in the torch lab cannot read: secrets, git's own, and what git ignores.
 
 Code that Python imports stays readable though git ignores it, such as built extensions. The names of secrets stand in
-`private.toml`.
+`file_access.toml`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.inert_git import ignored_paths
-from esper_agents.tools.private import is_private
+from esper_agents.safe_git import ignored_paths
+from esper_agents.tools.file_access import is_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

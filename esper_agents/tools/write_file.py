@@ -6,7 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools.changing_files import changed
+from esper_agents.tools.file_edits import changed
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ _STORES = ("/nix/store", "/gnu/store")
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class BubblewrapMounts:
     """What is let into the empty machine.
 
     Attributes:
@@ -46,7 +46,7 @@ def find() -> str | None:
     return shutil.which("bwrap")
 
 
-def command(program: str, arrangement: Arrangement, argv: Sequence[str]) -> list[str]:
+def command(program: str, arrangement: BubblewrapMounts, argv: Sequence[str]) -> list[str]:
     """Return the command line that runs the interpreter with these arguments in the empty machine.
 
     Args:
@@ -82,7 +82,7 @@ def _system() -> Iterator[str]:
         yield from ("--ro-bind-try", path, path)
 
 
-def _devices(arrangement: Arrangement) -> Iterator[str]:
+def _devices(arrangement: BubblewrapMounts) -> Iterator[str]:
     # Not by --dev: its terminals need a user namespace inside the first, in which no walls can be made.
     yield from ("--tmpfs", "/dev", "--tmpfs", "/dev/shm")  # noqa: S108 - a new, empty one
     for path in (*_DEVICES, *map(str, arrangement.devices)):
@@ -95,7 +95,7 @@ def _devices(arrangement: Arrangement) -> Iterator[str]:
     yield from ("--symlink", "/proc/self/fd", "/dev/fd")
 
 
-def _places(arrangement: Arrangement) -> Iterator[str]:
+def _places(arrangement: BubblewrapMounts) -> Iterator[str]:
     """Yield what is bound and what is covered, outer before inner, so that the inner one counts."""
     bound = [(each, "--ro-bind") for each in arrangement.readable]
     covered = [(each, "--tmpfs" if each.is_dir() else "/dev/null") for each in arrangement.hidden if each.exists()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.report import Made
+from esper_agents.torchlab.report import OutputFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ _MOST_CALLS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CapturedTarget:
     """A target with the calls that a script made of it as its inputs.
 
     Attributes:
@@ -33,7 +33,7 @@ class Captured:
 
     target: TargetSpec
     source: str
-    record: Made
+    record: OutputFile
     result: JsonObject
 
     def described(self) -> JsonObject:
@@ -41,7 +41,9 @@ class Captured:
         return {"source": self.source, **self.record.described(), **self.result}
 
 
-def with_captured(lab: Lab, target: TargetSpec, source: str, shared: Path, *, tell: Tell | None = None) -> Captured:
+def with_captured(
+    lab: Lab, target: TargetSpec, source: str, shared: Path, *, tell: Tell | None = None
+) -> CapturedTarget:
     """Record the calls that a script makes of a target, or use an earlier record.
 
     Args:
@@ -56,7 +58,7 @@ def with_captured(lab: Lab, target: TargetSpec, source: str, shared: Path, *, te
         WorkerError: The script hung, crashed or raised before it made one.
     """
     if source.endswith(SUFFIX):
-        record, result = Made(lab.project / source, "application/octet-stream"), {}
+        record, result = OutputFile(lab.project / source, "application/octet-stream"), {}
         if not record.path.is_file():
             remedy = f"capture with --capture FILE.py; it leaves calls{SUFFIX}"
             raise UsageError(f"there is no file {source!r}", remedy=remedy)
@@ -67,4 +69,4 @@ def with_captured(lab: Lab, target: TargetSpec, source: str, shared: Path, *, te
     readable = shared / record.path.name
     shutil.copyfile(record.path, readable)
     named = target.captured_from or source
-    return Captured(replace(target, captured=str(readable), captured_from=named), named, record, result)
+    return CapturedTarget(replace(target, captured=str(readable), captured_from=named), named, record, result)

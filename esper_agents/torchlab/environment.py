@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.torchlab.limits import limits
+from esper_agents.torchlab.cgroup_limits import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

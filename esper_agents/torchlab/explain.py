@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.torchlab import graph_breaks, recompiles
+from esper_agents.torchlab import graph_break_remedies, recompile_remedies
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 STATUSES = ("clean", "breaks", "breaks-by-default", "fails-fullgraph", "skipped", "fails")
 
 
-def explain(lab: Lab, target: TargetSpec, *, train: bool = False, tell: Tell | None = None) -> Report:
+def explain(lab: Lab, target: TargetSpec, *, train: bool = False, tell: Tell | None = None) -> MeasurementReport:
     """Diagnose what `torch.compile` does with a target, without inductor.
 
     Args:
@@ -42,20 +42,20 @@ def explained(result: JsonObject) -> JsonObject:
     settles = result.get("settles", {}).get("sizes", True)
     told: dict[str, Any] = {
         **result,
-        "breaks": [{**each, "change": graph_breaks.change_for(each)} for each in result.get("breaks", [])],
+        "breaks": [{**each, "change": graph_break_remedies.change_for(each)} for each in result.get("breaks", [])],
         "recompiles": [_recompile(each, settles=settles) for each in result.get("recompiles", [])],
     }
     for stage in ("fullgraph", "autograd", "failure"):
         if "kind" in told.get(stage, {}):
-            told[stage] = {**told[stage], "change": graph_breaks.change_for(told[stage])}
+            told[stage] = {**told[stage], "change": graph_break_remedies.change_for(told[stage])}
     return {**told, "headline": headline(told)}
 
 
 def _recompile(told: JsonObject, *, settles: bool) -> JsonObject:
-    cause = recompiles.cause_of(told["guard"])
+    cause = recompile_remedies.cause_of(told["guard"])
     # One compilation for the first other size is how dynamo learns that the size is dynamic.
     is_routine = cause == "size" and told["count"] == 1 and settles
-    return {**told, "cause": cause, "is_routine": is_routine, "change": recompiles.change_for(told["guard"])}
+    return {**told, "cause": cause, "is_routine": is_routine, "change": recompile_remedies.change_for(told["guard"])}
 
 
 def headline(result: JsonObject) -> str:

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from esper_agents.torchlab import graph_breaks
+from esper_agents.torchlab import graph_break_remedies
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 _CHANGES = {
@@ -51,7 +51,7 @@ _INFERENCE = "ONNX programs are for inference, and the module is in training mod
 _GENERIC = "Read the draft export's issues: they list everything that stands in the way, not only the first."
 
 
-def export(lab: Lab, target: TargetSpec, *, tell: Tell | None = None) -> Report:
+def export(lab: Lab, target: TargetSpec, *, tell: Tell | None = None) -> MeasurementReport:
     """Find out whether a target exports: strict, non-strict, draft, with a dynamic batch, and to ONNX.
 
     Each program that comes out is run on fresh inputs beside the eager code.
@@ -94,7 +94,7 @@ def change_for(attempt: JsonObject) -> str:
         attempt: One of a report, with an `outcome` other than `exports`.
     """
     if "page" in attempt:
-        return graph_breaks.change_for(attempt)
+        return graph_break_remedies.change_for(attempt)
     if attempt.get("is_training"):
         return _INFERENCE
     issues = " ".join(str(each.get("kind", "")) for each in attempt.get("issues", ()))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import EvidenceError, UsageError
-from esper_agents.inert_git import running_git
+from esper_agents.safe_git import running_git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ EXECUTABLE = "100755"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class GitTreeEntry:
     """One file of a tree.
 
     Attributes:
@@ -39,19 +39,19 @@ class Entry:
     object_id: str
 
 
-def entries(repository: Path, tree: str) -> list[Entry]:
+def entries(repository: Path, tree: str) -> list[GitTreeEntry]:
     """Return every file, link and submodule of a tree, in git's order.
 
     Raises:
         UsageError: There are too many.
         EvidenceError: git cannot read the tree.
     """
-    found: list[Entry] = []
+    found: list[GitTreeEntry] = []
     with running_git(repository, "ls-tree", "-r", "-z", "--full-tree", tree) as git:
         for line in _fields(git.answers):
             about, _, path = line.partition(b"\t")
             mode, _, object_id = about.decode("ascii").split()
-            found.append(Entry(os.fsdecode(path), mode, object_id))
+            found.append(GitTreeEntry(os.fsdecode(path), mode, object_id))
             if len(found) > MOST_ENTRIES:
                 raise UsageError(f"the revision holds over {MOST_ENTRIES} files", remedy="measure a smaller project")
         if git.wait() != 0:

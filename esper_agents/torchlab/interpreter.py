@@ -30,7 +30,7 @@ print("\\n" + json.dumps({"esper": answer}))
 
 
 @dataclass(frozen=True, slots=True)
-class Interpreter:
+class PythonInterpreter:
     """A Python interpreter that can be run.
 
     Attributes:
@@ -45,7 +45,7 @@ class Interpreter:
 
 
 @lru_cache(maxsize=16)
-def interpreter(python: str) -> Interpreter:
+def interpreter(python: str) -> PythonInterpreter:
     """Ask an interpreter where its parts lie.
 
     Args:
@@ -65,7 +65,7 @@ def interpreter(python: str) -> Interpreter:
     return said
 
 
-def _asked(path: str, named: str) -> Interpreter:
+def _asked(path: str, named: str) -> PythonInterpreter:
     remedy = f"try it: {path} -I -c 'print(1)'"
     try:
         done = subprocess.run(
@@ -87,7 +87,7 @@ def _asked(path: str, named: str) -> Interpreter:
         path = str(answer["executable"] or path)
     except (ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{named!r} is no interpreter of Python 3", remedy=remedy) from error
-    return Interpreter(path, (int(major), int(minor), int(micro)), _shown([*places, *_links(Path(path))]))
+    return PythonInterpreter(path, (int(major), int(minor), int(micro)), _shown([*places, *_links(Path(path))]))
 
 
 def _narrowed(place: Path) -> list[Path]:

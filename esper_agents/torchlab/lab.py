@@ -14,21 +14,21 @@ from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 from esper_agents.torchlab import environment
-from esper_agents.torchlab.forks import Forks
-from esper_agents.torchlab.handle import Worker
-from esper_agents.torchlab.outcome import Outcome, WorkerError
-from esper_agents.torchlab.report import SCHEMA, Made, Report, now
-from esper_agents.torchlab.scratch import remove
+from esper_agents.torchlab.fork_server import ForkServerClient
+from esper_agents.torchlab.measurement_lock import measurement_lock
+from esper_agents.torchlab.remove_tree import remove
+from esper_agents.torchlab.report import SCHEMA, MeasurementReport, OutputFile, now
 from esper_agents.torchlab.supervisor import Supervisor, TotalLimits, memory_at_most, tasks_of_user
-from esper_agents.torchlab.turn import turn
-from esper_agents.torchlab.worker.channel import Channel
+from esper_agents.torchlab.worker.process.channel import Channel
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
+from esper_agents.torchlab.worker_handle import WorkerHandle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.forks import Withhold
-    from esper_agents.torchlab.sandbox import Choice
+    from esper_agents.torchlab.fork_server import Withhold
+    from esper_agents.torchlab.sandbox import SandboxChoice
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 
@@ -36,7 +36,7 @@ _MOST_WORKERS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LabSettings:
     """How to run the user's code.
 
     Attributes:
@@ -66,7 +66,7 @@ class Lab:
     def __init__(
         self,
         project: Path,
-        settings: Settings | None = None,
+        settings: LabSettings | None = None,
         *,
         roots: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
@@ -86,7 +86,7 @@ class Lab:
             tell: Told what is being done.
         """
         self.project = project.resolve()
-        self.settings = settings or Settings()
+        self.settings = settings or LabSettings()
         self.tell: Tell = tell or (lambda _what, _fraction: None)
         self._roots = [self.project, *(each.resolve() for each in roots)]
         self._hidden = list(hidden)
@@ -105,12 +105,14 @@ class Lab:
             EvidenceError: No sandbox holds here, or the interpreter has no torch that can be used.
         """
         try:
-            self._opened.enter_context(turn(lambda what: self.tell(what, 0.0), timeout_s=self.settings.queue_s))
+            self._opened.enter_context(
+                measurement_lock(lambda what: self.tell(what, 0.0), timeout_s=self.settings.queue_s)
+            )
             self._scratch = Path(tempfile.mkdtemp(prefix="esper-lab-"))
             self._opened.callback(remove, self._scratch)
             self.keep = self._keep or self._scratch / "kept"
             self.keep.mkdir(parents=True, exist_ok=True)
-            self._forks = Forks(
+            self._forks = ForkServerClient(
                 self.settings.python,
                 self._roots,
                 self._hidden,
@@ -142,7 +144,7 @@ class Lab:
         return self._forks.is_alive
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> SandboxChoice:
         """What confines the workers."""
         return self._forks.choice
 
@@ -170,7 +172,7 @@ class Lab:
         label: str = "",
         cpu: int | None = None,
         padding: int = 0,
-    ) -> Worker:
+    ) -> WorkerHandle:
         """Fork a worker.
 
         Args:
@@ -213,7 +215,7 @@ class Lab:
             with theirs:
                 pid = self._forks.fork(message, (theirs.fileno(), said))
             failed.pop_all()
-        worker = Worker(
+        worker = WorkerHandle(
             self._forks, Channel(ours), pid, scratch, said, label, self.settings.timeout_s, self._supervisor
         )
         worker.hello()
@@ -227,7 +229,7 @@ class Lab:
         """
         self._forks.warm(job)
 
-    def job(self, name: str, target: TargetSpec, request: JsonObject, *, tell: Tell | None = None) -> Report:
+    def job(self, name: str, target: TargetSpec, request: JsonObject, *, tell: Tell | None = None) -> MeasurementReport:
         """Run one job on one target in a worker of its own.
 
         Args:
@@ -258,8 +260,8 @@ class Lab:
         result: JsonObject,
         *,
         started: tuple[str, int],
-        made: tuple[Made, ...] = (),
-    ) -> Report:
+        made: tuple[OutputFile, ...] = (),
+    ) -> MeasurementReport:
         """Return a report of this lab.
 
         Args:
@@ -282,7 +284,7 @@ class Lab:
             "result": result,
             "artifacts": [each.described() for each in made],
         }
-        return Report(kind, body, made)
+        return MeasurementReport(kind, body, made)
 
     def environment(self) -> JsonObject:
         """Return what the measurements were made on."""
@@ -290,15 +292,15 @@ class Lab:
         with self.worker(device="cuda") as worker:
             return {**environment.host(), "torch": worker.ask("environment", {}).result}
 
-    def _kept(self, scratch: Path, artifact: Mapping[str, str]) -> Made:
+    def _kept(self, scratch: Path, artifact: Mapping[str, str]) -> OutputFile:
         name = Path(artifact["name"]).name
         source = scratch / name
         # What a worker calls a file may be a link out of its scratch.
         if source.is_symlink() or not source.is_file():
-            raise WorkerError(Outcome.GARBLED, f"the worker left no file {name!r}")
+            raise WorkerError(WorkerFailureKind.GARBLED, f"the worker left no file {name!r}")
         kept = self.keep / name
         if kept.is_symlink():
             # Moved to another disk, a file would be written through it.
             kept.unlink()
         shutil.move(source, kept)
-        return Made(kept, artifact["media_type"])
+        return OutputFile(kept, artifact["media_type"])

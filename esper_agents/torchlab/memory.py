@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.memory_issues import issue, limit
 from esper_agents.torchlab.memory_remedies import prevention, remedies
-from esper_agents.torchlab.outcome import Outcome, WorkerError
 from esper_agents.torchlab.plot import bytes_text, memory_plot, percent
-from esper_agents.torchlab.report import Made, Report, now, rounded
+from esper_agents.torchlab.report import MeasurementReport, OutputFile, now, rounded
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
@@ -43,7 +43,7 @@ def memory(
     limit_bytes: int | None = None,
     estimate_only: bool = False,
     tell: Tell | None = None,
-) -> Report:
+) -> MeasurementReport:
     """Measure where a target's memory goes and whether it grows with steps.
 
     First it is worked out without running. Where that exceeds the limit, or what the lab may use, it is not run.
@@ -77,7 +77,7 @@ def memory(
     missing: list[JsonObject] = []
     estimate = _estimate(lab, target, request, missing, tell)
     why_not = "only an estimate was asked for" if estimate_only else _too_large(lab, estimate, limit_bytes)
-    report: Report | None = None
+    report: MeasurementReport | None = None
     if not why_not:
         report, why_not = _run(lab, target, request, tell)
     if report is None:
@@ -151,16 +151,16 @@ def _exceeded(lab: Lab, estimate: JsonObject | None) -> int | None:
     return allowed if estimate is not None and estimate["peak_bytes"] > allowed else None
 
 
-def _run(lab: Lab, target: TargetSpec, request: JsonObject, tell: Tell | None) -> tuple[Report | None, str]:
+def _run(lab: Lab, target: TargetSpec, request: JsonObject, tell: Tell | None) -> tuple[MeasurementReport | None, str]:
     try:
         return lab.job("memory", target, request, tell=tell), ""
     except WorkerError as error:
-        if error.outcome is not Outcome.OUT_OF_MEMORY:
+        if error.outcome is not WorkerFailureKind.OUT_OF_MEMORY:
             raise
         return None, error.problem
 
 
-def _not_run(lab: Lab, target: TargetSpec, request: JsonObject, started: tuple[str, int]) -> Report:
+def _not_run(lab: Lab, target: TargetSpec, request: JsonObject, started: tuple[str, int]) -> MeasurementReport:
     """Return the report of a target that was not run."""
     result = {"device": target.device, "categories": list(_WORDS), "missing": []}
     return lab.report("memory", target.described(), request, result, started=started)
@@ -185,7 +185,7 @@ def _verify(target: TargetSpec, request: JsonObject, limit_bytes: int | None) ->
     return shlex.join(words)
 
 
-def _with_plot(lab: Lab, report: Report) -> Report:
+def _with_plot(lab: Lab, report: MeasurementReport) -> MeasurementReport:
     """Return the report with a plot of the peak's parts, of its course, and of what is left after each step."""
     result = report.result
     if "peak" not in result:
@@ -198,6 +198,6 @@ def _with_plot(lab: Lab, report: Report) -> Report:
     bars = [(_WORDS[name], size) for name, size in result["peak"]["split_bytes"].items() if size]
     path = lab.keep / _PLOT
     path.write_text(memory_plot(f"Memory of {report.body['target']['name']}", timelines, bars), encoding="utf-8")
-    made = Made(path, "image/svg+xml")
+    made = OutputFile(path, "image/svg+xml")
     body = {**report.body, "artifacts": [*report.body["artifacts"], made.described()]}
     return replace(report, body=body, made=(*report.made, made))

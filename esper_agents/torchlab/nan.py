@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.nan_changes import CHANGES
+from esper_agents.torchlab.nan_remedies import CHANGES
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 STATUSES = ("clean", "inf", "nan")
@@ -36,7 +36,7 @@ def nan(
     train: bool = False,
     lr: float | None = None,
     tell: Tell | None = None,
-) -> Report:
+) -> MeasurementReport:
     """Find the first operation of a target that makes a NaN or Inf which reaches something that matters.
 
     Args:

@@ -8,19 +8,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import UsageError
-from esper_agents.torchlab import witness
-from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab import external_profilers
 from esper_agents.torchlab.plot import percent, profile_plot, time_text
 from esper_agents.torchlab.profiling.advice import advice_on, most_speedup
 from esper_agents.torchlab.profiling.bottleneck import Bottleneck, analyse
-from esper_agents.torchlab.report import Made, rounded
+from esper_agents.torchlab.report import OutputFile, rounded
+from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 QUICK_S, NORMAL_S, THOROUGH_S = 0.6, 2.0, 8.0
@@ -41,7 +41,7 @@ def profile(
     seconds: float = NORMAL_S,
     look: bool = True,
     tell: Tell | None = None,
-) -> Report:
+) -> MeasurementReport:
     """Profile a target against what this machine can do at best.
 
     Args:
@@ -105,18 +105,20 @@ def verification(target: JsonObject, request: JsonObject) -> list[str]:
     return [shlex.join(again), shlex.join(["esper", "torch", "compare", target["name"], "NEW", *options])]
 
 
-def _witnesses(lab: Lab, target: TargetSpec, *, train: bool, tell: Tell | None) -> Sequence[witness.Witness]:
+def _witnesses(
+    lab: Lab, target: TargetSpec, *, train: bool, tell: Tell | None
+) -> Sequence[external_profilers.ExternalProfile]:
     """Run the target in a worker of its own for as long as the witnesses look at it."""
-    if not witness.installed():
-        return witness.absent()
-    seen: list[witness.Witness] = []
+    if not external_profilers.installed():
+        return external_profilers.absent()
+    seen: list[external_profilers.ExternalProfile] = []
     with lab.worker(device=target.device) as worker:
         worker.load(target)
 
         def looping(_what: str, _fraction: float) -> None:
             if tell is not None:
                 tell("others look", 1.0)
-            seen.extend(witness.look(worker.pid, _LOOK_S, lab.project))
+            seen.extend(external_profilers.run_external_profilers(worker.pid, _LOOK_S, lab.project))
             (worker.scratch / _ENOUGH).touch()
 
         request = {"train": train, "seed": target.seed, "seconds": _LONGEST_LOOK_S, "until": _ENOUGH}
@@ -124,7 +126,7 @@ def _witnesses(lab: Lab, target: TargetSpec, *, train: bool, tell: Tell | None) 
             worker.ask("loop", request, tell=looping)
         except (WorkerError, UsageError) as error:
             if not seen:
-                return witness.absent(f"the target did not run on: {error.problem}")
+                return external_profilers.absent(f"the target did not run on: {error.problem}")
     return seen
 
 
@@ -168,13 +170,13 @@ def _of_libraries(seen: JsonObject, bottleneck: Bottleneck) -> list[dict[str, An
     return [{"tool": seen["tool"], "share": rounded(share), "agrees": share >= _LEAST_SHARE[bottleneck], "of": about}]
 
 
-def _with_plot(lab: Lab, report: Report, name: str) -> Report:
+def _with_plot(lab: Lab, report: MeasurementReport, name: str) -> MeasurementReport:
     points: list[tuple[float, float]] = []
     for made in report.made:
         if made.path.name == "memory.json":
             points = json.loads(made.path.read_text(encoding="utf-8"))["points"]
     path = lab.keep / "profile.svg"
     path.write_text(profile_plot(name, report.result["analysis"], points), encoding="utf-8")
-    plot = Made(path, "image/svg+xml")
+    plot = OutputFile(path, "image/svg+xml")
     artifacts = [*report.body["artifacts"], plot.described()]
     return replace(report, body={**report.body, "artifacts": artifacts}, made=(*report.made, plot))

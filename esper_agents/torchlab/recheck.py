@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
 
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError)
 
 
 @dataclass(frozen=True, slots=True)
-class Rechecked:
+class RecheckResult:
     """A report that holds.
 
     Attributes:
@@ -48,7 +48,7 @@ class Rechecked:
         }
 
 
-def recheck(report: Report, folder: Path) -> Rechecked:
+def recheck(report: MeasurementReport, folder: Path) -> RecheckResult:
     """Work out anew what a report concludes, and look at the files beside it.
 
     Args:
@@ -76,13 +76,13 @@ def recheck(report: Report, folder: Path) -> Rechecked:
             if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
                 raise IntegrityError(f"{name!r} is not the file that the report names", remedy="measure again")
         artifacts.append(name)
-    return Rechecked(report.kind, started_at, says, tuple(artifacts), tuple(absent))
+    return RecheckResult(report.kind, started_at, says, tuple(artifacts), tuple(absent))
 
 
-def _says(report: Report) -> str:
+def _says(report: MeasurementReport) -> str:
     match report.kind:
         case "compare":
-            from esper_agents.torchlab.compare.acceptance import acceptance
+            from esper_agents.torchlab.compare.acceptance_rules import acceptance
             from esper_agents.torchlab.compare.compare import recheck as judged
 
             verdict = judged(report)
@@ -99,7 +99,7 @@ def _says(report: Report) -> str:
             raise IntegrityError(f"nothing is concluded in a report of kind {report.kind!r}", remedy="measure again")
 
 
-def _same(report: Report, again: JsonObject) -> JsonObject:
+def _same(report: MeasurementReport, again: JsonObject) -> JsonObject:
     stated: Any = report.result
     again = json.loads(json.dumps(again))
     if stated != again:

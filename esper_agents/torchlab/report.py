@@ -22,7 +22,7 @@ _KINDS = frozenset({"compare", "profile", "explain", "export", "memory", "nan", 
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class OutputFile:
     """A file that a measurement left behind.
 
     Attributes:
@@ -46,7 +46,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class MeasurementReport:
     """One result.
 
     Attributes:
@@ -57,7 +57,7 @@ class Report:
 
     kind: str
     body: JsonObject
-    made: tuple[Made, ...] = ()
+    made: tuple[OutputFile, ...] = ()
 
     @property
     def result(self) -> JsonObject:
@@ -70,7 +70,7 @@ class Report:
         return json.dumps(self.body, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def read(path: Path) -> Report:
+def read(path: Path) -> MeasurementReport:
     """Return a report from a file.
 
     Raises:
@@ -85,7 +85,7 @@ def read(path: Path) -> Report:
         raise IntegrityError(f"{str(path)!r} is no JSON", remedy="name a report.json of a measurement") from error
     if not isinstance(body, dict) or str(body.get("schema")) not in _SCHEMAS or str(body.get("kind")) not in _KINDS:
         raise IntegrityError(f"{str(path)!r} is no report of a measurement", remedy=f"its schema must be {SCHEMA}")
-    return Report(str(body["kind"]), body)
+    return MeasurementReport(str(body["kind"]), body)
 
 
 def now() -> str:

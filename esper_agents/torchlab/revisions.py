@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.codec import carried
 from esper_agents.errors import EvidenceError, UsageError
-from esper_agents.inert_git import git, toplevel
+from esper_agents.safe_git import git, toplevel
 from esper_agents.torchlab.git_tree import EXECUTABLE, LINK, SUBMODULE, contents, entries
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.git_tree import Contents, Entry
+    from esper_agents.torchlab.git_tree import Contents, GitTreeEntry
 
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _LARGEST_POINTER = 1_024
@@ -30,7 +30,7 @@ _UNUSABLE_NAMES = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL}
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class MissingFile:
     """Something of a revision that is not in the folder.
 
     Attributes:
@@ -43,7 +43,7 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
+class CheckedOutRevision:
     """A revision of a project in a folder.
 
     Attributes:
@@ -58,7 +58,7 @@ class Revision:
     commit: str
     tree: str
     root: Path
-    absent: tuple[Absent, ...]
+    absent: tuple[MissingFile, ...]
 
     def described(self) -> JsonObject:
         """Return it as reports hold it."""
@@ -66,7 +66,7 @@ class Revision:
         return {"asked": self.asked, "commit": self.commit, "tree": self.tree, "absent": left_out}
 
 
-def checkout(project: Path, revision: str, into: Path) -> Revision:
+def checkout(project: Path, revision: str, into: Path) -> CheckedOutRevision:
     """Write a project's files as they were at a revision, byte for byte as they were committed.
 
     Args:
@@ -91,7 +91,7 @@ def checkout(project: Path, revision: str, into: Path) -> Revision:
         raise EvidenceError(
             f"the revision cannot be written to {str(into)!r}: {error.strerror}", remedy="make room there"
         ) from error
-    return Revision(revision, commit, tree, into, tuple(absent))
+    return CheckedOutRevision(revision, commit, tree, into, tuple(absent))
 
 
 def repository(project: Path) -> Path:
@@ -149,8 +149,8 @@ def tree_of(top: Path, project: Path, commit: str, revision: str) -> str:
     return found.strip()
 
 
-def _write(top: Path, listed: Sequence[Entry], into: Path) -> list[Absent]:
-    absent: list[Absent] = []
+def _write(top: Path, listed: Sequence[GitTreeEntry], into: Path) -> list[MissingFile]:
+    absent: list[MissingFile] = []
     left = _MOST_BYTES
     with contents(top) as read:
         # Links last: while there are none, nothing can be written through one.
@@ -161,18 +161,18 @@ def _write(top: Path, listed: Sequence[Entry], into: Path) -> list[Absent]:
             if left < 0:
                 raise UsageError(f"the revision holds over {_MOST_BYTES >> 30} GiB", remedy="measure a smaller project")
             why = why or (_NOT_HERE if size is None else _written(read, size, entry, into / entry.path))
-            absent += [Absent(carried(entry.path), why)] if why else []
+            absent += [MissingFile(carried(entry.path), why)] if why else []
     return absent
 
 
-def _refusal(entry: Entry) -> str:
+def _refusal(entry: GitTreeEntry) -> str:
     parts = entry.path.split("/")
     if any(part in {"", ".", ".."} or part.lower() == ".git" for part in parts):
         return "its path is not one that git would write"
     return "a submodule, which is a repository of its own" if entry.mode == SUBMODULE else ""
 
 
-def _written(read: Contents, size: int, entry: Entry, target: Path) -> str:
+def _written(read: Contents, size: int, entry: GitTreeEntry, target: Path) -> str:
     """Write one file or link; return why it was not."""
     chunks = read.chunks()
     if size <= _LARGEST_POINTER:

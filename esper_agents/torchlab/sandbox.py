@@ -12,15 +12,25 @@ from typing import TYPE_CHECKING
 
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab import bubblewrap
-from esper_agents.torchlab.interpreter import Interpreter, interpreter
-from esper_agents.torchlab.worker import landlock, seccomp
+from esper_agents.torchlab.interpreter import PythonInterpreter, interpreter
+from esper_agents.torchlab.worker.process import landlock, seccomp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from esper_agents.domain.codec import JsonObject
 
-__all__ = ["Choice", "Interpreter", "Sandbox", "View", "choose", "command", "environment", "grants", "interpreter"]
+__all__ = [
+    "PythonInterpreter",
+    "Sandbox",
+    "SandboxChoice",
+    "SandboxMounts",
+    "choose",
+    "command",
+    "environment",
+    "grants",
+    "interpreter",
+]
 
 _TRIAL_S = 60
 # Makes PID and mount namespaces, and comes back out of the first, as the parent does for each worker.
@@ -54,7 +64,7 @@ class Sandbox(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SandboxMounts:
     """What user code may see, and the one place that it may write.
 
     Attributes:
@@ -67,7 +77,7 @@ class View:
         has_network: The machine's network can be used, because a person said so.
     """
 
-    interpreter: Interpreter
+    interpreter: PythonInterpreter
     roots: tuple[Path, ...]
     worker_folder: Path
     scratch: Path
@@ -77,7 +87,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SandboxChoice:
     """What holds user code, and why nothing stronger does.
 
     Attributes:
@@ -107,7 +117,7 @@ class Choice:
         }
 
 
-def choose(view: View, *, is_waived: bool) -> Choice:
+def choose(view: SandboxMounts, *, is_waived: bool) -> SandboxChoice:
     """Try what can hold user code on this machine, the strongest first.
 
     Args:
@@ -120,15 +130,15 @@ def choose(view: View, *, is_waived: bool) -> Choice:
     """
     _refuse_what_cannot_be_shown(view)
     if is_waived:
-        return Choice(Sandbox.NONE, why_not=("a person said --no-sandbox",))
+        return SandboxChoice(Sandbox.NONE, why_not=("a person said --no-sandbox",))
     abi = landlock.version()
     problem = ""
     for can_wall in (True, False):
         problem = _try_bubblewrap(view, can_wall=can_wall)
         if not problem:
-            return Choice(Sandbox.BUBBLEWRAP, abi, can_wall)
+            return SandboxChoice(Sandbox.BUBBLEWRAP, abi, can_wall)
     if abi and seccomp.is_supported():
-        return Choice(Sandbox.LANDLOCK, abi, why_not=(f"bubblewrap: {problem}",))
+        return SandboxChoice(Sandbox.LANDLOCK, abi, why_not=(f"bubblewrap: {problem}",))
     lacking = "this kernel has no Landlock" if not abi else "this machine has no system call filter"
     raise EvidenceError(
         f"no sandbox holds here (bubblewrap: {problem}; {lacking})",
@@ -136,7 +146,7 @@ def choose(view: View, *, is_waived: bool) -> Choice:
     )
 
 
-def _refuse_what_cannot_be_shown(view: View) -> None:
+def _refuse_what_cannot_be_shown(view: SandboxMounts) -> None:
     for root in view.roots:
         if not (root.is_dir() if root == view.roots[0] else root.exists()):
             raise UsageError(f"there is no folder {str(root)!r}", remedy="name the folder that the code is in")
@@ -148,7 +158,7 @@ def _refuse_what_cannot_be_shown(view: View) -> None:
             )
 
 
-def _try_bubblewrap(view: View, *, can_wall: bool) -> str:
+def _try_bubblewrap(view: SandboxMounts, *, can_wall: bool) -> str:
     """Return why bubblewrap cannot run here; nothing if it can."""
     program = bubblewrap.find()
     if program is None:
@@ -172,7 +182,7 @@ def _try_bubblewrap(view: View, *, can_wall: bool) -> str:
     return said[-1][:300] if said else f"it exited with {done.returncode}"
 
 
-def command(choice: Choice, view: View, argv: Sequence[str]) -> list[str]:
+def command(choice: SandboxChoice, view: SandboxMounts, argv: Sequence[str]) -> list[str]:
     """Return the command line that runs the interpreter with these arguments.
 
     Run it with `env=environment(view.scratch)` and `pass_fds`: open descriptors stay open. Start it from a thread that
@@ -190,7 +200,7 @@ def command(choice: Choice, view: View, argv: Sequence[str]) -> list[str]:
             return [view.interpreter.executable, *argv]
 
 
-def grants(view: View) -> JsonObject:
+def grants(view: SandboxMounts) -> JsonObject:
     """Return what each worker is granted by Landlock: arguments of the worker's `confine`, but for its scratch."""
     # Names, not paths: there may be thousands of them.
     covered = {str(each) for each in (*_hidden(view), *view.withheld, view.scratch)}
@@ -241,7 +251,7 @@ def environment(scratch: Path) -> dict[str, str]:
     return kept | {"HOME": place, "TMPDIR": place, "USER": "worker", "LOGNAME": "worker", "PYTHONNOUSERSITE": "1"}
 
 
-def _hidden(view: View) -> list[Path]:
+def _hidden(view: SandboxMounts) -> list[Path]:
     """Return what is to be covered; in a project that is somebody's home, their settings and keys too."""
     covered = [each for hidden in view.hidden for each in dict.fromkeys((hidden.absolute(), hidden.resolve()))]
     home = Path.home().resolve()
@@ -250,10 +260,10 @@ def _hidden(view: View) -> list[Path]:
     return covered
 
 
-def _arrangement(view: View, *, can_wall: bool) -> bubblewrap.Arrangement:
+def _arrangement(view: SandboxMounts, *, can_wall: bool) -> bubblewrap.BubblewrapMounts:
     # Landlock withholds what changes while the machine stands, and each of thousands of covers costs each worker.
     withheld = () if landlock.version() else view.withheld
-    return bubblewrap.Arrangement(
+    return bubblewrap.BubblewrapMounts(
         python=view.interpreter.executable,
         readable=(*view.interpreter.places, *view.roots, view.worker_folder, *_resolving(view)),
         scratch=view.scratch,
@@ -264,7 +274,7 @@ def _arrangement(view: View, *, can_wall: bool) -> bubblewrap.Arrangement:
     )
 
 
-def _resolving(view: View) -> tuple[Path, ...]:
+def _resolving(view: SandboxMounts) -> tuple[Path, ...]:
     """Return what names of the network are resolved by and its certificates checked with, where it can be used."""
     named = map(Path, _NETWORK_SETTINGS) if view.has_network else ()
     return tuple(each for each in named if each.exists())

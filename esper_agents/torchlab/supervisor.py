@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event, Thread, get_native_id
 from typing import TYPE_CHECKING, Self
 
-from esper_agents.torchlab.worker.descent import children
+from esper_agents.torchlab.worker.process.process_tree import children
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 CALLS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LineRange:
     """Lines of a file that belong together.
 
     Attributes:
@@ -40,12 +40,12 @@ class Span:
 def watch(
     lab: Lab,
     target: TargetSpec,
-    spans: Sequence[Span],
+    spans: Sequence[LineRange],
     *,
     calls: int = CALLS,
     train: bool = False,
     tell: Tell | None = None,
-) -> Report:
+) -> MeasurementReport:
     """Call a target and watch lines of the project.
 
     A target that raises is no error here: that it does, and where, is a result.

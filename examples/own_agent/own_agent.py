@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from esper_agents.api import Conclude, Risk, ToolCall, ToolResult, UseTools, open_project_sync, source_file, tool
+from esper_agents.api import Conclude, Risk, ToolCall, ToolResult, CallTools, open_project_sync, source_file, tool
 
 
 @tool("find-seeds", risk=Risk.LOW, repeatable=True, rerun=lambda call: f"grep -n manual_seed {call['path']}")
@@ -20,7 +20,7 @@ async def find_seeds(context, path: str):
 
 
 def play(brief):
-    reports = yield UseTools(tuple(ToolCall("find-seeds", {"path": path}) for path in brief.task.paths))
+    reports = yield CallTools(tuple(ToolCall("find-seeds", {"path": path}) for path in brief.task.paths))
     missing = [report.evidence.summary for report in reports if not report.evidence.output["lines"]]
     return Conclude("every script fixes its seed" if not missing else "a script fixes no seed", conditions=tuple(missing))
 

@@ -8,10 +8,10 @@ import pytest
 
 from esper_agents.agents.definition import load_definition
 from esper_agents.agents.lint import lint_agent
-from esper_agents.agents.plugins import Part, load_plugin
+from esper_agents.agents.plugins import PluginPart, load_plugin
 from esper_agents.agents.registry import load_definitions, load_registry
+from esper_agents.agents.skill_files import read_skill
 from esper_agents.agents.skills import skills_in
-from esper_agents.agents.skills_reading import read_skill
 
 WILD = Path(__file__).parent / "wild"
 AGENTS = WILD / "collection_a/agents"
@@ -44,7 +44,7 @@ def test_there_are_more_than_a_hundred_files_and_all_of_them_load() -> None:
     assert (flat.refused, packed.refused) == ((), ())
     assert len(flat.agents) == len([*AGENTS.iterdir()])
     of_packs = [each for each in packed.agents.values() if each.provider.startswith("plugin ")]
-    assert len(of_packs) == sum(len(load_plugin(each).paths(Part.AGENTS)) for each in PACKS)
+    assert len(of_packs) == sum(len(load_plugin(each).paths(PluginPart.AGENTS)) for each in PACKS)
     assert len(flat.agents) + len(of_packs) + len(skills) > 100
     assert all(each.description and each.body for each in (*flat.agents.values(), *of_packs, *skills))
 

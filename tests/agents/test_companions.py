@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from esper_agents.agents.companions import Declared, declared_companions
-from esper_agents.review.companion import matches, neglected
+from esper_agents.review.companion import matches, missing_companion_changes
 
 SKILL = """---
 name: dynamo-state
@@ -82,6 +82,6 @@ def test_ours_are_for_the_source_of_torch_alone(tmp_path):
     assert len(found.companions) == 5
     for path in ("train.py", "src/model.py", "tests/test_model.py", "model/torch_ops/module.cpp"):
         assert not any(matches(path, each.when) for each in found.companions)
-    (claim,) = neglected(found.companions, ["torch/csrc/xpu/Module.cpp", "test/test_xpu.py"])
+    (claim,) = missing_companion_changes(found.companions, ["torch/csrc/xpu/Module.cpp", "test/test_xpu.py"])
     assert "torch/_C/__init__.pyi.in" in claim.message
     assert claim.basis == "declared in esper-agents/skills/pytorch-platform-parity/SKILL.md"

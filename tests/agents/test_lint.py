@@ -6,7 +6,7 @@ import pytest
 
 from esper_agents.agents.definition import load_definition
 from esper_agents.agents.lint import lint_agent
-from esper_agents.tools.names import offered
+from esper_agents.tools.tool_names import resolve_tools
 
 SOUND = """---
 name: heron
@@ -26,7 +26,7 @@ def warnings(tmp_path, text: str, *, file: str = "heron.md", agents=("heron", "r
     path = tmp_path / file
     path.write_text(text, encoding="utf-8")
     agent, tools = load_definition(path), ("static-review", "read-file")
-    unknown = offered(agent.tools, tools).unknown
+    unknown = resolve_tools(agent.tools, tools).unknown
     found = lint_agent(agent, agents=agents, tools=tools, unknown=unknown)
     return [(odd.line, odd.problem, odd.remedy) for odd in found]
 

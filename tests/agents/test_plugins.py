@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from esper_agents.agents import installed
-from esper_agents.agents.installed import add_plugin, installed_plugins, plugins_with, remove_plugin
-from esper_agents.agents.plugins import Part, load_plugin
+from esper_agents.agents import plugin_store
+from esper_agents.agents.plugin_store import add_plugin, installed_plugins, plugins_with, remove_plugin
+from esper_agents.agents.plugins import PluginPart, load_plugin
 from esper_agents.agents.registry import load_registry
 from esper_agents.errors import DefinitionError, NotFoundError, StorageError
 
@@ -38,9 +38,9 @@ def pack(tmp_path):
 def test_agents_commands_and_skills_are_found_and_the_rest_is_passed_over() -> None:
     plugin = load_plugin(PACKS / "tensor-engineering")
     assert (plugin.name, plugin.version) == ("tensor-engineering", "2.4.0")
-    assert "tensor-engineering:debug-nan" in plugin.names[Part.COMMANDS]
-    assert "tensor-engineering:shape-suffixes" in plugin.names[Part.SKILLS]
-    assert "tensor-engineering:README" not in plugin.names[Part.AGENTS]
+    assert "tensor-engineering:debug-nan" in plugin.names[PluginPart.COMMANDS]
+    assert "tensor-engineering:shape-suffixes" in plugin.names[PluginPart.SKILLS]
+    assert "tensor-engineering:README" not in plugin.names[PluginPart.AGENTS]
     assert plugin.skill_folders == (PACKS / "tensor-engineering/skills",)
     assert set(plugin.passed_over) == {"README.md", "hooks/hooks.json", "scripts/where.sh"}
 
@@ -49,8 +49,8 @@ def test_folders_and_files_that_the_manifest_names_count_beside_the_usual_ones()
     plugin = load_plugin(PACKS / "numerics-lab")
     assert plugin.name == "numerics-lab"
     of_manifest = {"ulp-counter", "overflow-hunter", "summation-expert", "stability-prover"}
-    assert {each.stem for each in plugin.paths(Part.AGENTS)} == {"interval-arithmetic", *of_manifest}
-    assert plugin.names[Part.COMMANDS] == ("numerics-lab:compare",)
+    assert {each.stem for each in plugin.paths(PluginPart.AGENTS)} == {"interval-arithmetic", *of_manifest}
+    assert plugin.names[PluginPart.COMMANDS] == ("numerics-lab:compare",)
     assert plugin.skill_folders == (PACKS / "numerics-lab/custom/skills",)
 
 
@@ -130,7 +130,7 @@ def test_no_plugin_takes_the_place_of_the_project_in_names(pack) -> None:
 def test_a_manifest_with_fields_of_other_types_is_read_for_what_it_says(pack, manifest) -> None:
     plugin = load_plugin(pack(manifest=manifest))
     assert (plugin.name, plugin.version) == ("ponds", "")
-    assert plugin.names[Part.AGENTS] == ("ponds:heron",)
+    assert plugin.names[PluginPart.AGENTS] == ("ponds:heron",)
 
 
 def test_a_folder_that_is_no_plugin_is_refused_and_a_marketplace_is_told_apart(tmp_path, pack) -> None:
@@ -173,12 +173,12 @@ def test_adding_a_changed_plugin_replaces_it_and_leaves_nothing_of_the_old_one(p
 def test_what_a_process_that_died_left_behind_is_gone_after_the_next_change(pack, monkeypatch) -> None:
     root = pack()
     with monkeypatch.context() as patch:
-        patch.setattr(installed, "_write_index", _interrupted)
+        patch.setattr(plugin_store, "_write_index", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             add_plugin(root)
     assert installed_plugins().plugins == ()
     add_plugin(root)
-    folders = [each.name for each in installed.plugins_folder().iterdir() if each.is_dir()]
+    folders = [each.name for each in plugin_store.plugins_folder().iterdir() if each.is_dir()]
     assert folders == [installed_plugins().plugins[0].sha256]
 
 
@@ -208,7 +208,7 @@ def test_a_removed_plugin_is_gone_and_an_unknown_one_offers_the_nearest(pack) ->
 
 def test_an_index_that_nobody_can_read_is_refused_with_a_remedy(pack) -> None:
     add_plugin(pack())
-    (installed.plugins_folder() / "installed.json").write_text("{}")
+    (plugin_store.plugins_folder() / "installed.json").write_text("{}")
     with pytest.raises(DefinitionError, match="cannot be read"):
         installed_plugins()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from esper_agents.agents.definition_warnings import DefinitionWarnings
 from esper_agents.agents.front_matter import read_document
-from esper_agents.agents.notes import Notes
 from esper_agents.paths import data_folder
 
 SKILLS = data_folder("prompts") / "skills"
@@ -39,7 +39,7 @@ FALSE_BLOCKS = {
 
 
 def facts_of(name):
-    field = read_document(FILES[name], Notes(name)).fields.get("facts")
+    field = read_document(FILES[name], DefinitionWarnings(name)).fields.get("facts")
     return field.content if field else []
 
 
@@ -101,7 +101,7 @@ def test_what_is_deprecated_or_gone_is_what_the_table_of_the_review_says(name):
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_every_version_that_is_named_stands_on_a_fact(name):
-    body = read_document(FILES[name], Notes(name)).body
+    body = read_document(FILES[name], DefinitionWarnings(name)).body
     prose = re.sub(r"^```.*?^```$", "", body, flags=re.MULTILINE | re.DOTALL)
     named = set(re.findall(r"(?:[Tt]orch|since|in|from)\s+(2\.\d+)\b", prose))
     known = {fact[key] for fact in facts_of(name) for key in ("since", "deprecated", "removed") if key in fact}
@@ -129,9 +129,9 @@ def test_the_thresholds_are_those_that_the_lab_decides_by():
 def test_the_four_sections_of_the_protocol_have_the_words_of_the_record():
     from typing import get_args, get_type_hints
 
+    from esper_agents.domain.agent_action import RiskAssessment
     from esper_agents.domain.assumption import Tier
     from esper_agents.domain.finding import Confidence
-    from esper_agents.domain.move import RiskAssessment
 
     protocol = FILES["sme-agent-protocol/SKILL.md"]
     hints = get_type_hints(RiskAssessment)
@@ -142,8 +142,7 @@ def test_the_four_sections_of_the_protocol_have_the_words_of_the_record():
 
 def test_a_command_that_is_named_exists():
     import typer
-
-    from esper_agents.cli.main import build
+    from command_line import build
 
     commands = typer.main.get_command(build()).commands["torch"].list_commands(None)
     assert set(re.findall(r"esper torch ([\w-]+)", "".join(FILES.values()))) <= set(commands)

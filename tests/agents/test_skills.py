@@ -9,8 +9,8 @@ import pytest
 
 from esper_agents.agents.definition import load_definition
 from esper_agents.agents.registry import load_registry
+from esper_agents.agents.skill_library import load_skills
 from esper_agents.agents.skills import skills_at_hand
-from esper_agents.agents.skills_library import load_skills
 from esper_agents.errors import DefinitionError, NotFoundError, UsageError
 
 SEEDS = Path(__file__).parents[3] / "shared" / "seeds"

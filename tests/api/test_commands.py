@@ -9,8 +9,8 @@ from toys import recording_tool
 
 from esper_agents.api import open_project
 from esper_agents.api.commands import commands_of, denied, task_of
+from esper_agents.domain.agent_action import Conclude
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Conclude
 
 pytestmark = pytest.mark.anyio
 

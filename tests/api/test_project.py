@@ -7,7 +7,7 @@ from toys import calling
 
 from esper_agents.api import open_project
 from esper_agents.domain.session import SessionState
-from esper_agents.domain.status import Kind, Status
+from esper_agents.domain.status import QuestionType, Status
 from esper_agents.errors import InputFileError, NotFoundError, StorageError, UsageError
 
 pytestmark = pytest.mark.anyio
@@ -125,9 +125,9 @@ async def test_a_task_knows_its_paths_from_the_project_and_its_kind_from_its_wor
     monkeypatch.chdir(project)
     task = opened.task("is it ready to ship?", ["train.py", project / "train.py", "./train.py"])
     assert task.paths == ("train.py",)
-    assert task.kind is Kind.GO
+    assert task.kind is QuestionType.GO
     assert opened.task("review this").paths == (".",)
-    assert opened.task("explain this", ["train.py"]).kind is Kind.ADVICE
+    assert opened.task("explain this", ["train.py"]).kind is QuestionType.ADVICE
 
 
 @pytest.mark.parametrize(

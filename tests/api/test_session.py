@@ -8,12 +8,12 @@ import pytest
 from toys import Toybox, calling
 
 from esper_agents.api import open_project_sync
+from esper_agents.domain.agent_action import Ask, Conclude
 from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Ask, Conclude
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import ExitCode, InputFileError, UsageError
-from esper_agents.orchestration.run import StoppedError
+from esper_agents.orchestration.session_run import StoppedError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 

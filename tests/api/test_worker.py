@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 from toys import Toybox, agent_file, calling, calls
 
-from esper_agents.api.happenings import Happened
 from esper_agents.api.worker import open_worker
+from esper_agents.api.worker_events import WorkerEventKind
 from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import ExitCode, StorageError
-from esper_agents.orchestration.workshop import Additions
+from esper_agents.orchestration.project_services import ServiceOverrides
 from esper_agents.storage import lease
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
@@ -36,7 +36,7 @@ def hire(monkeypatch):
     @asynccontextmanager
     async def opened(box, *, concurrency=8, **options):
         told = []
-        additions = Additions(tuple(box.tools), box.playbooks, (box.folder,))
+        additions = ServiceOverrides(tuple(box.tools), box.playbooks, (box.folder,))
         async with open_worker(
             box.project, concurrency=concurrency, tell=told.append, additions=additions, **options
         ) as worker:
@@ -74,7 +74,7 @@ async def test_a_queued_session_is_run_to_its_certificate(looking, hire):
         await worker.run(once=True, poll_s=0.05)
     (session,) = await found(looking, [name])
     assert (session.state, session.is_owned) == (SessionState.DONE, False)
-    assert [each.what for each in worker.told] == [Happened.TAKEN, Happened.ENDED]
+    assert [each.what for each in worker.told] == [WorkerEventKind.TAKEN, WorkerEventKind.ENDED]
     assert looking.effects() == ["one", "two"]
     async with looking.open() as opened:
         assert (await opened.read(session.certificate)).session == name
@@ -92,7 +92,7 @@ async def test_sixty_four_sessions_at_once_all_end_and_each_call_is_made_once(lo
     names = await enqueued(looking, 64)
     async with hire(looking, concurrency=64) as worker:
         await worker.run(once=True, poll_s=0.05)
-    assert Counter(each.what for each in worker.told) == {Happened.TAKEN: 64, Happened.ENDED: 64}
+    assert Counter(each.what for each in worker.told) == {WorkerEventKind.TAKEN: 64, WorkerEventKind.ENDED: 64}
     assert {each.state for each in await found(looking, names)} == {SessionState.DONE}
     assert Counter(looking.effects()) == {"one": 64, "two": 64}
 
@@ -112,7 +112,7 @@ async def test_no_more_run_at_once_than_may(looking, hire):
     await enqueued(looking, 7, "slowly")
     async with hire(looking, concurrency=3) as worker:
         await worker.run(once=True, poll_s=0.05)
-    assert len(said(worker, Happened.ENDED)) == 7
+    assert len(said(worker, WorkerEventKind.ENDED)) == 7
     assert 1 <= most <= 3
 
 
@@ -122,7 +122,7 @@ async def test_a_session_that_needs_a_person_is_left_waiting(toybox, hire):
     (name,) = await enqueued(toybox)
     async with hire(toybox) as worker:
         await worker.run(once=True, poll_s=0.05)
-    assert said(worker, Happened.WAITING) == [name]
+    assert said(worker, WorkerEventKind.WAITING) == [name]
     assert [each.state for each in await found(toybox, [name])] == [SessionState.WAITING]
     assert toybox.effects() == []
     async with toybox.open() as opened:
@@ -142,12 +142,12 @@ async def test_a_session_that_fails_stops_neither_the_worker_nor_the_others(look
     good = await enqueued(looking, 3)
     async with hire(looking) as worker:
         await worker.run(once=True, poll_s=0.05)
-    assert said(worker, Happened.FAILED) == [bad]
+    assert said(worker, WorkerEventKind.FAILED) == [bad]
     assert worker.failed == 1
     assert {each.state for each in await found(looking, good)} == {SessionState.DONE}
     (left,) = await found(looking, [bad])
     assert (left.state, left.is_owned, left.is_queued) == (SessionState.OPEN, False, False)
-    (problem,) = [each for each in worker.told if each.what is Happened.FAILED]
+    (problem,) = [each for each in worker.told if each.what is WorkerEventKind.FAILED]
     assert "the playbook is broken" in problem.text
     async with hire(looking) as second:
         await second.run(once=True, poll_s=0.05)
@@ -163,11 +163,11 @@ async def test_a_session_whose_agent_has_changed_is_left_for_a_person(looking, h
     async with hire(looking, concurrency=1) as worker:
         stop.append(worker.stop)
         await worker.run(once=True, poll_s=0.05)
-    assert said(worker, Happened.GIVEN_BACK) == [halted]
+    assert said(worker, WorkerEventKind.GIVEN_BACK) == [halted]
     agent_file(looking.folder, "halting", tools=None, extra="model: another\n")
     async with hire(looking) as worker:
         await worker.run(once=True, poll_s=0.05)
-    (failed,) = [each for each in worker.told if each.what is Happened.FAILED]
+    (failed,) = [each for each in worker.told if each.what is WorkerEventKind.FAILED]
     assert failed.name == halted
     assert failed.text.startswith(f"changed since session {halted} began: agent halting")
     assert failed.remedy.startswith(f"`esper resume {halted} --accept`")
@@ -188,7 +188,7 @@ async def test_who_is_stopped_gives_its_sessions_back_between_two_steps_and_anot
         await first.run(once=False, poll_s=30)
     left = await found(looking, names)
     assert {(each.is_owned, each.is_queued) for each in left if each.state is SessionState.OPEN} == {(False, True)}
-    assert said(first, Happened.GIVEN_BACK)
+    assert said(first, WorkerEventKind.GIVEN_BACK)
     stop[:] = [lambda: None]
     async with hire(looking) as second:
         await second.run(once=True, poll_s=0.05)
@@ -200,10 +200,10 @@ async def test_two_workers_share_the_work_and_never_a_session(looking, hire):
     names = await enqueued(looking, 24)
     async with hire(looking, concurrency=3) as first, hire(looking, concurrency=3) as second:
         await asyncio.gather(*(each.run(once=True, poll_s=0.05) for each in (first, second)))
-    taken = said(first, Happened.TAKEN) + said(second, Happened.TAKEN)
+    taken = said(first, WorkerEventKind.TAKEN) + said(second, WorkerEventKind.TAKEN)
     assert sorted(taken) == sorted(names)
-    assert said(first, Happened.TAKEN)
-    assert said(second, Happened.TAKEN)
+    assert said(first, WorkerEventKind.TAKEN)
+    assert said(second, WorkerEventKind.TAKEN)
     assert Counter(looking.effects()) == {"one": 24, "two": 24}
 
 
@@ -212,10 +212,10 @@ async def test_work_that_comes_later_is_found(looking, hire):
     async with hire(looking) as worker:
         working = asyncio.create_task(worker.run(once=False, poll_s=0.05))
         names = await enqueued(looking, 2)
-        await until(lambda: len(said(worker, Happened.ENDED)) == 2)
+        await until(lambda: len(said(worker, WorkerEventKind.ENDED)) == 2)
         worker.stop()
         await working
-    assert sorted(said(worker, Happened.ENDED)) == sorted(names)
+    assert sorted(said(worker, WorkerEventKind.ENDED)) == sorted(names)
 
 
 async def test_a_session_whose_owner_died_is_taken_over(looking, hire):
@@ -226,7 +226,7 @@ async def test_a_session_whose_owner_died_is_taken_over(looking, hire):
         await opened.workshop.store.run(_age, held)
     async with hire(looking) as worker:
         await worker.run(once=True, poll_s=0.05)
-    assert said(worker, Happened.ENDED) == [session.id]
+    assert said(worker, WorkerEventKind.ENDED) == [session.id]
 
 
 def _age(store, held):
@@ -260,7 +260,7 @@ async def test_heartbeats_go_on_while_tools_have_taken_every_other_thread(lookin
     (name,) = await enqueued(looking, agent="hogging")
     async with hire(looking) as worker:
         await worker.run(once=True, poll_s=0.05)
-    assert said(worker, Happened.ENDED) == [name]
+    assert said(worker, WorkerEventKind.ENDED) == [name]
 
 
 async def test_sessions_of_a_project_that_is_not_on_this_machine_are_left_alone_and_that_is_said_once(
@@ -274,14 +274,14 @@ async def test_sessions_of_a_project_that_is_not_on_this_machine_are_left_alone_
     shutil.rmtree(away.project)
     monkeypatch.chdir(looking.project)
     told = []
-    additions = Additions(tuple(looking.tools), looking.playbooks, (looking.folder,))
+    additions = ServiceOverrides(tuple(looking.tools), looking.playbooks, (looking.folder,))
     async with open_worker(concurrency=2, tell=told.append, additions=additions) as worker:
         await worker.run(once=True, poll_s=0.05)
         await worker.run(once=True, poll_s=0.05)
-    assert [each.text for each in told if each.what is Happened.AWAY] == [
+    assert [each.text for each in told if each.what is WorkerEventKind.AWAY] == [
         f"sessions of {str(away.project)!r} are left alone: that project is not on this machine"
     ]
-    assert [each.name for each in told if each.what is Happened.ENDED] == [mine]
+    assert [each.name for each in told if each.what is WorkerEventKind.ENDED] == [mine]
     assert not set(names) & {each.name for each in told}
 
 
@@ -292,10 +292,10 @@ async def test_one_worker_serves_every_project_of_a_shared_database(looking, hir
     names = [*await enqueued(looking), *await enqueued(other)]
     monkeypatch.chdir("/")
     told = []
-    additions = Additions(tuple(looking.tools), looking.playbooks, (looking.folder,))
+    additions = ServiceOverrides(tuple(looking.tools), looking.playbooks, (looking.folder,))
     async with open_worker(concurrency=2, tell=told.append, additions=additions) as worker:
         await worker.run(once=True, poll_s=0.05)
-    assert sorted(each.name for each in told if each.what is Happened.ENDED) == sorted(names)
+    assert sorted(each.name for each in told if each.what is WorkerEventKind.ENDED) == sorted(names)
     assert looking.effects() == other.effects() == ["one", "two"]
     for box, name in zip((looking, other), names, strict=True):
         async with box.open() as opened:
@@ -305,7 +305,7 @@ async def test_one_worker_serves_every_project_of_a_shared_database(looking, hir
 async def test_a_database_that_is_away_for_a_while_is_waited_for(looking, hire, monkeypatch):
     from esper_agents.storage import queue
 
-    plain, fails = queue.places, 3
+    plain, fails = queue.queued_projects, 3
 
     def away(store, **options):
         nonlocal fails
@@ -314,15 +314,17 @@ async def test_a_database_that_is_away_for_a_while_is_waited_for(looking, hire, 
             raise StorageError("the database cannot be reached", remedy="start it")
         return plain(store, **options)
 
-    monkeypatch.setattr(queue, "places", away)
+    monkeypatch.setattr(queue, "queued_projects", away)
     (name,) = await enqueued(looking)
     async with hire(looking) as worker:
         working = asyncio.create_task(worker.run(once=False, poll_s=0.01))
-        await until(lambda: said(worker, Happened.ENDED))
+        await until(lambda: said(worker, WorkerEventKind.ENDED))
         worker.stop()
         await working
-    assert [each.text for each in worker.told if each.what is Happened.TROUBLE] == ["the database cannot be reached"]
-    assert said(worker, Happened.ENDED) == [name]
+    assert [each.text for each in worker.told if each.what is WorkerEventKind.TROUBLE] == [
+        "the database cannot be reached"
+    ]
+    assert said(worker, WorkerEventKind.ENDED) == [name]
 
 
 async def test_a_cancelled_session_ends_in_the_worker_that_runs_it(looking, hire):
@@ -352,7 +354,7 @@ async def test_certificates_that_two_workers_issue_in_one_second_are_all_genuine
         for worker in (one, other):
             monkeypatch.setattr(worker._store.store, "_clock", lambda _: 4_000_000_000_000)
         await asyncio.gather(*(each.run(once=True, poll_s=0.05) for each in (one, other)))
-    assert sorted(said(one, Happened.ENDED) + said(other, Happened.ENDED)) == sorted(names)
+    assert sorted(said(one, WorkerEventKind.ENDED) + said(other, WorkerEventKind.ENDED)) == sorted(names)
     async with looking.open() as opened:
         seconds = {each.issued_at[:19] for each in await opened.certificates()}
     whole = await verify_all(looking.project)

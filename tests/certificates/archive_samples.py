@@ -7,12 +7,12 @@ from dataclasses import replace
 from certificate_samples import certificate, claim, evidence, finding, source
 
 from esper_agents.certificates import archive
-from esper_agents.certificates.entering import enter
+from esper_agents.certificates.log_entry import sign_and_log
 from esper_agents.certificates.statement import normal, statement
 from esper_agents.domain.finding import Location
-from esper_agents.domain.project import Project, Revision
+from esper_agents.domain.project import GitRevision, Project
 from esper_agents.domain.session import Submission
-from esper_agents.domain.status import Kind
+from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
 from esper_agents.storage import sessions
 
@@ -47,7 +47,7 @@ def made(number: int, *, paths=("train.py",), commit="", **changes):
                 "id": identifier(number),
                 "issued_at": time_of(number),
                 "examined": tuple(source(path) for path in paths),
-                "revision": Revision(commit or "1" * 40, "2" * 40, "main", "", is_git=True, dirty=()),
+                "revision": GitRevision(commit or "1" * 40, "2" * 40, "main", "", is_git=True, dirty=()),
             }
             | changes
         )
@@ -64,15 +64,15 @@ class Archive:
 
     def add(self, issued, *, project=PROJECT, logged=False) -> str:
         """Archive a certificate and return its identifier."""
-        revision = Revision("", "", "", "", is_git=False, dirty=())
-        task = Submission(Task("review this", (), Kind.APPROVAL, "review"), "toy", revision, {}, "somebody")
+        revision = GitRevision("", "", "", "", is_git=False, dirty=())
+        task = Submission(Task("review this", (), QuestionType.APPROVAL, "review"), "toy", revision, {}, "somebody")
         issued = replace(issued, session=sessions.create(self.store, project, task).session)
         data = statement(issued)
         self.numbers += 1
         with self.store.writing() as transaction:
             archive.add(transaction, project.key, issued, data)
             if logged:
-                enter(transaction, project.key, issued.id, data)
+                sign_and_log(transaction, project.key, issued.id, data)
         return issued.id
 
     def fill(self, *certificates, **options) -> list[str]:

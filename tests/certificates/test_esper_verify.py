@@ -19,14 +19,14 @@ from esper_agents.api import open_project
 from esper_agents.certificates.log.merkle import leaf_hash, node_hash
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
 from esper_agents.certificates.notices import notice_statement
-from esper_agents.certificates.render import render_markdown
-from esper_agents.certificates.sealing.dsse import PAYLOAD_TYPE, envelope_bytes, pae, read_envelope, seal
-from esper_agents.certificates.sealing.keys import as_pem, as_ssh, signing_key
-from esper_agents.certificates.sealing.signers import own_signer
+from esper_agents.certificates.signing.allowed_signers import own_signer
+from esper_agents.certificates.signing.dsse import PAYLOAD_TYPE, envelope_bytes, pae, read_envelope, seal
+from esper_agents.certificates.signing.signing_key import as_pem, as_ssh, signing_key
 from esper_agents.certificates.statement import statement
-from esper_agents.cli.exhibits import find_exhibit
+from esper_agents.certificates.views.markdown import render_markdown
+from esper_agents.cli.exhibits import find_certificate_files
 from esper_agents.cli.verifying import check
-from esper_agents.domain.status import STANCES, Kind, Status, status_for
+from esper_agents.domain.status import STANCES, QuestionType, Status, status_for
 from esper_agents.errors import NewerRecordError
 from esper_agents.paths import data_folder
 
@@ -82,7 +82,7 @@ def ours(target, home, monkeypatch, tmp_path):
     shutil.copytree(home / "keys", tmp_path / "clone" / "keys", dirs_exist_ok=True)
     with monkeypatch.context() as there:
         there.setenv("ESPER_HOME", str(tmp_path / "clone"))
-        return int(check(asyncio.run(find_exhibit(str(target), None))).exit_code)
+        return int(check(asyncio.run(find_certificate_files(str(target), None))).exit_code)
 
 
 @pytest.fixture
@@ -124,12 +124,13 @@ def test_it_fits_on_a_few_pages_and_needs_nothing_of_ours():
 
 
 def test_its_rows_are_those_of_the_policy():
-    from esper_agents.certificates.policy import row
+    from esper_agents.certificates.policy.verdict_ceiling import verdict_levels
 
     namespace = {"__name__": "checked"}
     exec(compile(PROGRAM.read_text(encoding="utf-8"), str(PROGRAM), "exec"), namespace)  # noqa: S102 - ours
     assert {kind: tuple(each.split()) for kind, each in namespace["ROWS"].items()} == {
-        str(kind): tuple(f"{stance}/{status_for(kind, stance)}" for stance in row(kind)) for kind in Kind
+        str(kind): tuple(f"{stance}/{status_for(kind, stance)}" for stance in verdict_levels(kind))
+        for kind in QuestionType
     }
     assert {stance for each in namespace["ROWS"].values() for stance in each.split()}
     assert len(STANCES) == 6
@@ -179,7 +180,7 @@ def test_a_key_that_nobody_gave_decides_nothing(judged, stranger, home, monkeypa
     found = said_by("--key", as_ssh(stranger.public_key), judged.view)
     assert found.words == ("cannot decide", "cannot decide", "valid")
     monkeypatch.setenv("ESPER_HOME", str(tmp_path / "stranger"))
-    assert found.code == int(check(asyncio.run(find_exhibit(str(judged.view), None))).exit_code) == 4
+    assert found.code == int(check(asyncio.run(find_certificate_files(str(judged.view), None))).exit_code) == 4
 
 
 @pytest.mark.parametrize(

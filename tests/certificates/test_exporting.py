@@ -15,9 +15,9 @@ from sqlalchemy import update
 from esper_agents.certificates.exporting import export
 from esper_agents.certificates.filters import Filter
 from esper_agents.certificates.log.note import includes, is_signed_by, read_proof
-from esper_agents.certificates.sealing import dsse
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.certificates.sealing.trust import trusted
+from esper_agents.certificates.signing import dsse
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.certificates.signing.trusted_keys import trusted
 from esper_agents.errors import UsageError
 from esper_agents.paths import home
 from esper_agents.storage.tables import certificate

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from esper_agents.certificates.ink import Inked, MarkdownInk, TerminalInk, visible
-from esper_agents.certificates.render import render_markdown, render_text
 from esper_agents.certificates.statement import statement
+from esper_agents.certificates.views.escaping import EscapedText, MarkdownInk, TerminalInk, visible
+from esper_agents.certificates.views.markdown import render_markdown, render_text
 
 # CommonMark with what GitHub adds to it, raw HTML let through so that a test can see it.
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -193,8 +193,8 @@ def test_a_fence_holds_its_text_and_ends_where_it_should(text, first):
     ],
 )
 def test_prose_stays_readable(text, shown):
-    assert INK.prose(text) == Inked(shown)
+    assert INK.prose(text) == EscapedText(shown)
 
 
 def test_text_for_a_terminal_has_no_backslashes_of_markdown():
-    assert TerminalInk().prose("a * b `c` @d") == Inked("a * b `c` @d")
+    assert TerminalInk().prose("a * b `c` @d") == EscapedText("a * b `c` @d")

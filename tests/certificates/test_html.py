@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_samples import full_and_measured
 
-from esper_agents.certificates.html import html_layout, render_html
 from esper_agents.certificates.statement import digest_of, statement
+from esper_agents.certificates.views.html import html_layout, render_html
 from esper_agents.domain.finding import Location
 from esper_agents.domain.status import Status
 from esper_agents.errors import IntegrityError
@@ -224,7 +224,7 @@ def test_what_is_shown_of_a_text_is_the_text():
 def test_an_expression_that_no_ink_made_is_escaped_whatever_it_says_of_itself():
     from markupsafe import Markup
 
-    from esper_agents.certificates.html import _environment
+    from esper_agents.certificates.views.html import _environment
 
     template = _environment().from_string("{{ x }}|{{ x ~ '' }}|{{ x | upper }}|{{ x | safe }}|{{ y }}")
     said = template.render(x="<b>", y=Markup("<b>")).split("|")
@@ -234,7 +234,7 @@ def test_an_expression_that_no_ink_made_is_escaped_whatever_it_says_of_itself():
 def test_an_undefined_name_in_the_template_is_an_error():
     from jinja2 import UndefinedError
 
-    from esper_agents.certificates.html import _environment
+    from esper_agents.certificates.views.html import _environment
 
     with pytest.raises(UndefinedError):
         _environment().from_string("{{ nothing }}").render()
@@ -245,7 +245,7 @@ def test_findings_without_number_make_a_page_that_a_person_can_load(monkeypatch,
     one = certificate(findings=(finding(),))
     data, many = statement(one), replace(one, findings=one.findings * count)
     # To write and read such a record takes a minute; what it becomes is the question here.
-    monkeypatch.setattr("esper_agents.certificates.view.parse", lambda _: many)
+    monkeypatch.setattr("esper_agents.certificates.views.view_model.parse", lambda _: many)
     text = render_html(data)
     assert len(text) < 200_000
     assert text.count('<article class="finding') == 50
@@ -276,8 +276,8 @@ def test_bytes_that_are_no_certificate_do_not_render():
 def test_the_commands_on_the_page_check_a_signature_with_openssl_alone(tmp_path, is_altered):
     if shutil.which("openssl") is None:
         pytest.skip("no openssl: the commands on the page were NOT run")
-    from esper_agents.certificates.sealing.dsse import envelope_bytes, seal
-    from esper_agents.certificates.sealing.keys import as_pem, signing_key
+    from esper_agents.certificates.signing.dsse import envelope_bytes, seal
+    from esper_agents.certificates.signing.signing_key import as_pem, signing_key
 
     data = statement(full())
     key = signing_key(tmp_path)

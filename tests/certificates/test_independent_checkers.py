@@ -13,10 +13,10 @@ import yaml
 
 from esper_agents.api import open_project
 from esper_agents.certificates.log.note import read_proof
-from esper_agents.certificates.sealing.dsse import envelope_bytes, read_envelope, seal
-from esper_agents.certificates.sealing.keys import as_note_key, as_pem, signing_key
-from esper_agents.certificates.sealing.signers import own_signer
-from esper_agents.certificates.sealing.sshsig import countersign
+from esper_agents.certificates.signing.allowed_signers import own_signer
+from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
+from esper_agents.certificates.signing.signing_key import as_note_key, as_pem, signing_key
+from esper_agents.certificates.signing.sshsig import countersign
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/certificates.md").read_text(encoding="utf-8")

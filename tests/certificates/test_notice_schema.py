@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from esper_agents.certificates.notices import notice_statement, read_notice
 from esper_agents.certificates.statement import OLD_VOCABULARY, VOCABULARY
-from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
 from esper_agents.errors import IntegrityError
 from esper_agents.paths import data_folder
 
@@ -31,7 +31,7 @@ ABOUT = {
 
 
 def notice(kind, **changes):
-    made = Notice("ntc_" + "0" * 32, kind, "2026-01-31T09:30:00.000Z", "ann", "because", **ABOUT[kind])
+    made = LogNoticeStatement("ntc_" + "0" * 32, kind, "2026-01-31T09:30:00.000Z", "ann", "because", **ABOUT[kind])
     return replace(made, **changes)
 
 
@@ -90,8 +90,8 @@ def test_an_override_that_is_not_whole_is_refused_by_the_schema_and_by_us(change
 
 def test_the_schema_knows_every_member_and_every_kind():
     said = SCHEMA["$defs"]["Notice"]
-    assert set(said["properties"]) == {each.name for each in fields(Notice)}
-    assert set(said["required"]) == {each.name for each in fields(Notice) if each.default is MISSING}
+    assert set(said["properties"]) == {each.name for each in fields(LogNoticeStatement)}
+    assert set(said["required"]) == {each.name for each in fields(LogNoticeStatement) if each.default is MISSING}
     assert said["additionalProperties"] is False
     assert said["properties"]["kind"]["enum"] == [str(each) for each in NoticeKind]
 

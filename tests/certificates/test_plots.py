@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_samples import COMPARED, EXPLAINED, HELD, OUTPUTS, PROFILED, WATCHED, measured
 
-from esper_agents.certificates.html import render_html
-from esper_agents.certificates.plots import plots_of
-from esper_agents.certificates.recorded import bytes_text, number_of, power_of
+from esper_agents.certificates.evidence_values import bytes_text, number_of, power_of
 from esper_agents.certificates.statement import statement
-from esper_agents.certificates.svg import WIDTH
+from esper_agents.certificates.views.html import render_html
+from esper_agents.certificates.views.plots import plots_of
+from esper_agents.certificates.views.svg import WIDTH
 from esper_agents.domain.evidence import CallOutcome
 
 

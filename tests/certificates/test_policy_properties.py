@@ -6,13 +6,19 @@ from certificate_samples import critical, evidence, finding, source
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.certificates.policy import ceiling, load_policy, row, settle, worst
-from esper_agents.certificates.question_kind import speed_up_asked
+from esper_agents.certificates.policy.question_type import speed_up_asked
+from esper_agents.certificates.policy.verdict_ceiling import (
+    apply_ceiling,
+    ceiling,
+    load_policy,
+    verdict_levels,
+    worst,
+)
+from esper_agents.domain.agent_action import RiskAssessment
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.domain.move import RiskAssessment
-from esper_agents.domain.status import Kind, Stance, Status, status_for
+from esper_agents.domain.status import QuestionType, Stance, Status, status_for
 
 POLICY = load_policy()
 TEXTS = st.text(max_size=8)
@@ -72,7 +78,7 @@ facts = st.fixed_dictionaries(
         "agent": st.sampled_from(["pytorch-ultimate-performance-engineer", "torch-specialist"]) | TEXTS,
     }
 )
-kinds = st.sampled_from(Kind)
+kinds = st.sampled_from(QuestionType)
 stances = st.sampled_from(Stance)
 
 
@@ -94,24 +100,24 @@ def test_a_ceiling_is_the_worst_of_its_lines_spelled_in_the_words_of_the_kind(ki
     assert found.stance is worst(kind, *(line.stance for line in found.lines))
     assert found.status is status_for(kind, found.stance)
     assert found == ceiling(POLICY, kind, **known)
-    order = [row(kind).index(line.stance) for line in found.lines]
+    order = [verdict_levels(kind).index(line.stance) for line in found.lines]
     assert order == sorted(order, reverse=True)
 
 
 @given(facts)
 def test_advice_ends_in_one_of_three_statuses(known):
-    found = ceiling(POLICY, Kind.ADVICE, **known)
+    found = ceiling(POLICY, QuestionType.ADVICE, **known)
     assert found.status in {Status.ADVISORY_ONLY, Status.NEEDS_FURTHER_REVIEW, Status.EMERGENCY_STOP}
 
 
 @given(facts)
 def test_a_recommendation_is_never_for_anything_without_a_measurement(known):
-    found = ceiling(POLICY, Kind.RECOMMENDATION, **known)
+    found = ceiling(POLICY, QuestionType.RECOMMENDATION, **known)
     measured = any(each.tool == "torch-compare" and each.outcome is CallOutcome.COMPLETED for each in known["evidence"])
     assert measured or found.status is not Status.RECOMMEND
 
 
-@given(st.sampled_from([Kind.APPROVAL, Kind.GO]), facts)
+@given(st.sampled_from([QuestionType.APPROVAL, QuestionType.GO]), facts)
 def test_nothing_is_approved_or_go_without_tests_that_passed_or_a_comparison(kind, known):
     found = ceiling(POLICY, kind, **known)
     shown = [
@@ -120,7 +126,7 @@ def test_nothing_is_approved_or_go_without_tests_that_passed_or_a_comparison(kin
         if (each.tool, str(each.output["outcome"])) == ("run-tests", "passed") or each.tool == "torch-compare"
     ]
     assert found.stance is not Stance.FOR or any(each.outcome is CallOutcome.COMPLETED for each in shown)
-    assert kind is not Kind.GO or found.stance is not Stance.CONDITIONAL
+    assert kind is not QuestionType.GO or found.stance is not Stance.CONDITIONAL
 
 
 @given(kinds, facts)
@@ -139,7 +145,7 @@ def test_a_speed_up_is_certified_by_one_agent_and_only_where_every_comparison_ca
 def test_a_verdict_is_never_above_the_ceiling_nor_better_than_the_agent_wanted(kind, known, wanted, texts, conditions):
     reason, rationale = texts
     top = ceiling(POLICY, kind, **known)
-    verdict = settle(
+    verdict = apply_ceiling(
         top, kind, wanted=wanted, reason=reason, rationale=rationale, conditions=conditions, findings=known["findings"]
     )
     assert is_no_better(kind, verdict.stance, top.stance)
@@ -155,7 +161,7 @@ def test_a_verdict_is_never_above_the_ceiling_nor_better_than_the_agent_wanted(k
 def test_every_finding_that_made_it_conditional_is_a_condition(kind, known, new_finding):
     known = known | {"findings": [*known["findings"], new_finding, critical(99)]}
     top = ceiling(POLICY, kind, **known)
-    verdict = settle(top, kind, wanted=None, reason="", rationale="", conditions=(), findings=known["findings"])
+    verdict = apply_ceiling(top, kind, wanted=None, reason="", rationale="", conditions=(), findings=known["findings"])
     if verdict.stance is Stance.CONDITIONAL:
         places = {f"mend {each.claim.rule} at {each.claim.location}" for each in known["findings"]}
         named = {each for line in top.lines for each in line.findings}

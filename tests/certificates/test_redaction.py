@@ -7,8 +7,8 @@ from certificate_samples import every_text, full
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.certificates.redaction import redacted, secrets_of, struck_out
-from esper_agents.domain.status import Kind
+from esper_agents.certificates.redaction import redacted, redaction_count, secrets_of
+from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
 
 # Made up, of the published forms; taken apart so that no scanner takes this file for a leak.
@@ -40,7 +40,7 @@ def test_a_secret_is_struck_out_named_and_counted(name, secret):
     assert f"[struck out: {name}]" in clean.value["line"]
     assert secret not in clean.value["line"]
     assert clean.value["line"].endswith("# keep")
-    assert struck_out(clean.value["line"]) == clean.count
+    assert redaction_count(clean.value["line"]) == clean.count
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_no_text_of_a_certificate_keeps_a_secret():
 
 
 def test_domain_values_keep_their_types():
-    task = Task("review with " + SECRETS["AWS key"], ("a.py",), Kind.APPROVAL, "review")
+    task = Task("review with " + SECRETS["AWS key"], ("a.py",), QuestionType.APPROVAL, "review")
 
     clean = redacted(task)
 
     assert isinstance(clean.value, Task)
-    assert clean.value.kind is Kind.APPROVAL
+    assert clean.value.kind is QuestionType.APPROVAL
     assert clean.value.request == "review with [struck out: AWS key]"
 
 

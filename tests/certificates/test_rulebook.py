@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from certificate_samples import certificate
 
-from esper_agents.certificates.policy import load_policy
-from esper_agents.certificates.question_kind import kind_of
-from esper_agents.certificates.rulebook import digest, rulebook_of, shipped
+from esper_agents.certificates.policy.question_type import kind_of
+from esper_agents.certificates.policy.rulebook import digest, rulebook_of, shipped
+from esper_agents.certificates.policy.verdict_ceiling import load_policy
 from esper_agents.paths import data_folder
 
 EARLIER = data_folder("certificates") / "earlier"

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esper_agents.certificates.notices import notice_statement
-from esper_agents.certificates.sealing.dsse import seal
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.certificates.sealing.rotation import LogNotice, key_history
-from esper_agents.certificates.standing import altered, override_of
+from esper_agents.certificates.signing.dsse import seal
+from esper_agents.certificates.signing.key_history import LogNotice, key_history
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.certificates.standing import forged_notices, override_of
 from esper_agents.certificates.statement import statement
-from esper_agents.domain.notice import Notice, NoticeKind
-from esper_agents.domain.status import Kind, Status, replacements, statuses_of
+from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
+from esper_agents.domain.status import QuestionType, Status, replacements, statuses_of
 
 SAMPLES = {status: statement(of_status(status)) for status in Status}
 
@@ -27,7 +27,7 @@ def key(tmp_path_factory):
 
 def noticed(key, index, own, status, **changes):
     about = {"certificate": of_status(own).id, "certificate_sha256": sha256(SAMPLES[own]).hexdigest()}
-    made = Notice(
+    made = LogNoticeStatement(
         f"ntc_{index:032x}", NoticeKind.OVERRIDDEN, "2026-01-31T09:30:00.000Z", "ann", "so", **about, status=status
     )
     made = replace(made, **changes)
@@ -69,11 +69,11 @@ def test_what_a_known_key_is_said_to_have_signed_and_did_not_is_named(key, tmp_p
     changed = replace(whole.envelope, payload=whole.envelope.payload.replace(b"APPROVED", b"REJECTED"))
     stranger = noticed(signing_key(tmp_path / "stranger"), 2, Status.REJECTED, Status.APPROVED)
     keys = key_history((), [key.public_key])
-    assert list(altered([whole, stranger], keys)) == []
-    assert list(altered([replace(whole, envelope=changed)], keys)) == [whole.notice.id]
+    assert list(forged_notices([whole, stranger], keys)) == []
+    assert list(forged_notices([replace(whole, envelope=changed)], keys)) == [whole.notice.id]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", QuestionType)
 def test_a_row_of_statuses_has_each_once_from_best_to_worst(kind):
     row = statuses_of(kind)
     assert len(set(row)) == len(row)

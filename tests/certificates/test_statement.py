@@ -20,7 +20,7 @@ from esper_agents.certificates.statement import (
     parse,
     statement,
 )
-from esper_agents.domain.project import Revision
+from esper_agents.domain.project import GitRevision
 from esper_agents.domain.status import Status
 from esper_agents.errors import IntegrityError
 
@@ -102,7 +102,7 @@ def test_the_commit_is_named_by_where_it_comes_from():
 
 
 def test_outside_git_the_files_are_the_subjects():
-    bare = Revision("", "", "", "", is_git=False, dirty=())
+    bare = GitRevision("", "", "", "", is_git=False, dirty=())
     value = value_of(certificate(revision=bare, examined=(replace(source(), git_blob=""),)))
     assert value["subject"] == [{"name": "examples/train.py", "digest": {"sha256": source().sha256}}]
 

@@ -6,7 +6,7 @@ import pytest
 from certificate_samples import TRAIN, certificate, evidence, finding, source
 
 from esper_agents.certificates.statement import statement
-from esper_agents.certificates.verify import Outcome, SubjectState, verify_subjects
+from esper_agents.certificates.verify import CheckOutcome, SubjectState, verify_subjects
 from esper_agents.domain.finding import Location
 from esper_agents.errors import IntegrityError
 
@@ -84,7 +84,7 @@ def test_a_name_that_no_file_can_have_is_missing_or_unreadable(project):
 def test_a_citation_holds_while_its_line_says_the_same(project):
     (citation,) = look(judged(findings=(finding(),)), project).citations
     assert citation.name == "ESP301 at examples/train.py:9"
-    assert citation.outcome is Outcome.HOLDS
+    assert citation.outcome is CheckOutcome.HOLDS
 
 
 def test_a_citation_in_a_stale_file_holds_where_its_own_line_is_the_same(project):
@@ -92,14 +92,14 @@ def test_a_citation_in_a_stale_file_holds_where_its_own_line_is_the_same(project
     path.write_text(TRAIN.replace("    losses.append", "losses.append") + "# more\n", encoding="utf-8")
     check = look(judged(findings=(finding(),)), project)
     assert check.state is SubjectState.STALE
-    assert check.citations[0].outcome is Outcome.HOLDS
+    assert check.citations[0].outcome is CheckOutcome.HOLDS
 
 
 def test_a_citation_whose_line_moved_says_where_to(project):
     path = project / "examples" / "train.py"
     path.write_text("# new\n# lines\n" + TRAIN, encoding="utf-8")
     (citation,) = look(judged(findings=(finding(),)), project).citations
-    assert citation.outcome is Outcome.FAILS
+    assert citation.outcome is CheckOutcome.FAILS
     assert citation.detail == "the line stands at 11 now"
 
 
@@ -107,12 +107,12 @@ def test_a_citation_whose_line_is_gone_fails(project):
     path = project / "examples" / "train.py"
     path.write_text(TRAIN.replace("append(loss)", "append(loss.detach())"), encoding="utf-8")
     (citation,) = look(judged(findings=(finding(),)), project).citations
-    assert (citation.outcome, citation.detail) == (Outcome.FAILS, "the line is gone")
+    assert (citation.outcome, citation.detail) == (CheckOutcome.FAILS, "the line is gone")
 
 
 def test_a_citation_without_an_excerpt_cannot_be_decided(project):
     (citation,) = look(judged(findings=(finding(excerpt=""),)), project).citations
-    assert citation.outcome is Outcome.CANNOT_DECIDE
+    assert citation.outcome is CheckOutcome.CANNOT_DECIDE
 
 
 def test_a_citation_beyond_the_end_of_the_file_fails(project):
@@ -125,7 +125,7 @@ def test_a_line_with_characters_that_the_record_escaped_is_found_again(project):
     (project / "examples" / "train.py").write_bytes(text.encode() + b"\xff\xfe\n")
     excerpt = text.split("\n")[8]
     (citation,) = look(judged(findings=(finding(excerpt=excerpt),)), project).citations
-    assert citation.outcome is Outcome.HOLDS
+    assert citation.outcome is CheckOutcome.HOLDS
 
 
 def test_where_nothing_was_read_there_is_nothing_to_look_at(project):

@@ -9,14 +9,14 @@ from certificate_samples import every_text
 from hostile_texts import ATTACKS
 from measured_samples import full_and_measured
 
-from esper_agents.certificates.html import render_html
-from esper_agents.certificates.render import render_markdown
 from esper_agents.certificates.statement import statement
+from esper_agents.certificates.views.html import render_html
+from esper_agents.certificates.views.markdown import render_markdown
 
 RENDER = """
 import sys
-from esper_agents.certificates.html import render_html
-from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.views.html import render_html
+from esper_agents.certificates.views.markdown import render_markdown
 sys.stdout.buffer.write({name}(sys.stdin.buffer.read()).encode())
 """
 

@@ -9,14 +9,14 @@ from certificate_samples import TRAIN, certificate, critical, every_text, eviden
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.certificates.policy import policy_text
-from esper_agents.certificates.render import layout, render_markdown
+from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.statement import normal, parse, statement
-from esper_agents.certificates.verify import Outcome, verify_statement, verify_view
+from esper_agents.certificates.verify import CheckOutcome, verify_statement, verify_view
+from esper_agents.certificates.views.markdown import layout, render_markdown
+from esper_agents.domain.agent_action import RiskAssessment
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.finding import Location
-from esper_agents.domain.move import RiskAssessment
-from esper_agents.domain.status import Kind, Stance, Status
+from esper_agents.domain.status import QuestionType, Stance, Status
 
 POLICY = policy_text()
 
@@ -27,7 +27,7 @@ def outcomes(checks):
 
 def failing(made, policy=POLICY):
     checks = verify_statement(statement(made), policy)
-    return {check.name: check.detail for check in checks if check.outcome is not Outcome.HOLDS}
+    return {check.name: check.detail for check in checks if check.outcome is not CheckOutcome.HOLDS}
 
 
 def with_verdict(made, **changes):
@@ -37,8 +37,8 @@ def with_verdict(made, **changes):
 @pytest.mark.parametrize("status", Status)
 def test_a_genuine_certificate_of_every_status_holds_in_everything(status):
     data = statement(of_status(status))
-    assert set(outcomes(verify_statement(data, POLICY)).values()) == {Outcome.HOLDS}
-    assert set(outcomes(verify_view(data, render_markdown(data))).values()) == {Outcome.HOLDS}
+    assert set(outcomes(verify_statement(data, POLICY)).values()) == {CheckOutcome.HOLDS}
+    assert set(outcomes(verify_view(data, render_markdown(data))).values()) == {CheckOutcome.HOLDS}
 
 
 def test_what_was_recorded_with_unseen_characters_in_it_derives_again():
@@ -58,9 +58,9 @@ def test_a_view_with_another_hash_fails():
     view = render_markdown(data)
     forged = view.replace(view.split("Certificate Hash: sha256:")[1][:8], "00000000")
     assert outcomes(verify_view(data, forged)) == {
-        "record": Outcome.HOLDS,
-        "hash in the view": Outcome.FAILS,
-        "view": Outcome.FAILS,
+        "record": CheckOutcome.HOLDS,
+        "hash in the view": CheckOutcome.FAILS,
+        "view": CheckOutcome.FAILS,
     }
 
 
@@ -78,23 +78,23 @@ def test_a_view_with_another_hash_fails():
 def test_a_view_with_anything_changed_fails(forge):
     data = statement(full())
     forged = forge(render_markdown(data))
-    assert outcomes(verify_view(data, forged))["view"] is Outcome.FAILS
+    assert outcomes(verify_view(data, forged))["view"] is CheckOutcome.FAILS
 
 
 def test_a_second_hash_in_a_view_fails():
     data = statement(full())
     view = render_markdown(data)
-    assert outcomes(verify_view(data, view + view))["hash in the view"] is Outcome.FAILS
-    assert outcomes(verify_view(data, "# nothing"))["hash in the view"] is Outcome.FAILS
+    assert outcomes(verify_view(data, view + view))["hash in the view"] is CheckOutcome.FAILS
+    assert outcomes(verify_view(data, "# nothing"))["hash in the view"] is CheckOutcome.FAILS
 
 
 def test_a_view_of_an_older_layout_cannot_be_compared_but_its_hash_can():
     data = statement(full())
     older = render_markdown(data).replace(layout(), "0.deadbeef0000").replace("## FINDINGS", "## FOUND")
     assert outcomes(verify_view(data, older)) == {
-        "record": Outcome.HOLDS,
-        "hash in the view": Outcome.HOLDS,
-        "view": Outcome.CANNOT_DECIDE,
+        "record": CheckOutcome.HOLDS,
+        "hash in the view": CheckOutcome.HOLDS,
+        "view": CheckOutcome.CANNOT_DECIDE,
     }
 
 
@@ -102,16 +102,16 @@ def test_a_view_of_an_earlier_version_is_compared_with_what_that_version_rendere
     data, earlier = statement(full()), "1.44146d57bf61"
     view = render_markdown(data, earlier)
     assert view != render_markdown(data)
-    assert set(outcomes(verify_view(data, view)).values()) == {Outcome.HOLDS}
+    assert set(outcomes(verify_view(data, view)).values()) == {CheckOutcome.HOLDS}
     forged = view.replace("**Status**: REQUIRES_REMEDIATION", "**Status**: APPROVED")
-    assert outcomes(verify_view(data, forged))["view"] is Outcome.FAILS
+    assert outcomes(verify_view(data, forged))["view"] is CheckOutcome.FAILS
 
 
 @pytest.mark.parametrize("named", ["0.deadbeef0000", "../../etc/passwd", "1.44146d57bf61/../1.44146d57bf61", ""])
 def test_a_layout_that_a_view_names_becomes_no_path(named):
     data = statement(full())
     other = render_markdown(data).replace(f"View: {layout()}", f"View: {named}")
-    assert outcomes(verify_view(data, other))["view"] is Outcome.CANNOT_DECIDE
+    assert outcomes(verify_view(data, other))["view"] is CheckOutcome.CANNOT_DECIDE
 
 
 def test_the_line_where_a_view_differs_is_named():
@@ -122,14 +122,14 @@ def test_the_line_where_a_view_differs_is_named():
 
 def test_bytes_that_are_no_certificate_fail_and_raise_nothing():
     for checks in (verify_view(b"{}", "x"), verify_statement(b"{}", POLICY)):
-        assert [check.outcome for check in checks] == [Outcome.FAILS]
+        assert [check.outcome for check in checks] == [CheckOutcome.FAILS]
         assert checks[0].detail.startswith("not a certificate: ")
 
 
 def test_under_another_policy_the_ceiling_cannot_be_derived():
     found = outcomes(verify_statement(statement(full()), POLICY + "# another\n"))
-    assert found["policy"] is found["ceiling"] is Outcome.CANNOT_DECIDE
-    assert found["verdict"] is Outcome.HOLDS
+    assert found["policy"] is found["ceiling"] is CheckOutcome.CANNOT_DECIDE
+    assert found["verdict"] is CheckOutcome.HOLDS
 
 
 def test_a_policy_that_this_version_cannot_read_decides_nothing():
@@ -177,7 +177,7 @@ def test_an_approval_with_conditions_fails():
 
 def test_a_verdict_of_another_kind_than_the_task_fails():
     made = certificate()
-    assert "another kind" in failing(replace(made, task=replace(made.task, kind=Kind.GO)))["verdict"]
+    assert "another kind" in failing(replace(made, task=replace(made.task, kind=QuestionType.GO)))["verdict"]
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_a_long_list_of_problems_is_cut():
 def test_every_detail_is_told_for_whatever_text_a_certificate_holds():
     data = statement(every_text(full(), "\x1b]0;x\x07## y"))
     checks = verify_statement(data, POLICY)
-    assert outcomes(checks)["citations"] is Outcome.HOLDS
-    assert outcomes(checks)["policy"] is Outcome.CANNOT_DECIDE
+    assert outcomes(checks)["citations"] is CheckOutcome.HOLDS
+    assert outcomes(checks)["policy"] is CheckOutcome.CANNOT_DECIDE
 
 
 def test_a_status_changed_in_the_bytes_is_found():
@@ -227,7 +227,7 @@ def test_a_status_changed_in_the_bytes_is_found():
     value["predicate"]["verdict"]["status"] = "APPROVED"
     data = json.dumps(value).encode()
     assert parse(data).verdict.status is Status.APPROVED
-    assert outcomes(verify_statement(data, POLICY))["verdict"] is Outcome.FAILS
+    assert outcomes(verify_statement(data, POLICY))["verdict"] is CheckOutcome.FAILS
 
 
 def test_a_file_that_changed_under_the_session_may_be_cited_in_either_state():

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import typer
+from command_line import build
 from places import SOUND, Place, git, write
 
-from esper_agents.cli.answering import choice, commands
-from esper_agents.cli.main import build
+from esper_agents.cli.answer_prompt import choice, commands
 from esper_agents.domain.answer_type import AnswerType
-from esper_agents.domain.ledger import Question
-from esper_agents.domain.rule import RuleSource
+from esper_agents.domain.ledger import UserQuestion
+from esper_agents.domain.permission_rule import RuleSource
 from esper_agents.orchestration.settings import read_rules
 
 TEXT = (Path(__file__).parents[2] / "docs/approvals.md").read_text(encoding="utf-8")
@@ -102,10 +102,10 @@ def test_an_answer_to_nothing_or_of_no_kind_is_refused_and_nothing_is_lost(waiti
 
 
 def test_nothing_that_an_agent_wrote_is_in_a_command():
-    hostile = Question("qst_" + "0" * 32, "x", ('$(rm -rf ~)"', "b"), "", {}, "")
+    hostile = UserQuestion("qst_" + "0" * 32, "x", ('$(rm -rf ~)"', "b"), "", {}, "")
     assert commands(hostile) == ('esper answer qst_000000000000 "..."',)
-    assert choice(Question("q", "x", (), "", {}, "", AnswerType.INTEGER)) == " [integer]"
-    assert choice(Question("q", "x", (), "", {}, "")) == ""
+    assert choice(UserQuestion("q", "x", (), "", {}, "", AnswerType.INTEGER)) == " [integer]"
+    assert choice(UserQuestion("q", "x", (), "", {}, "")) == ""
 
 
 def test_with_a_rule_of_the_person_the_tool_runs_unasked(waiting, settings):

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "certificates/audit"))
 
+from command_line import build
 from freehand import FOLDER, NAME, TRAIN, Archive, certificate
 
 from esper_agents.certificates.audit.auditing import MEANING
 from esper_agents.certificates.audit.checks import meanings
-from esper_agents.cli.main import build
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/audit.md").read_text(encoding="utf-8")

@@ -8,10 +8,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from command_line import build
 from places import FAULTY
 from typer.testing import CliRunner
 
-from esper_agents.cli.main import build
 from esper_agents.errors import ExitCode, UsageError
 
 PAGE = (Path(__file__).parents[2] / "docs/handoffs.md").read_text(encoding="utf-8")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from command_line import build
 from judged import FAULTY, judge
 from typer.testing import CliRunner
 
-from esper_agents.cli.main import build
 from esper_agents.errors import UsageError
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import typer
+from command_line import build
 
-from esper_agents.cli.main import build
-from esper_agents.domain.rule import RuleSource
+from esper_agents.domain.permission_rule import RuleSource
 from esper_agents.orchestration.settings import read_rules
-from esper_agents.reasoning import claude, exchange, tries
+from esper_agents.reasoning import model_client, model_reasoner, retry_budget
 from esper_agents.reasoning.models import load_models
-from esper_agents.tools.showing import MOST_SHOWN
+from esper_agents.tools.model_output import MOST_SHOWN
 
 TEXT = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")
 COMMANDS = [shlex.split(line[2:]) for line in re.findall(r"^\$ esper .*$", TEXT, re.MULTILINE)]
@@ -48,16 +48,16 @@ def test_the_settings_are_read_and_name_models_that_there_are():
 
 
 def test_every_variable_that_is_looked_for_is_told_of_with_its_default():
-    names = {exchange.SERVER, exchange.TIMEOUT, exchange.SECOND_ADDRESS, exchange.SECOND_KEY}
+    names = {model_client.SERVER, model_client.TIMEOUT, model_client.SECOND_ADDRESS, model_client.SECOND_KEY}
     assert all(f"`{each}`" in TEXT for each in names)
-    assert f"may say nothing; {exchange.server_of({}).silence_s:.0f} |" in TEXT
+    assert f"may say nothing; {model_client.server_of({}).silence_s:.0f} |" in TEXT
     assert f"{MOST_SHOWN:,} characters each" in TEXT
 
 
 def test_the_number_of_retries_is_the_one_that_is_made():
     told = TEXT.replace("\n", " ")
-    assert tries.MOST_RETRIES == 4
+    assert retry_budget.MOST_RETRIES == 4
     assert "made again, four times at most" in told
-    assert tries._MOST_WAIT_S == 120
+    assert retry_budget._MOST_WAIT_S == 120
     assert "over two minutes" in told
-    assert f"less than {claude._LEAST_OUTPUT:,} tokens for its answer" in told
+    assert f"less than {model_reasoner._LEAST_OUTPUT:,} tokens for its answer" in told

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import typer
+from command_line import build
 
 import esper_agents.observing
-from esper_agents.cli.main import build
 from esper_agents.domain.ledger import RowKind
-from esper_agents.observing.told import OF_FRAME, OF_SESSION
+from esper_agents.observing.event_names import OF_FRAME, OF_SESSION
 
 TEXT = (Path(__file__).parents[2] / "docs/observability.md").read_text(encoding="utf-8")
 SOURCE = "".join(each.read_text() for each in Path(esper_agents.observing.__path__[0]).glob("*.py"))

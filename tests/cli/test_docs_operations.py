@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from command_line import build
 from places import SOUND, Place, git, write
 
-from esper_agents.cli.main import build
 from esper_agents.storage.lease import LEASE_MS
 
 TEXT = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")

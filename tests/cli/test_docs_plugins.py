@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from command_line import build
 
 from esper_agents.agents import registry, skill_folders
-from esper_agents.cli.main import build
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("plugins.md", "retrospect.md"))

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
-
-from esper_agents.cli.main import build
+from command_line import build
 
 TEXT = (Path(__file__).parents[2] / "docs/sessions.md").read_text(encoding="utf-8")
 SHOWN = sorted(set(re.findall(r"esper (sessions \w+|resume)([^`\n#]*)", TEXT)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.cli.review.excerpt import excerpt
+from esper_agents.cli.review.source_excerpt import excerpt
 
 
 def under(text, column, columns=100):

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 from places import FAULTY, Place, git, write
 
-from esper_agents.certificates.sealing.keys import as_pem, key_file, load, signing_key
-from esper_agents.certificates.sealing.public_keys import read_public_key
+from esper_agents.certificates.signing.public_keys import read_public_key
+from esper_agents.certificates.signing.signing_key import as_pem, key_file, load, signing_key
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_an_exported_line_is_trusted_by_a_colleague_and_then_counts(place, tmp_p
 def test_a_key_is_trusted_in_any_form_that_others_write_keys_in(place, ann, tmp_path, form):
     raw = read_public_key(public(ann))
     (tmp_path / "ann.pem").write_text(as_pem(raw))
-    from esper_agents.certificates.sealing.keys import as_note_key
+    from esper_agents.certificates.signing.signing_key import as_note_key
 
     given = {
         "words": [*public(ann).split(), "ann@example.org"],
@@ -170,7 +170,7 @@ def test_a_key_added_to_an_accepted_file_is_not_trusted(place, ann, tmp_path):
     bring(place, line)
     place.esper("keys", "trust", "--project", code=0)
     mallory = signing_key(tmp_path / "mallory")
-    from esper_agents.certificates.sealing.keys import as_ssh
+    from esper_agents.certificates.signing.signing_key import as_ssh
 
     bring(place, line, f"mallory@example.org {as_ssh(mallory.public_key)}")
     found = place.esper("keys", "show", "--json", code=0).json

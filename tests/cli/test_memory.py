@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from command_line import build
 from places import FAULTY, Place, git, write
-
-from esper_agents.cli.main import build
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/memory.md").read_text(encoding="utf-8")

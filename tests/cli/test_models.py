@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from command_line import build
 from modelling import conclude, served
 from places import FAULTY
 from typer.testing import CliRunner
 
-from esper_agents.cli.main import build
-from esper_agents.testing.script import Use
+from esper_agents.testing.script import ToolUseBlock
 
-LOOK = Use("read-file", {"path": "train.py"})
+LOOK = ToolUseBlock("read-file", {"path": "train.py"})
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from command_line import build
 from judged import FAULTY, judge
 from typer.testing import CliRunner
 
-from esper_agents.cli.main import build
 from esper_agents.errors import EvidenceError, ExitCode, IntegrityError, NotFoundError
 
 

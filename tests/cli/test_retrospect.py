@@ -6,16 +6,16 @@ import json
 import subprocess
 
 import pytest
+from command_line import build
 from modelling import served
 from places import command
 from typer.testing import CliRunner
 
-from esper_agents.cli.main import build
 from esper_agents.errors import UsageError
 from esper_agents.orchestration.consent import ConsentError
-from esper_agents.testing.script import Stop, Use
+from esper_agents.testing.script import Stop, ToolUseBlock
 
-WORDS = Use(
+WORDS = ToolUseBlock(
     "report",
     {
         "guidelines": [

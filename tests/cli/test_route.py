@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from command_line import build
 from typer.testing import CliRunner
 
-from esper_agents.cli.main import build
 from esper_agents.errors import ExitCode, InputFileError
 
 

@@ -6,10 +6,10 @@ import asyncio
 import json
 
 import pytest
+from command_line import build
 from typer.testing import CliRunner
 
 from esper_agents.api import open_project
-from esper_agents.cli.main import build
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
 from esper_agents.storage.lease import release

@@ -6,8 +6,8 @@ import pytest
 from toys import calling, calls
 
 from esper_agents.cli.timeline import span, timeline
+from esper_agents.domain.agent_action import Ask, Conclude, Consult, HandOff
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff
 
 pytestmark = pytest.mark.anyio
 

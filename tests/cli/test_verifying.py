@@ -11,18 +11,18 @@ from dataclasses import replace
 import pytest
 from judged import FAULTY
 
-from esper_agents.certificates.check import Check, Outcome
-from esper_agents.certificates.html import render_html
+from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.log.merkle import leaf_hash
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
-from esper_agents.certificates.render import render_markdown
-from esper_agents.certificates.sealing.dsse import envelope_bytes, read_envelope, seal
-from esper_agents.certificates.sealing.keys import as_ssh, signing_key
-from esper_agents.certificates.sealing.signers import read_signers
-from esper_agents.certificates.sealing.trust import trust
+from esper_agents.certificates.signing.allowed_signers import read_signers
+from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
+from esper_agents.certificates.signing.signing_key import as_ssh, signing_key
+from esper_agents.certificates.signing.trusted_keys import trust
 from esper_agents.certificates.statement import parse, statement
-from esper_agents.cli.exhibits import find_exhibit
-from esper_agents.cli.verifying import Currency, Verified, check, outcome_of
+from esper_agents.certificates.views.html import render_html
+from esper_agents.certificates.views.markdown import render_markdown
+from esper_agents.cli.exhibits import find_certificate_files
+from esper_agents.cli.verifying import FreshnessState, VerificationResult, check, outcome_of
 from esper_agents.errors import EvidenceError, ExitCode, InputFileError, NotFoundError
 
 
@@ -39,17 +39,17 @@ def elsewhere(judged, monkeypatch, tmp_path):
     return tmp_path / "other-home"
 
 
-def verify(target, where=None) -> Verified:
-    return check(asyncio.run(find_exhibit(str(target), where)))
+def verify(target, where=None) -> VerificationResult:
+    return check(asyncio.run(find_certificate_files(str(target), where)))
 
 
-def outcomes(found: Verified):
+def outcomes(found: VerificationResult):
     groups = (outcome_of(*each) for each in (found.genuine, found.verdict, found.citations))
     return (*(str(each) for each in groups), str(found.currency))
 
 
-def failed(found: Verified):
-    return [each.name for each in (*found.genuine, *found.verdict) if each.outcome is Outcome.FAILS]
+def failed(found: VerificationResult):
+    return [each.name for each in (*found.genuine, *found.verdict) if each.outcome is CheckOutcome.FAILS]
 
 
 def archive(home):
@@ -153,7 +153,7 @@ def test_files_signed_by_a_key_that_nobody_trusts_decide_nothing(judged, elsewhe
     forge(judged, tmp_path / "forger", rationale="nothing stood against it")
     found = verify(judged.view)
     assert outcomes(found) == ("cannot decide", "holds", "holds", "valid")
-    assert {each.name: each.outcome for each in found.genuine}["signature"] is Outcome.CANNOT_DECIDE
+    assert {each.name: each.outcome for each in found.genuine}["signature"] is CheckOutcome.CANNOT_DECIDE
     assert found.exit_code is ExitCode.UNDECIDED
 
 
@@ -192,7 +192,7 @@ def test_a_proof_that_does_not_lead_to_the_log_fails(judged, elsewhere, home) ->
     assert failed(verify(judged.view)) == ["log"]
     judged.proof.unlink()
     found = verify(judged.view)
-    assert outcome_of(*found.complete) is Outcome.CANNOT_DECIDE
+    assert outcome_of(*found.complete) is CheckOutcome.CANNOT_DECIDE
     assert found.exit_code is ExitCode.UNDECIDED
 
 
@@ -241,14 +241,14 @@ def test_a_file_that_leads_out_of_the_project_decides_nothing(judged, tmp_path) 
 def test_another_tree_altogether_decides_nothing(judged, tmp_path) -> None:
     (tmp_path / "stranger").mkdir()
     found = verify(judged.view, tmp_path / "stranger")
-    assert found.currency is Currency.CANNOT_DECIDE
+    assert found.currency is FreshnessState.CANNOT_DECIDE
     assert found.exit_code is ExitCode.UNDECIDED
 
 
 def test_a_copy_of_the_tree_under_another_name_is_compared_like_the_tree(judged, tmp_path) -> None:
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "train.py").write_text(FAULTY, encoding="utf-8")
-    assert verify(judged.view, tmp_path / "copy").currency is Currency.VALID
+    assert verify(judged.view, tmp_path / "copy").currency is FreshnessState.VALID
 
 
 def test_another_policy_than_that_of_its_time_decides_nothing(judged, elsewhere, tmp_path) -> None:
@@ -305,21 +305,21 @@ def test_files_can_be_checked_where_the_database_is_damaged(judged, home) -> Non
 @pytest.mark.parametrize(
     ("outcome", "currency", "code"),
     [
-        (Outcome.HOLDS, Currency.VALID, ExitCode.DONE),
-        (Outcome.HOLDS, Currency.STALE, ExitCode.NOT_CURRENT),
-        (Outcome.HOLDS, Currency.SUPERSEDED, ExitCode.NOT_CURRENT),
-        (Outcome.HOLDS, Currency.REVOKED, ExitCode.NOT_CURRENT),
-        (Outcome.HOLDS, Currency.CANNOT_DECIDE, ExitCode.UNDECIDED),
-        (Outcome.CANNOT_DECIDE, Currency.VALID, ExitCode.UNDECIDED),
-        (Outcome.CANNOT_DECIDE, Currency.STALE, ExitCode.NOT_CURRENT),
-        (Outcome.FAILS, Currency.VALID, ExitCode.TAMPERED),
-        (Outcome.FAILS, Currency.STALE, ExitCode.TAMPERED),
-        (Outcome.FAILS, Currency.CANNOT_DECIDE, ExitCode.TAMPERED),
+        (CheckOutcome.HOLDS, FreshnessState.VALID, ExitCode.DONE),
+        (CheckOutcome.HOLDS, FreshnessState.STALE, ExitCode.NOT_CURRENT),
+        (CheckOutcome.HOLDS, FreshnessState.SUPERSEDED, ExitCode.NOT_CURRENT),
+        (CheckOutcome.HOLDS, FreshnessState.REVOKED, ExitCode.NOT_CURRENT),
+        (CheckOutcome.HOLDS, FreshnessState.CANNOT_DECIDE, ExitCode.UNDECIDED),
+        (CheckOutcome.CANNOT_DECIDE, FreshnessState.VALID, ExitCode.UNDECIDED),
+        (CheckOutcome.CANNOT_DECIDE, FreshnessState.STALE, ExitCode.NOT_CURRENT),
+        (CheckOutcome.FAILS, FreshnessState.VALID, ExitCode.TAMPERED),
+        (CheckOutcome.FAILS, FreshnessState.STALE, ExitCode.TAMPERED),
+        (CheckOutcome.FAILS, FreshnessState.CANNOT_DECIDE, ExitCode.TAMPERED),
     ],
 )
 def test_tampering_goes_before_age_and_age_before_doubt(tmp_path, outcome, currency, code) -> None:
-    well = (Check("any", Outcome.HOLDS, ""),)
+    well = (Check("any", CheckOutcome.HOLDS, ""),)
     mixed = (*well, Check("any", outcome, ""))
     for groups in ((mixed, well, well, well), (well, mixed, well, well), (well, well, mixed, well)):
-        found = Verified(None, *groups, currency, None, (), (), tmp_path)
+        found = VerificationResult(None, *groups, currency, None, (), (), tmp_path)
         assert found.exit_code is code

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esper_agents import errors
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, Move, ToolCall
 from esper_agents.domain.codec import canonical, carried, checked, decode, encode
 from esper_agents.domain.evidence import source_file
 from esper_agents.domain.finding import Location, fingerprint
 from esper_agents.domain.identifier import Prefix, is_id, new_id
-from esper_agents.domain.ledger import Moved, Refusal, RowKey, RowKind
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff, Move, ToolCall, UseTools
-from esper_agents.domain.status import Kind, Stance, Status, exit_code, status_for
+from esper_agents.domain.ledger import ActionDecided, Refusal, RowKey, RowKind
+from esper_agents.domain.status import QuestionType, Stance, Status, exit_code, status_for
 from esper_agents.errors import EsperError, ExitCode, InputFileError, NotFoundError, UsageError
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
@@ -26,7 +26,7 @@ values = st.recursive(
 )
 objects = st.dictionaries(texts, values, max_size=4)
 moves = st.one_of(
-    st.builds(UseTools, st.lists(st.builds(ToolCall, texts, objects), max_size=3).map(tuple)),
+    st.builds(CallTools, st.lists(st.builds(ToolCall, texts, objects), max_size=3).map(tuple)),
     st.builds(Ask, texts, st.lists(texts, max_size=3).map(tuple)),
     st.builds(Consult, texts, texts),
     st.builds(HandOff, texts, texts, texts, texts),
@@ -37,7 +37,7 @@ moves = st.one_of(
 @given(moves)
 def test_every_move_comes_back_from_json_as_it_was(move):
     assert decode(Move, encode(move, Move)) == move
-    assert decode(Moved, encode(Moved(move, {}))) == Moved(move, {})
+    assert decode(ActionDecided, encode(ActionDecided(move, {}))) == ActionDecided(move, {})
 
 
 @given(objects)
@@ -123,7 +123,7 @@ def test_every_status_has_an_exit_code(status):
     assert exit_code(status) in {ExitCode.DONE, ExitCode.AGAINST, ExitCode.UNDECIDED, ExitCode.EMERGENCY_STOP}
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", QuestionType)
 def test_every_kind_spells_every_stance(kind):
     assert status_for(kind, Stance.UNDECIDED) is Status.NEEDS_FURTHER_REVIEW
     assert status_for(kind, Stance.EMERGENCY) is Status.EMERGENCY_STOP
@@ -132,7 +132,7 @@ def test_every_kind_spells_every_stance(kind):
 
 
 def test_every_status_is_spelled_by_some_kind():
-    assert {status_for(kind, stance) for kind in Kind for stance in Stance} == set(Status)
+    assert {status_for(kind, stance) for kind in QuestionType for stance in Stance} == set(Status)
 
 
 def every_error():

@@ -5,12 +5,12 @@ import shlex
 import pytest
 
 from esper_agents.domain.budget import read_budget
-from esper_agents.domain.status import Kind
+from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
 
 
 def task(request="lgtm? ship it", paths=("train.py",), **changed):
-    return Task(request, paths, Kind.GO, "ship", **changed)
+    return Task(request, paths, QuestionType.GO, "ship", **changed)
 
 
 def test_the_command_of_a_task_is_the_one_that_submitted_it_with_what_it_may_call():

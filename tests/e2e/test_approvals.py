@@ -14,7 +14,7 @@ ADVISER = """
 import asyncio, sys
 from pathlib import Path
 from esper_agents.api import Conclude, ToolCall, UseTools, open_project
-from esper_agents.domain.move import RiskAssessment
+from esper_agents.domain.agent_action import RiskAssessment
 
 def advise(brief):
     yield UseTools((ToolCall("read-file", {"path": "train.py"}),))

@@ -13,7 +13,7 @@ from places import FAULTY
 
 from esper_agents.orchestration import consent
 from esper_agents.testing.messages import MessagesServer
-from esper_agents.testing.script import Cut, Hang, Say, Use
+from esper_agents.testing.script import Hang, Say, ToolUseBlock, TruncateResponse
 
 REVIEW = ("submit", "review this training code", "train.py")
 CLAUDE = (*REVIEW, "--reasoner", "claude")
@@ -138,7 +138,9 @@ def test_an_address_where_nobody_listens_is_told_before_any_work_and_nothing_is_
 
 
 def test_an_answer_that_breaks_off_is_asked_for_again_in_a_line_of_the_programs_own(toy):
-    answers = iter([[Say("I begin to look"), Cut(700)], [Use("read-file", {"path": "train.py"})], conclude()])
+    answers = iter(
+        [[Say("I begin to look"), TruncateResponse(700)], [ToolUseBlock("read-file", {"path": "train.py"})], conclude()]
+    )
     with serving(lambda _: next(answers)) as (server, host):
         agree(toy, host)
         done = toy.esper(*CLAUDE, code=3, env=server.environment)

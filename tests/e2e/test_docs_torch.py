@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from command_line import build
 from places import Done
-
-from esper_agents.cli.main import build
 
 torch = pytest.importorskip("torch")
 

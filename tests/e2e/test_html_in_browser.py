@@ -17,8 +17,8 @@ from certificate_samples import every_text, full, of_status
 from hostile_texts import ATTACKS, PLACES, hostile_certificate, hostile_texts
 from measured_samples import full_and_measured
 
-from esper_agents.certificates.html import render_html
 from esper_agents.certificates.statement import statement
+from esper_agents.certificates.views.html import render_html
 from esper_agents.domain.status import Status
 
 _CONTRAST = """

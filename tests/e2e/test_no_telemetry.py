@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from places import PATIENCE_S, SOUND, environment
 
-from esper_agents.testing import MessagesServer, Use
+from esper_agents.testing import MessagesServer, ToolUseBlock
 
 # Nobody's address: what is sent there is lost, and every attempt is noted.
 ELSEWHERE = "http://192.0.2.1:4318"
@@ -103,7 +103,7 @@ def test_a_whole_session_reaches_nobody(place, watched):
 
 def test_a_session_that_asks_a_model_reaches_the_server_of_that_model_alone(place, watched):
     made = place({"train.py": SOUND})
-    with MessagesServer(lambda _: Use("conclude", {"summary": "It is fine."})) as server:
+    with MessagesServer(lambda _: ToolUseBlock("conclude", {"summary": "It is fine."})) as server:
         host = urlsplit(server.url).netloc
         asking = {**watched, **server.environment, "ALLOWED": host}
         made.esper("models", "agree", host, env=asking, code=0)
@@ -121,7 +121,7 @@ def test_the_same_request_made_by_the_sdk_as_it_comes_would_name_its_spans(watch
         "import anthropic; anthropic.Anthropic().messages.create("
         "model='claude-opus-4-8', max_tokens=9, messages=[{'role': 'user', 'content': 'hello'}])"
     )
-    with MessagesServer(lambda _: Use("conclude", {})) as server:
+    with MessagesServer(lambda _: ToolUseBlock("conclude", {})) as server:
         env = environment(tmp_path, **{**watched, **server.environment, "ALLOWED": urlsplit(server.url).netloc})
         subprocess.run([sys.executable, "-c", asking], env=env, timeout=PATIENCE_S, check=True)
     assert [each for each in server.requests if "traceparent" in each.headers]

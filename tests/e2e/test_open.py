@@ -3,7 +3,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from esper_agents.certificates.html import render_html
+from esper_agents.certificates.views.html import render_html
 
 # Stands in for the person's browser: it notes what it was asked to show, and with what in its environment.
 BROWSER = """#!/bin/sh

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from places import Done, Place
 
 from esper_agents.torchlab import report as reports_module
-from esper_agents.torchlab.turn import turn
+from esper_agents.torchlab.measurement_lock import measurement_lock
 
 pytest.importorskip("torch")
 
@@ -137,8 +137,8 @@ def test_a_diagnosis_is_shown_and_kept_and_can_be_rechecked(made, tmp_path):
 def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made, monkeypatch):
     """It waits for another measurement first, and says so."""
     # Tests in this process have a turn of their own.
-    monkeypatch.setattr("esper_agents.torchlab.turn.NAME", "\0esper-agents-torchlab")
-    with turn(print, timeout_s=PATIENCE_S):
+    monkeypatch.setattr("esper_agents.torchlab.measurement_lock.NAME", "\0esper-agents-torchlab")
+    with measurement_lock(print, timeout_s=PATIENCE_S):
         process = made.start("torch", "nan", "model.py:scale", "--capture", "train.py", "--fail", "--json")
         said = process.stderr.readline()
         assert said, process.communicate()

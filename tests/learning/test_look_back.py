@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from toys import calls
 
-from esper_agents.api.retrospect import look_back, proposal, take
+from esper_agents.api.retrospect import accept_skill, build_retrospect, proposal
+from esper_agents.domain.agent_action import CallTools, Conclude, HandOff, ToolCall
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
-from esper_agents.domain.move import Conclude, HandOff, ToolCall, UseTools
-from esper_agents.learning.seen import seen_in_certificate
+from esper_agents.learning.session_summary import seen_in_certificate
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ GAP = InformationGap("how large the data is", "it decides about workers", "du -s
 
 def reviewing(brief):
     """Review, try a handoff that nobody can take, call what is denied, and conclude with a gap and an error."""
-    (report,) = yield UseTools((ToolCall("static-review", {"paths": list(brief.task.paths)}),))
+    (report,) = yield CallTools((ToolCall("static-review", {"paths": list(brief.task.paths)}),))
     yield HandOff("nobody", "herons", "they know", "nothing")
     yield calls("ring")
     false = Assumption(
@@ -52,7 +52,7 @@ async def sessions(box, opened, *paths):
 async def test_what_repeats_in_real_sessions_is_found_with_its_certificates(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        found = await look_back(opened)
+        found = await build_retrospect(opened)
         certificates = {each.id for each in await opened.certificates()}
     assert {each.certificate for each in found.sessions} == certificates
     habit = next(each for each in found.habits if each.rule == "ESP305")
@@ -67,9 +67,9 @@ async def test_what_repeats_in_real_sessions_is_found_with_its_certificates(box)
 async def test_a_proposed_skill_is_loaded_by_nobody_until_it_is_taken(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        (suggestion, *_) = (await look_back(opened)).suggestions
+        (suggestion, *_) = (await build_retrospect(opened)).suggestions
         assert not any(suggestion.name in each for each in opened.workshop.skills.skills)
-        target = take(opened, proposal(opened, suggestion.name))
+        target = accept_skill(opened, proposal(opened, suggestion.name))
         assert f"project:{suggestion.name}" in opened.workshop.skills.skills
     assert target.is_relative_to(box.project)
 
@@ -88,9 +88,9 @@ async def test_a_certificate_says_what_the_rows_did_but_for_refused_handoffs(box
 async def test_a_session_whose_rows_were_removed_is_seen_in_its_certificate(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        before = await look_back(opened)
+        before = await build_retrospect(opened)
         await opened.prune(await opened.prunable(days=0), days=0)
-        after = await look_back(opened)
+        after = await build_retrospect(opened)
     assert after.habits == before.habits
     assert {each.heading for each in before.insights} - {each.heading for each in after.insights} == {
         "A handoff that was refused"
@@ -100,7 +100,7 @@ async def test_a_session_whose_rows_were_removed_is_seen_in_its_certificate(box)
 async def test_a_question_that_a_plan_had_answered_is_nothing_that_was_taken_for_granted(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        found = await look_back(opened)
+        found = await build_retrospect(opened)
     assert not [each for each in found.insights if "bound by its loader" in each.text]
 
 
@@ -111,7 +111,7 @@ async def test_a_fork_counts_with_the_session_it_was_forked_from(box):
         fork = await opened.fork(first.id, "1")
         await fork.run()
         await (await opened.fork(fork.id, "1")).run()
-        found = await look_back(opened)
+        found = await build_retrospect(opened)
     assert len(found.sessions) == 3
     assert {each.counted_as for each in found.sessions} == {first.id}
     assert found.habits == ()
@@ -121,4 +121,4 @@ async def test_a_fork_counts_with_the_session_it_was_forked_from(box):
 async def test_two_looks_back_at_the_same_sessions_are_equal(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        assert await look_back(opened) == await look_back(opened)
+        assert await build_retrospect(opened) == await build_retrospect(opened)

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from esper_agents.agents.definition import read_definition
 from esper_agents.learning.rendering import render_report, render_skill
 from esper_agents.learning.retrospect import retrospect
-from esper_agents.learning.seen import RefusedHop
+from esper_agents.learning.session_summary import RefusedHop
 from esper_agents.review.catalogue import catalogue
 
 HOSTILE = [

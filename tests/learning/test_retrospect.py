@@ -11,7 +11,7 @@ from learnt import claim, gap, seen, source
 from esper_agents.domain.evidence import source_file
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.learning.retrospect import retrospect
-from esper_agents.learning.seen import Denied, RefusedHop, Refuted
+from esper_agents.learning.session_summary import DeniedCall, RefusedHop, RefutedClaim
 from esper_agents.review.catalogue import catalogue
 
 
@@ -96,8 +96,8 @@ def test_a_skill_is_suggested_for_each_part_of_the_checklist_from_installed_rule
 
 def test_refused_handoffs_and_refuted_claims_count_from_the_first_time() -> None:
     hop = RefusedHop("profiler", "torch-specialist", "it has had the task")
-    false = Refuted("", "the loader is fast", "torch-profile")
-    wrong = Refuted("ESP401", "this leaves the graph", "torch-confirm")
+    false = RefutedClaim("", "the loader is fast", "torch-profile")
+    wrong = RefutedClaim("ESP401", "this leaves the graph", "torch-confirm")
     found = retrospect("toy", [seen(1, refused_hops=(hop,), refuted=(false, wrong))])
     assert sorted(headings(found)) == [
         "A claim that was refuted",
@@ -110,7 +110,7 @@ def test_refused_handoffs_and_refuted_claims_count_from_the_first_time() -> None
 @pytest.mark.parametrize(("sessions", "count"), [(1, 0), (2, 2)])
 def test_gaps_and_denied_calls_count_when_they_repeat(sessions, count) -> None:
     told = [
-        seen(number, gaps=(gap(),), denied=(Denied("run-tests", "a person denied this call"),))
+        seen(number, gaps=(gap(),), denied=(DeniedCall("run-tests", "a person denied this call"),))
         for number in range(sessions)
     ]
     found = retrospect("toy", told)

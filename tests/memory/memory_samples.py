@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.memory import Note, NoteKind, NoteState, SourceDigest
+from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState, SourceDigest
 
 
 def note(text="it is slow", **fields):
@@ -22,7 +22,7 @@ def note(text="it is slow", **fields):
         "sources": (),
         "written_at": "2026-01-02T03:04:05.678Z",
     }
-    return Note(**{**made, **fields})
+    return MemoryNote(**{**made, **fields})
 
 
 def source(path, data=b"x = 1\n"):

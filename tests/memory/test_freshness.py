@@ -6,11 +6,11 @@ from hashlib import sha256
 import pytest
 from memory_samples import note, source
 
-from esper_agents.memory.freshness import Tree
+from esper_agents.memory.freshness import FileCache
 
 
 def changed(root, *sources):
-    return Tree(root).told([note("a", sources=sources)])[0].changed
+    return FileCache(root).told([note("a", sources=sources)])[0].changed
 
 
 def test_a_file_is_what_it_was_or_it_is_named(tmp_path):
@@ -27,7 +27,7 @@ def test_a_file_that_was_read_in_two_states_may_be_in_either(tmp_path):
 
 def test_each_file_is_read_once(tmp_path):
     (tmp_path / "a.py").write_bytes(b"one")
-    tree = Tree(tmp_path)
+    tree = FileCache(tmp_path)
     assert tree.digest("a.py") == sha256(b"one").hexdigest()
     (tmp_path / "a.py").write_bytes(b"two")
     assert tree.digest("a.py") == sha256(b"one").hexdigest()

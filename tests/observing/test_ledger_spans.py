@@ -11,11 +11,11 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.attributes import error_attributes
 from toys import calling, calls, refusing_tool
 
+from esper_agents.domain.agent_action import Ask, Conclude, Consult, HandOff
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Ask, Conclude, Consult, HandOff
 from esper_agents.observing.ledger_spans import spans_of
 from esper_agents.observing.span import SESSION, span_id, trace_id
-from esper_agents.testing import MessagesServer, Think, Use
+from esper_agents.testing import MessagesServer, Think, ToolUseBlock
 
 pytestmark = pytest.mark.anyio
 
@@ -268,7 +268,10 @@ async def test_a_turn_of_a_model_is_a_chat_with_its_tokens(box):
 
 
 async def test_a_models_tokens_are_those_that_its_server_counted(box, monkeypatch):
-    script = [[Think("hm"), Use("look", {"text": "ARGUMENT"})], Use("conclude", {"summary": "SUMMARY"})]
+    script = [
+        [Think("hm"), ToolUseBlock("look", {"text": "ARGUMENT"})],
+        ToolUseBlock("conclude", {"summary": "SUMMARY"}),
+    ]
     with MessagesServer(script) as server:
         for name, text in server.environment.items():
             monkeypatch.setenv(name, text)

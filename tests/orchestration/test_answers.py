@@ -5,13 +5,13 @@ from rows import is_shared
 from toys import calling, calls
 
 from esper_agents.api import AnswerType, open_project
+from esper_agents.domain.agent_action import Ask, Conclude
 from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Ask, Conclude
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.orchestration.answers import record_answer
-from esper_agents.orchestration.run import StoppedError, running
+from esper_agents.orchestration.session_run import StoppedError, hold_lease
 from esper_agents.storage import lease
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
@@ -87,7 +87,7 @@ async def test_a_question_of_another_session_is_none_of_this_one(careful):
     async with careful.open() as opened:
         one, other = [await asked(careful, opened) for _ in range(2)]
         held = await opened.workshop.store.run(lease.claim, one.session)
-        async with running(opened.workshop, held, lambda _: None) as run:
+        async with hold_lease(opened.workshop, held, lambda _: None) as run:
             with pytest.raises(NotFoundError, match="no question named"):
                 await record_answer(run, other.questions[0].id, "approve", "ann")
         assert len(await opened.approvals()) == 4

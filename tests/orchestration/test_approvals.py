@@ -8,9 +8,9 @@ import pytest
 from toys import calling, calls
 
 from esper_agents.certificates.statement import digest_of_value as digest
+from esper_agents.domain.agent_action import Ask, Conclude
 from esper_agents.domain.evidence import CallOutcome, Risk
 from esper_agents.domain.ledger import RowKind
-from esper_agents.domain.move import Ask, Conclude
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Status
 from esper_agents.errors import BusyError, ExitCode, NotFoundError, UsageError
@@ -107,7 +107,7 @@ async def test_of_two_questions_in_one_turn_denying_the_first_and_approving_the_
 
 
 async def stopped(session):
-    from esper_agents.orchestration.run import StoppedError
+    from esper_agents.orchestration.session_run import StoppedError
 
     with pytest.raises(StoppedError):
         await session.run()
@@ -244,7 +244,7 @@ async def test_an_approval_is_bound_to_the_tool_and_the_arguments_it_was_asked_f
     from sqlalchemy import select, update
 
     from esper_agents.domain.codec import decode, encode
-    from esper_agents.domain.ledger import Moved
+    from esper_agents.domain.ledger import ActionDecided
     from esper_agents.storage.tables import ledger
 
     async with careful.open() as opened:
@@ -252,8 +252,8 @@ async def test_an_approval_is_bound_to_the_tool_and_the_arguments_it_was_asked_f
         await stopped_after_answer(opened, outcome.questions[0].id)
         with opened.workshop.store.store.writing() as transaction:
             where = ledger.c.session_id == outcome.session, ledger.c.kind == RowKind.MOVED
-            moved = decode(Moved, transaction.connection.scalar(select(ledger.c.body).where(*where)))
-            other = Moved(calls("write", text="something else"), moved.record)
+            moved = decode(ActionDecided, transaction.connection.scalar(select(ledger.c.body).where(*where)))
+            other = ActionDecided(calls("write", text="something else"), moved.record)
             assert digest({"text": "something else"}) != outcome.questions[0].arguments_sha256
             transaction.connection.execute(update(ledger).where(*where).values(body=encode(other)))
         careful.playbooks["writer"] = calling_with_text
@@ -265,8 +265,8 @@ async def test_an_approval_is_bound_to_the_tool_and_the_arguments_it_was_asked_f
 async def test_an_approval_is_bound_to_its_question(toybox):
     from sqlalchemy import select, update
 
+    from esper_agents.domain.agent_action import UserAnswer
     from esper_agents.domain.codec import decode, encode
-    from esper_agents.domain.move import Answer
     from esper_agents.storage.tables import ledger
 
     toybox.tool("write", risk=Risk.MEDIUM, repeatable=False)
@@ -276,8 +276,8 @@ async def test_an_approval_is_bound_to_its_question(toybox):
         await stopped_after_answer(opened, outcome.questions[0].id)
         with opened.workshop.store.store.writing() as transaction:
             where = ledger.c.session_id == outcome.session, ledger.c.kind == RowKind.ANSWERED
-            given = decode(Answer, transaction.connection.scalar(select(ledger.c.body).where(*where)))
-            other = Answer("qst_" + "0" * 32, given.text, given.by)
+            given = decode(UserAnswer, transaction.connection.scalar(select(ledger.c.body).where(*where)))
+            other = UserAnswer("qst_" + "0" * 32, given.text, given.by)
             transaction.connection.execute(update(ledger).where(*where).values(body=encode(other)))
         await (await opened.resume(outcome.session)).run()
     assert toybox.effects() == []

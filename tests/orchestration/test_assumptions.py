@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from toys import calls
 
+from esper_agents.domain.agent_action import Conclude, HandOff
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
-from esper_agents.domain.move import Conclude, HandOff
 from esper_agents.domain.status import Status
 
 pytestmark = pytest.mark.anyio

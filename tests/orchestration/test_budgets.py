@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 from toys import calls
 
+from esper_agents.domain.agent_action import Conclude, Consult, HandOff
 from esper_agents.domain.budget import Amount, Resource, read_budget
-from esper_agents.domain.move import Conclude, Consult, HandOff
 from esper_agents.domain.status import Stance, Status
 from esper_agents.errors import ExitCode, UsageError
-from esper_agents.orchestration.budgets import left, spent
+from esper_agents.orchestration.budgets import remaining, usage
 from esper_agents.reasoning.playbook import source_of
 from esper_agents.reasoning.reasoner import Decision, ReasonerSource
 
@@ -102,7 +102,7 @@ async def test_what_reasoners_say_they_cost_counts(toybox, budget, why):
     assert why in certificate.summary
     assert outcome.exit_code is ExitCode.BUDGET
     decided = [row.body for row in rows if row.kind == "moved" and row.body["stopped_by"] is None]
-    assert spent(history)[Resource.TOKENS] == 100 * len(decided)
+    assert usage(history)[Resource.TOKENS] == 100 * len(decided)
     assert len(certificate.evidence) == max(0, len(decided) - 1)
 
 
@@ -111,7 +111,7 @@ async def test_what_is_no_number_of_tokens_counts_as_none_and_gives_none_back(to
     toybox.tool("look")
     toybox.agent("worker", looking(2))
     _, _, history, _ = await stopped(toybox, "", tokens=said)
-    assert spent(history)[Resource.TOKENS] == 0
+    assert usage(history)[Resource.TOKENS] == 0
 
 
 async def test_a_budget_of_no_tokens_does_not_stop_who_takes_none(toybox):
@@ -135,7 +135,7 @@ async def test_seconds_are_those_that_reasoners_and_tools_worked(toybox):
     _, certificate, history, rows = await stopped(toybox, "")
     thought_ms = sum(row.body["took_ms"] for row in rows if row.kind == "moved")
     worked_ns = sum(each.duration_ns for each in certificate.evidence)
-    assert spent(history)[Resource.SECONDS] == thought_ms + worked_ns // 1_000_000
+    assert usage(history)[Resource.SECONDS] == thought_ms + worked_ns // 1_000_000
 
 
 async def test_a_hop_beyond_the_budget_ends_the_session(toybox):
@@ -193,7 +193,7 @@ async def test_one_budget_is_for_the_whole_tree_and_a_child_never_has_more_than_
     assert answer.answer.startswith("wise was stopped before it had finished")
     assert seen[0] == (Amount(Resource.HOPS, 2), Amount(Resource.TOOL_CALLS, 3))
     assert seen[1] == answer.budget_left == (Amount(Resource.HOPS, 2), Amount(Resource.TOOL_CALLS, 2))
-    assert left(history) == (Amount(Resource.HOPS, 2), Amount(Resource.TOOL_CALLS, 0))
+    assert remaining(history) == (Amount(Resource.HOPS, 2), Amount(Resource.TOOL_CALLS, 0))
 
 
 async def test_a_stop_never_makes_a_verdict_better(toybox):

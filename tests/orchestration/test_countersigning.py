@@ -12,16 +12,16 @@ from rows import rows_of
 
 from esper_agents.api import open_project
 from esper_agents.certificates.authenticity import Keyring
-from esper_agents.certificates.check import Outcome
-from esper_agents.certificates.log import log
+from esper_agents.certificates.check import CheckOutcome
+from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.notices import enter_notice, log_notices
-from esper_agents.certificates.sealing.claimed import claimed_signer
-from esper_agents.certificates.sealing.rotation import key_history
-from esper_agents.certificates.sealing.trust import trust, trusted
+from esper_agents.certificates.signing.key_history import key_history
+from esper_agents.certificates.signing.key_input import claimed_signer
+from esper_agents.certificates.signing.trusted_keys import trust, trusted
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.errors import IntegrityError, NotFoundError, UsageError
-from esper_agents.orchestration.countersigning import By, check_countersignatures, countersign_certificate
-from esper_agents.orchestration.key_changes import Said, revoke
+from esper_agents.orchestration.countersigning import Countersigner, check_countersignatures, countersign_certificate
+from esper_agents.orchestration.key_changes import ChangeReason, revoke
 
 pytestmark = pytest.mark.both_databases
 
@@ -48,17 +48,17 @@ def at(judged, work):
 
 
 def countersign(judged, home, key, certificate_id=""):
-    by = By(key, "somebody", "read it", home)
+    by = Countersigner(key, "somebody", "read it", home)
     return at(judged, lambda store, shop: countersign_certificate(store, shop, certificate_id or judged.id, by))
 
 
 def checks(judged, home):
     def work(store, shop):
         with store.reading() as connection:
-            log_id = log.log_of(connection, shop.project.key)
+            log_id = transparency_log.log_of(connection, shop.project.key)
             keys = trusted(home, None)
-            ring = Keyring(keys, key_history(log_notices(log.notices(connection, log_id)), keys.roots()))
-            data = log.envelope(connection, log_id, judged.id).payload
+            ring = Keyring(keys, key_history(log_notices(transparency_log.notices(connection, log_id)), keys.roots()))
+            data = transparency_log.envelope(connection, log_id, judged.id).payload
             return check_countersignatures(connection, log_id, judged.id, data, ring)
 
     return at(judged, work)
@@ -74,10 +74,10 @@ def test_a_certificate_that_nobody_countersigned_has_no_such_check(home, judged)
 
 def test_a_countersignature_counts_once_its_key_is_trusted(home, judged, ann):
     countersign(judged, home, ann)
-    assert [each.outcome for each in checks(judged, home)] == [Outcome.CANNOT_DECIDE]
+    assert [each.outcome for each in checks(judged, home)] == [CheckOutcome.CANNOT_DECIDE]
     trust(home, key_of(ann))
     (found,) = checks(judged, home)
-    assert found.outcome is Outcome.HOLDS
+    assert found.outcome is CheckOutcome.HOLDS
     assert "by ann" in found.detail
 
 
@@ -86,10 +86,10 @@ def test_a_countersignature_after_the_key_was_revoked_counts_for_nothing(home, j
 
     trust(home, key_of(ann))
     key = find_project([judged.root], judged.root).key
-    revoke(home, key_of(ann).raw, Said("me", "stolen"), project_key=key)
+    revoke(home, key_of(ann).raw, ChangeReason("me", "stolen"), project_key=key)
     countersign(judged, home, ann)
     (found,) = checks(judged, home)
-    assert found.outcome is Outcome.FAILS
+    assert found.outcome is CheckOutcome.FAILS
     assert "revoked" in found.detail
 
 
@@ -105,7 +105,7 @@ def test_a_countersignature_moved_from_another_certificate_fails(home, judged, a
 
     at(judged, move)
     (found,) = checks(judged, home)
-    assert found.outcome is Outcome.FAILS
+    assert found.outcome is CheckOutcome.FAILS
 
 
 def test_one_key_countersigns_a_certificate_once(home, judged, ann):

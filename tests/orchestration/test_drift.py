@@ -9,8 +9,8 @@ import shutil
 import pytest
 from toys import agent_file, calls
 
+from esper_agents.domain.agent_action import Ask, Conclude, HandOff
 from esper_agents.domain.drift import DriftKind
-from esper_agents.domain.move import Ask, Conclude, HandOff
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import DriftError, ExitCode, UsageError
 from esper_agents.orchestration.drift import ChangedError
@@ -18,7 +18,7 @@ from esper_agents.orchestration.drift import ChangedError
 pytestmark = pytest.mark.anyio
 
 PLAYBOOK = """
-from esper_agents.domain.move import Ask, Conclude
+from esper_agents.domain.agent_action import Ask, Conclude
 
 WORD = "{word}"
 
@@ -260,12 +260,12 @@ async def test_a_skill_that_has_changed_is_shown(box):
 
 
 async def test_a_policy_that_has_changed_is_shown_and_the_old_one_can_be_gone_on_by(box, monkeypatch):
-    from esper_agents.certificates import policy_table
+    from esper_agents.certificates.policy import policy_file
     from esper_agents.orchestration import drift as module
 
     session = await waiting(box)
-    text = policy_table.policy_text()
-    for each in (policy_table, module):
+    text = policy_file.policy_text()
+    for each in (policy_file, module):
         monkeypatch.setattr(each, "policy_text", lambda: text + "\n# another\n")
     async with box.open() as opened:
         with pytest.raises(ChangedError) as refused:

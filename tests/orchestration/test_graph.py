@@ -9,8 +9,8 @@ from langgraph.graph import END, START
 
 from esper_agents.orchestration import graph
 from esper_agents.orchestration.graph import build_graph, drive
-from esper_agents.orchestration.history import History
-from esper_agents.orchestration.where import Place
+from esper_agents.orchestration.next_node import GraphNode
+from esper_agents.orchestration.session_projection import SessionProjection
 
 
 def edges():
@@ -28,22 +28,22 @@ def reachable(start):
 
 
 def test_every_path_to_the_end_passes_certify():
-    assert {source for source, target in edges() if target == END} == {Place.CERTIFY}
+    assert {source for source, target in edges() if target == END} == {GraphNode.CERTIFY}
 
 
 def test_certify_leads_nowhere_but_to_the_end():
-    assert [target for source, target in edges() if source == Place.CERTIFY] == [END]
+    assert [target for source, target in edges() if source == GraphNode.CERTIFY] == [END]
 
 
 def test_every_node_can_be_reached_and_every_node_reaches_the_end():
     nodes = set(build_graph().get_graph().nodes)
-    assert nodes == {START, END, *map(str, Place)}
+    assert nodes == {START, END, *map(str, GraphNode)}
     assert reachable(START) == nodes
     assert all(END in reachable(node) for node in nodes)
 
 
 def test_a_run_may_enter_at_any_place_so_that_a_resumed_one_is_the_same_run():
-    assert {target for source, target in edges() if source == START} == set(map(str, Place))
+    assert {target for source, target in edges() if source == START} == set(map(str, GraphNode))
 
 
 TRACED = """
@@ -91,6 +91,6 @@ def test_nothing_of_a_session_is_traced_to_anywhere_even_when_the_environment_as
 @pytest.mark.anyio
 async def test_an_edge_to_a_name_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setattr(graph, "where", lambda _history: "elsewhere")
-    run = SimpleNamespace(session="ses_1", history=History("ses_1"), lease=SimpleNamespace(attempt=1))
+    run = SimpleNamespace(session="ses_1", history=SessionProjection("ses_1"), lease=SimpleNamespace(attempt=1))
     with pytest.raises(KeyError, match="elsewhere"):
         await drive(build_graph(), run)

@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 from toys import calls
 
+from esper_agents.domain.agent_action import Conclude, Consult, HandOff
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Conclude, Consult, HandOff
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Status
-from esper_agents.orchestration.checks import MOST_DEPTH
-from esper_agents.orchestration.hops import MOST_HOPS
+from esper_agents.orchestration.action_validation import MOST_DEPTH
+from esper_agents.orchestration.handoff_limits import MOST_HOPS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
@@ -274,7 +274,7 @@ async def test_a_consulted_agent_cannot_hand_the_task_off(toybox):
 
 
 async def test_a_consulted_agent_may_ask_a_person_and_the_answer_reaches_it(toybox):
-    from esper_agents.domain.move import Ask
+    from esper_agents.domain.agent_action import Ask
 
     def unsure(_brief):
         answer = yield Ask("really?")

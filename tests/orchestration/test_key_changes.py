@@ -9,20 +9,20 @@ from judged import FAULTY, judge
 from rows import rows_of
 
 from esper_agents.api import open_project
-from esper_agents.certificates.log import log
+from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.notices import log_notices
-from esper_agents.certificates.sealing.keys import VARIABLE, existing_key, key_file, signing_key
-from esper_agents.certificates.sealing.public_keys import key_id_of
-from esper_agents.certificates.sealing.rotation import key_history
-from esper_agents.certificates.sealing.signers import own_signer
-from esper_agents.certificates.sealing.trust import trust, trusted
+from esper_agents.certificates.signing.allowed_signers import own_signer
+from esper_agents.certificates.signing.key_history import key_history
+from esper_agents.certificates.signing.public_keys import key_id_of
+from esper_agents.certificates.signing.signing_key import VARIABLE, existing_key, key_file, signing_key
+from esper_agents.certificates.signing.trusted_keys import trust, trusted
 from esper_agents.domain.notice import NoticeKind
 from esper_agents.errors import IntegrityError, StorageError, UsageError
 from esper_agents.orchestration import key_changes
-from esper_agents.orchestration.key_changes import Said, known_key, revoke, rotate
+from esper_agents.orchestration.key_changes import ChangeReason, known_key, revoke, rotate
 from esper_agents.orchestration.logs import open_logs
 
-SAID = Said("ann", "once a year")
+SAID = ChangeReason("ann", "once a year")
 
 
 @pytest.fixture
@@ -36,15 +36,15 @@ def notices(home):
     with open_logs(home) as stores:
         for store in stores:
             with store.reading() as connection:
-                (log_id,) = log.logs(connection)
-                found[str(store.where)] = list(log_notices(log.notices(connection, log_id)))
+                (log_id,) = transparency_log.logs(connection)
+                found[str(store.where)] = list(log_notices(transparency_log.notices(connection, log_id)))
     return found
 
 
 def entered(connection, record_id):
     """Return an entry of the one log of a database."""
-    (log_id,) = log.logs(connection)
-    return log.entry(connection, log_id, record_id)
+    (log_id,) = transparency_log.logs(connection)
+    return transparency_log.entry(connection, log_id, record_id)
 
 
 def told(home):
@@ -64,7 +64,7 @@ def private_files(home):
 
 @pytest.mark.both_databases
 def test_a_rotation_is_told_in_the_log_by_the_old_key_and_the_new_one(home, judged):
-    from esper_agents.certificates.sealing.keys import as_ssh
+    from esper_agents.certificates.signing.signing_key import as_ssh
 
     old = signing_key(home)
     done = rotate(home, SAID)
@@ -212,9 +212,9 @@ def test_a_revoked_key_counts_no_longer_and_what_the_thief_brought_is_named(home
     with open_logs(home) as (store,):
         key_changes._tell_added(store, home, second, thief, SAID)
     rotate(home, SAID)
-    done = revoke(home, second.public_key, Said("ann", "stolen"), project_key="")
+    done = revoke(home, second.public_key, ChangeReason("ann", "stolen"), project_key="")
     assert done.brought == (thief.key_id,)
-    revoke(home, thief.public_key, Said("ann", "the thief's"), project_key="")
+    revoke(home, thief.public_key, ChangeReason("ann", "the thief's"), project_key="")
     found = history(home, [first.public_key])
     assert found.spans[second.key_id].ended_by is NoticeKind.KEY_REVOKED
     assert "stolen" in found.said(second.key_id, 100)

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from toys import calls
 
-from esper_agents.certificates.policy import policy_text
+from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.statement import statement
-from esper_agents.certificates.verify import Outcome, verify_statement
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity
+from esper_agents.certificates.verify import CheckOutcome, verify_statement
+from esper_agents.domain.agent_action import Conclude, SupportedClaim
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Conclude, SupportedClaim
 from esper_agents.domain.status import Stance, Status
 
 pytestmark = pytest.mark.anyio
-CLAIM = Claim(
+CLAIM = Diagnostic(
     rule="LAB301",
     name="time-goes-here",
     severity=Severity.WARNING,
@@ -83,7 +83,7 @@ async def test_the_same_claim_made_twice_is_as_sure_as_the_surest_and_the_record
     certificate = (await toybox.run("worker")).certificate
     assert [each.claim.confidence for each in certificate.findings] == [Confidence.MODERATE]
     checks = verify_statement(statement(certificate), policy_text())
-    assert {each.outcome for each in checks} == {Outcome.HOLDS}
+    assert {each.outcome for each in checks} == {CheckOutcome.HOLDS}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_nobody_else_certifies_a_speed_up_whatever_they_measured(toybox, r
     toybox.agent("boaster", boast)
     certificate = (await toybox.run("boaster", request=request_text)).certificate
     assert certificate.verdict.status is status
-    assert (await checked(certificate)) == {Outcome.HOLDS}
+    assert (await checked(certificate)) == {CheckOutcome.HOLDS}
 
 
 async def checked(certificate):

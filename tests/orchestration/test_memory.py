@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 from toys import calls
 
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
+from esper_agents.domain.agent_action import Conclude, HandOff, SupportedClaim
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
 from esper_agents.domain.memory import NoteKind, NoteState
-from esper_agents.domain.move import Conclude, HandOff, SupportedClaim
 from esper_agents.tools.git import PUBLISHED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
 
 def claim(path="train.py", line=4, message="it is wrong", severity=Severity.WARNING):
-    return Claim(
+    return Diagnostic(
         *("TOY1", "toy-claim", severity, Category.CORRECTNESS, Location(path, line), message, "mend it"),
         *(Confidence.HIGH, "seen", "", fingerprint("TOY1", path, message, 0)),
     )
@@ -142,7 +142,7 @@ async def test_a_handoff_is_remembered_by_who_handed_off(toybox, reviewer):
 
 
 async def test_a_session_that_ends_without_a_verdict_leaves_no_notes(toybox):
-    from esper_agents.domain.move import Ask
+    from esper_agents.domain.agent_action import Ask
 
     def asking(_brief):
         yield Ask("why?")

@@ -11,11 +11,11 @@ from judged import judge
 from rows import rows_of
 
 from esper_agents.api import open_project
-from esper_agents.certificates.log import log
-from esper_agents.certificates.log.log import Record
+from esper_agents.certificates.log import transparency_log
+from esper_agents.certificates.log.transparency_log import Record
 from esper_agents.certificates.notices import log_notices, notice_statement
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.cli.exhibits import find_exhibit
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.cli.exhibits import find_certificate_files
 from esper_agents.cli.verifying import check
 from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.identifier import Prefix, new_id
@@ -45,7 +45,7 @@ def override(judged, status=Status.APPROVED, reason="the faulty path is not ship
 
 
 def verified(target):
-    return check(asyncio.run(find_exhibit(str(target), None)))
+    return check(asyncio.run(find_certificate_files(str(target), None)))
 
 
 def noticed(judged):
@@ -53,7 +53,9 @@ def noticed(judged):
 
     def read(store, shop):
         with store.reading() as connection:
-            said = log.notices_about(connection, log.log_of(connection, shop.project.key), judged.id)
+            said = transparency_log.notices_about(
+                connection, transparency_log.log_of(connection, shop.project.key), judged.id
+            )
             return [each.notice for each in log_notices(said)]
 
     return on_project(judged, lambda project: project.workshop.store.run(read, project.workshop))
@@ -65,7 +67,7 @@ def entered(judged, notice, key):
     def write(store, shop):
         with store.writing() as transaction:
             record = Record(notice.id, EntryKind.NOTICE, notice.certificate, notice_statement(notice))
-            log.append(transaction, key, shop.project.key, record)
+            transparency_log.append(transaction, key, shop.project.key, record)
 
     on_project(judged, lambda project: project.workshop.store.run(write, project.workshop))
 

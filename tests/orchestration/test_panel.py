@@ -6,14 +6,14 @@ import pytest
 from places import FAULTY
 from toys import calls
 
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity, fingerprint
+from esper_agents.domain.agent_action import Ask, Conclude, Consult, Panel
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Ask, Conclude, Consult, Panel
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance, Status
 from esper_agents.errors import EvidenceError, ReasonerError
-from esper_agents.orchestration.checks import MOST_ASKED
-from esper_agents.reasoning.panel import conclusion, hear
+from esper_agents.orchestration.action_validation import MOST_ASKED
+from esper_agents.reasoning.panel import conclusion, run_panel
 from esper_agents.reasoning.playbooks.validation_specialist import PANEL
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult
 
@@ -163,7 +163,7 @@ def toy_claim(line=1):
     mark = fingerprint("TOY1", "train.py", TEXT, line)
     place = Location("train.py", line)
     said = ("TOY1", "toy-rule", Severity.WARNING, Category.CORRECTNESS, place, "it is wrong", "mend it")
-    return Claim(*said, Confidence.MODERATE, "seen", TEXT, mark)
+    return Diagnostic(*said, Confidence.MODERATE, "seen", TEXT, mark)
 
 
 def claiming_tool(name, *, claims=(), refutes=()):
@@ -190,7 +190,7 @@ def using(tool):
 
 def chairing(*names):
     def play(brief):
-        heard = yield from hear(brief, [Consult(name, "is it so?") for name in names])
+        heard = yield from run_panel(brief, [Consult(name, "is it so?") for name in names])
         return conclusion(brief, heard)
 
     return play

@@ -5,14 +5,14 @@ import json
 import pytest
 from toys import calling, calls
 
+from esper_agents.domain.agent_action import CallTools, Conclude, Consult, HandOff, Panel, ToolCall
 from esper_agents.domain.codec import decode
 from esper_agents.domain.evidence import CallOutcome, Risk
-from esper_agents.domain.ledger import Question
-from esper_agents.domain.move import Conclude, Consult, HandOff, Panel, ToolCall, UseTools
+from esper_agents.domain.ledger import UserQuestion
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.errors import DefinitionError, NotFoundError
-from esper_agents.orchestration.rules import digest_of_rules
-from esper_agents.orchestration.run import StoppedError
+from esper_agents.orchestration.permission_rules import digest_of_rules
+from esper_agents.orchestration.session_run import StoppedError
 
 pytestmark = pytest.mark.anyio
 
@@ -277,12 +277,12 @@ async def test_a_plan_says_which_tools_are_asked_about_and_which_never_run(caref
 
 def test_a_ledger_from_before_there_were_rules_and_types_of_answers_is_read():
     old = '{"id": "q", "text": "t", "options": [], "tool": "", "arguments": {}, "arguments_sha256": ""}'
-    assert decode(Question, old).wants == "text"
+    assert decode(UserQuestion, old).wants == "text"
 
 
 async def test_an_exception_from_the_sandbox_is_asked_about_though_the_tool_is_allowed(toybox, home):
     def play(_brief):
-        yield UseTools((ToolCall("run-tests", {"paths": ["."], "network": True, "data": ["x"]}),))
+        yield CallTools((ToolCall("run-tests", {"paths": ["."], "network": True, "data": ["x"]}),))
         return Conclude("done")
 
     toybox.agent("tester", play)

@@ -9,10 +9,10 @@ from toys import calling
 
 from esper_agents.certificates.log.note import includes, read_proof
 from esper_agents.certificates.log.note import is_signed_by as note_is_signed_by
-from esper_agents.certificates.policy import policy_text
-from esper_agents.certificates.sealing.dsse import envelope_bytes, is_signed_by, read_envelope
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.certificates.verify import Outcome, verify_statement, verify_view
+from esper_agents.certificates.policy.verdict_ceiling import policy_text
+from esper_agents.certificates.signing.dsse import envelope_bytes, is_signed_by, read_envelope
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.certificates.verify import CheckOutcome, verify_statement, verify_view
 from esper_agents.orchestration.publish import _write
 from esper_agents.paths import home
 from esper_agents.tools.git import PUBLISHED, revision
@@ -47,7 +47,7 @@ async def test_the_view_and_the_record_are_published_in_the_project(looking):
     assert includes(proof, envelope_bytes(envelope))
     assert note_is_signed_by(proof.note, proof.checkpoint.origin, signing_key(home()).public_key)
     checks = (*verify_view(data, view.read_text()), *verify_statement(data, policy_text()))
-    assert [each for each in checks if each.outcome is not Outcome.HOLDS] == []
+    assert [each for each in checks if each.outcome is not CheckOutcome.HOLDS] == []
     assert [each.name for each in view.parent.parent.rglob(".esper-*")] == []
 
 

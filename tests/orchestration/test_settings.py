@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.domain.rule import Action, Rule, RuleSource
+from esper_agents.domain.permission_rule import PermissionDecision, PermissionRule, RuleSource
 from esper_agents.errors import DefinitionError
-from esper_agents.orchestration.settings import Settings, load_settings, read_rules
+from esper_agents.orchestration.settings import PermissionSettings, load_settings, read_rules
 
 FULL = """# what may run here
 [[rule]]
@@ -46,22 +46,22 @@ def refused(text):
 
 
 def test_without_files_there_are_no_rules(places):
-    assert load_settings(*places) == Settings()
+    assert load_settings(*places) == PermissionSettings()
 
 
 def test_the_rules_of_a_person_are_read(places):
     (places[0] / "config.toml").write_text(FULL)
     (places[0] / "config.toml").chmod(0o600)
     assert load_settings(*places).rules == (
-        Rule("write-*", Action.ALLOW, {"path": "docs/*"}, "documents are harmless"),
-        Rule("run-tests", Action.DENY),
+        PermissionRule("write-*", PermissionDecision.ALLOW, {"path": "docs/*"}, "documents are harmless"),
+        PermissionRule("run-tests", PermissionDecision.DENY),
     )
 
 
 def test_what_a_project_would_allow_is_ignored_and_named_and_the_rest_holds(places):
     project_says(places, FULL)
     found = load_settings(*places)
-    assert found.rules == (Rule("run-tests", Action.DENY, source=RuleSource.PROJECT),)
+    assert found.rules == (PermissionRule("run-tests", PermissionDecision.DENY, source=RuleSource.PROJECT),)
     assert [each.tool for each in found.ignored] == ["write-*"]
 
 
@@ -95,7 +95,7 @@ def test_what_no_settings_can_say_is_refused_with_its_line(text, problem):
 
 def test_rules_in_one_list_are_read_too():
     found = read_rules('rule = [{tool = "x", action = "ask"}]\n', "config.toml", RuleSource.PERSON)
-    assert found == (Rule("x", Action.ASK),)
+    assert found == (PermissionRule("x", PermissionDecision.ASK),)
 
 
 WORDS = ("[[rule]]", "tool", "action", '"ask"', '"*"', "arguments", "path", "é")

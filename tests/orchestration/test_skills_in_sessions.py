@@ -7,8 +7,8 @@ from hashlib import sha256
 import pytest
 from toys import calls
 
+from esper_agents.domain.agent_action import Conclude
 from esper_agents.domain.evidence import CallOutcome
-from esper_agents.domain.move import Conclude
 from esper_agents.paths import data_folder
 
 pytestmark = pytest.mark.anyio

@@ -3,19 +3,19 @@ from __future__ import annotations
 import pytest
 from toys import calling, calls
 
-from esper_agents.domain.evidence import CallOutcome
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity
-from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import (
+from esper_agents.domain.agent_action import (
     Ask,
+    CallTools,
     Conclude,
     Consult,
     HandOff,
     RiskAssessment,
     SupportedClaim,
     ToolCall,
-    UseTools,
 )
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity
+from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance, Status
 from esper_agents.errors import DriftError, EvidenceError, ExitCode, UsageError
@@ -153,7 +153,7 @@ def refused_twice(first):
 
 
 LOCATION = Location("train.py", 4)
-CLAIM = Claim(
+CLAIM = Diagnostic(
     *("TOY1", "toy-claim", Severity.WARNING, Category.CORRECTNESS, LOCATION, "it is wrong", "mend it"),
     *(Confidence.HIGH, "seen", "def train(model, loader, optimizer):", "f" * 32),
 )
@@ -164,7 +164,7 @@ CLAIM = Claim(
     [
         (calls("read-file", path="train.py"), "worker has no tool 'read-file'; it has look"),
         (calls("nosuch"), "worker has no tool 'nosuch'; it has look"),
-        (UseTools(()), "no tool is called: call one, or make another move"),
+        (CallTools(()), "no tool is called: call one, or make another move"),
         (calls("look", tex="a"), "tex of tool 'look': extra inputs are not permitted"),
         (calls("look", text=1), "text of tool 'look': input should be a valid string"),
         (Ask("  "), "the question is empty"),
@@ -193,7 +193,7 @@ async def test_a_move_that_cannot_be_carried_out_is_refused_and_the_reasoner_is_
 
 async def test_when_one_call_of_a_turn_is_refused_none_of_them_runs(toybox):
     toybox.tool("look")
-    move = UseTools((ToolCall("look", {}), ToolCall("nosuch", {}), ToolCall("look", {"text": 3})))
+    move = CallTools((ToolCall("look", {}), ToolCall("nosuch", {}), ToolCall("look", {"text": 3})))
     toybox.agent("worker", refused_twice(move))
     ran = await toybox.run("worker")
     assert len(ran.bodies("move-refused")[0]["reasons"]) == 2
@@ -257,7 +257,7 @@ async def test_an_agent_uses_only_the_tools_that_its_definition_lists(toybox):
 def claiming(location, line="", evidence=None):
     def play(_brief):
         (report,) = yield calls("look")
-        claim = Claim(
+        claim = Diagnostic(
             *(CLAIM.rule, CLAIM.name, CLAIM.severity, CLAIM.category, location, CLAIM.message, CLAIM.remedy),
             *(CLAIM.confidence, CLAIM.basis, line, CLAIM.fingerprint),
         )

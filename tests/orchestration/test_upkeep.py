@@ -8,15 +8,15 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from command_line import build
 from judged import FAULTY, judge
 from rows import is_shared, rows_of
 from typer.testing import CliRunner
 
 from esper_agents.api import open_project
-from esper_agents.certificates.sealing.dsse import read_envelope
-from esper_agents.cli.exhibits import find_exhibit
-from esper_agents.cli.main import build
-from esper_agents.cli.verifying import Currency, check
+from esper_agents.certificates.signing.dsse import read_envelope
+from esper_agents.cli.exhibits import find_certificate_files
+from esper_agents.cli.verifying import FreshnessState, check
 from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.notice import NoticeKind
 from esper_agents.errors import ExitCode, IntegrityError, NotFoundError, UsageError
@@ -47,7 +47,7 @@ def revoked(judged, reason="the data set was mislabelled"):
 
 
 def verified(target):
-    return check(asyncio.run(find_exhibit(str(target), None)))
+    return check(asyncio.run(find_certificate_files(str(target), None)))
 
 
 def whole(judged):
@@ -69,7 +69,7 @@ def test_a_revoked_certificate_is_so_by_identifier_by_file_and_in_a_clone(judged
     assert (notice.kind, notice.certificate) == (NoticeKind.CERTIFICATE_REVOKED, judged.id)
     for target in (judged.id, judged.view, judged.record):
         found = verified(target)
-        assert found.currency is Currency.REVOKED
+        assert found.currency is FreshnessState.REVOKED
         assert [each.reason for each in found.later] == ["the data set was mislabelled"]
         assert found.exit_code is ExitCode.NOT_CURRENT
     shutil.copytree(home / "keys", tmp_path / "other" / "keys")
@@ -77,7 +77,7 @@ def test_a_revoked_certificate_is_so_by_identifier_by_file_and_in_a_clone(judged
     monkeypatch.delenv("ESPER_DATABASE_URL", raising=False)
     found = verified(judged.view)
     assert "archive" not in {each.name for each in found.genuine}
-    assert found.currency is Currency.REVOKED
+    assert found.currency is FreshnessState.REVOKED
 
 
 def test_a_revocation_that_nobody_trusted_signed_revokes_nothing(judged, monkeypatch, tmp_path, home):
@@ -89,18 +89,18 @@ def test_a_revocation_that_nobody_trusted_signed_revokes_nothing(judged, monkeyp
     shutil.copy(theirs, judged.view.with_suffix(".7.notice.json"))
     monkeypatch.setenv("ESPER_HOME", str(tmp_path / "issuer"))
     assert entry == (1,)
-    assert verified(judged.view).currency is Currency.VALID
+    assert verified(judged.view).currency is FreshnessState.VALID
 
 
 def judge_elsewhere(judged, tmp_path):
     """Return a notice, signed by whoever owns the home of now, that revokes the certificate."""
     from esper_agents.certificates.notices import notice_statement
-    from esper_agents.certificates.sealing.dsse import envelope_bytes, seal
-    from esper_agents.certificates.sealing.keys import signing_key
-    from esper_agents.domain.notice import Notice
+    from esper_agents.certificates.signing.dsse import envelope_bytes, seal
+    from esper_agents.certificates.signing.signing_key import signing_key
+    from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.paths import home
 
-    notice = Notice(
+    notice = LogNoticeStatement(
         "ntc_" + "0" * 32,
         NoticeKind.CERTIFICATE_REVOKED,
         "2026-01-31T09:30:00.000Z",
@@ -173,11 +173,11 @@ def test_a_relation_that_was_taken_out_of_the_index_is_noticed_and_put_back(judg
         return await (await project.submit(await project.again(judged.id))).run()
 
     later = on_project(judged.root, ask_again).certificate.id
-    assert verified(judged.id).currency is Currency.SUPERSEDED
+    assert verified(judged.id).currency is FreshnessState.SUPERSEDED
     changed(home, "DELETE FROM certificate_relation")
     assert "the archive lists another relation" in " ".join(each.detail for each in verified(later).genuine)
     repaired(judged)
-    assert verified(judged.id).currency is Currency.SUPERSEDED
+    assert verified(judged.id).currency is FreshnessState.SUPERSEDED
 
 
 @pytest.mark.parametrize("column", ["certificate.statement", "log_entry.signature", "log_entry.leaf_hash"])
@@ -415,8 +415,8 @@ def test_a_pruned_session_is_no_fault_and_its_remaining_events_are_covered(judge
 
 
 def test_a_certificate_that_signs_no_digests_is_told_as_not_covered(make_project, monkeypatch):
-    monkeypatch.setattr("esper_agents.orchestration.history.History.events_sha256", "")
-    monkeypatch.setattr("esper_agents.orchestration.record.notes_digest", lambda _: "")
+    monkeypatch.setattr("esper_agents.orchestration.session_projection.SessionProjection.events_sha256", "")
+    monkeypatch.setattr("esper_agents.orchestration.build_certificate.notes_digest", lambda _: "")
     root = make_project({"train.py": FAULTY})
     monkeypatch.chdir(root)
     judged = judge(root)

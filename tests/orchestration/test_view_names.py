@@ -16,7 +16,7 @@ from rows import is_shared, rows_of
 from sqlalchemy import text
 from toys import calling
 
-from esper_agents.certificates import naming
+from esper_agents.certificates.views import file_names
 from esper_agents.cli.verifying_all import verify_all
 from esper_agents.errors import EsperError, ExitCode, IntegrityError
 from esper_agents.paths import data_folder
@@ -153,8 +153,8 @@ def test_two_certificates_of_a_project_cannot_have_one_name(in_one_second, home)
 
 
 def test_a_certificate_whose_name_is_taken_is_issued_under_all_its_digits(in_one_second, looking, monkeypatch):
-    monkeypatch.setattr(naming, "_DIGITS", 0 + 1)
-    monkeypatch.setattr(naming, "_digits", lambda issued: issued.id.rpartition("_")[2] + "0")
+    monkeypatch.setattr(file_names, "_DIGITS", 0 + 1)
+    monkeypatch.setattr(file_names, "_digits", lambda issued: issued.id.rpartition("_")[2] + "0")
     first, second = in_one_second(2).items()
     assert first[1].name.endswith("_0.md")
     assert second[1].name.endswith(f"_{second[0].rpartition('_')[2]}0.md")

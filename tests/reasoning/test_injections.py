@@ -12,13 +12,13 @@ import pytest
 from modelling import EVIDENCE, ask, conclude, finding, opening, served
 from toys import calling
 
-from esper_agents.certificates.policy import policy_text
+from esper_agents.certificates.policy.verdict_ceiling import policy_text
+from esper_agents.domain.agent_action import Conclude
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.evidence import Risk
-from esper_agents.domain.move import Conclude
 from esper_agents.domain.status import Stance, Status
 from esper_agents.orchestration.answers import APPROVE
-from esper_agents.testing.script import Use
+from esper_agents.testing.script import ToolUseBlock
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "injections.py"
 PLANTED = "amber-falcon-cellar-88213"
@@ -65,7 +65,7 @@ def handing_over(**concluded):
 
     def script(request):
         if "You are worker" in request.system:
-            return Use("hand_off", {"agent": "other", "domain": "toys", "reason": "theirs", "context": "seen"})
+            return ToolUseBlock("hand_off", {"agent": "other", "domain": "toys", "reason": "theirs", "context": "seen"})
         return conclude(stance="for", **concluded)
 
     return script
@@ -104,7 +104,7 @@ async def test_without_what_a_playbook_would_have_said_nothing_is_decided(worker
         raise RecursionError(brief.agent.name)
 
     worker.playbooks["worker"] = play
-    with served([Use("look"), conclude(stance="for")], monkeypatch) as server:
+    with served([ToolUseBlock("look"), conclude(stance="for")], monkeypatch) as server:
         ran = await ask(worker, server)
     assert ran.certificate.verdict.stance is Stance.UNDECIDED
     assert "RecursionError" in ran.certificate.verdict.below_ceiling
@@ -117,10 +117,10 @@ async def test_without_what_a_playbook_would_have_said_nothing_is_decided(worker
 async def test_a_measurement_of_a_models_choice_counts_where_a_person_agreed_to_it(worker, monkeypatch, risk, status):
     # Under a policy by which a tool of the toybox runs tests: ours would run real ones.
     text = policy_text().replace('tests = ["run-tests"]', 'tests = ["run-toys"]')
-    monkeypatch.setattr("esper_agents.certificates.policy_table.policy_text", lambda: text)
+    monkeypatch.setattr("esper_agents.certificates.policy.policy_file.policy_text", lambda: text)
     coverage = [{"path": "train.py", "lines": 3, "executed": 3}]
     worker.tool("run-toys", risk=risk, output={"outcome": "passed", "coverage": coverage})
-    with served([Use("run-toys"), conclude(stance="for")], monkeypatch) as server:
+    with served([ToolUseBlock("run-toys"), conclude(stance="for")], monkeypatch) as server:
         ran = await ask(worker, server)
         certificate = ran.certificate
         if ran.outcome.questions:

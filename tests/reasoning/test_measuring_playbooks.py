@@ -12,21 +12,21 @@ import pytest
 from torch_toys import FILES, SIZE, anyio_backend, bench, needs_torch, write  # noqa: F401 - fixtures
 
 from esper_agents.api import open_project
-from esper_agents.certificates.policy import policy_text
+from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.statement import statement
-from esper_agents.certificates.verify import Outcome, verify_statement
+from esper_agents.certificates.verify import CheckOutcome, verify_statement
+from esper_agents.domain.agent_action import Move
 from esper_agents.domain.assumption import AssumptionState
 from esper_agents.domain.codec import encode
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Confidence
 from esper_agents.domain.memory import NoteKind
-from esper_agents.domain.move import Move
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Status
-from esper_agents.orchestration.opening import brief_of
-from esper_agents.orchestration.workshop import Workshop
+from esper_agents.orchestration.frame_start import brief_of
+from esper_agents.orchestration.project_services import ProjectServices
 from esper_agents.paths import project_home
-from esper_agents.reasoning.targets import NONE_OF_THEM
+from esper_agents.reasoning.target_choice import NONE_OF_THEM
 from esper_agents.tools.git import find_project
 
 pytestmark = [pytest.mark.anyio, needs_torch]
@@ -81,7 +81,7 @@ def lab_project(tmp_path_factory):
 @pytest.fixture
 def opening(lab_project, bench, migrated_sqlite, monkeypatch):  # noqa: F811 - fixtures
     """Open the project with the module's warm lab."""
-    monkeypatch.setattr(Workshop, "bench", property(lambda _: bench))
+    monkeypatch.setattr(ProjectServices, "bench", property(lambda _: bench))
     place = project_home(find_project([lab_project], lab_project).key)
     place.mkdir(parents=True, mode=0o700)
     shutil.copy(migrated_sqlite, place / "esper.db")
@@ -111,7 +111,7 @@ def judged(opening, lab_project):
             await replayed(opened, outcome.session)
             certificate = await opened.read(outcome.certificate.id)
             checks = verify_statement(statement(certificate), policy_text())
-            assert {each.outcome for each in checks} == {Outcome.HOLDS}
+            assert {each.outcome for each in checks} == {CheckOutcome.HOLDS}
             certificate_notes.append(await opened.memory(agent=certificate.agent))
             return certificate
 
@@ -266,13 +266,13 @@ async def test_where_inputs_are_missing_the_request_is_told_to_give_them(judged)
 
 async def test_where_no_sandbox_holds_the_reading_is_done_and_what_was_not_measured_is_said(judged, monkeypatch):
     from esper_agents.errors import EvidenceError
-    from esper_agents.tools.bench import Bench
+    from esper_agents.tools.lab_pool import LabPool
 
     async def refused(_self, _roots):
         raise EvidenceError("no sandbox holds here", remedy="install bubblewrap")
 
-    monkeypatch.setattr(Bench, "_opened", refused)
-    monkeypatch.setattr(Workshop, "bench", property(lambda found: Bench(found.project.root)))
+    monkeypatch.setattr(LabPool, "_opened", refused)
+    monkeypatch.setattr(ProjectServices, "bench", property(lambda found: LabPool(found.project.root)))
     certificate = await judged("my loss is NaN", "losses.py")
     assert certificate.verdict.status is Status.ADVISORY_ONLY
     assert set(findings(certificate, "ESP"))

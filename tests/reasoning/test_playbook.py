@@ -9,11 +9,11 @@ import pytest
 
 import esper_agents.reasoning
 from esper_agents.domain.agent import Agent
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, ToolCall, UserAnswer
 from esper_agents.domain.frame import Brief, Turn
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Answer, Ask, Conclude, Consult, ToolCall, UseTools
-from esper_agents.domain.project import Revision
-from esper_agents.domain.status import Kind, Stance
+from esper_agents.domain.project import GitRevision
+from esper_agents.domain.status import QuestionType, Stance
 from esper_agents.domain.task import Task
 from esper_agents.errors import DriftError, ReasonerError
 from esper_agents.reasoning.playbook import PlaybookReasoner, load_playbooks, source_of, without_playbook
@@ -23,9 +23,9 @@ FOLDER = Path(esper_agents.reasoning.__file__).parent / "playbooks"
 AGENT = Agent("toy", "", "inherit", None, (), "toys", (), (), (), (), "", "toy.md", "0" * 64, ())
 BRIEF = Brief(
     agent=AGENT,
-    task=Task("review this", ("train.py",), Kind.APPROVAL, "review"),
+    task=Task("review this", ("train.py",), QuestionType.APPROVAL, "review"),
     project="toy",
-    revision=Revision("", "", "", "", False, ()),
+    revision=GitRevision("", "", "", "", False, ()),
     handoff=None,
     chain=(),
     question="",
@@ -35,7 +35,7 @@ BRIEF = Brief(
     tools=(),
     agents=("toy",),
 )
-YES = Answer("qst_1", "yes", "somebody")
+YES = UserAnswer("qst_1", "yes", "somebody")
 
 
 def silent(_):
@@ -90,7 +90,7 @@ async def test_another_one_goes_on_from_what_is_on_record():
         Ask("first?", ("yes", "no")),
         Consult("toy", "first?"),
         Conclude("first?"),
-        UseTools((ToolCall("look", {}),)),
+        CallTools((ToolCall("look", {}),)),
     ],
 )
 async def test_a_recorded_move_that_it_would_not_make_is_drift(recorded):
@@ -100,11 +100,11 @@ async def test_a_recorded_move_that_it_would_not_make_is_drift(recorded):
 
 async def test_arguments_count_for_drift_and_their_order_does_not():
     def calling(_brief):
-        yield UseTools((ToolCall("look", {"a": 1, "b": [2]}),))
+        yield CallTools((ToolCall("look", {"a": 1, "b": [2]}),))
         return Conclude("x")
 
     def recorded(**arguments):
-        return (Turn(UseTools((ToolCall("look", arguments),)), {}, ()),)
+        return (Turn(CallTools((ToolCall("look", arguments),)), {}, ()),)
 
     assert (await PlaybookReasoner(calling, BRIEF).next_move(recorded(a=1, b=[2]), silent)).move == Conclude("x")
     with pytest.raises(DriftError):

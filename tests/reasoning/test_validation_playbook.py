@@ -8,14 +8,14 @@ from itertools import count
 import pytest
 from toys import calls
 
-from esper_agents.certificates.check import Outcome
-from esper_agents.certificates.policy import policy_text
+from esper_agents.certificates.check import CheckOutcome
+from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.statement import parse
 from esper_agents.certificates.verify import verify_statement
+from esper_agents.domain.agent_action import Conclude
 from esper_agents.domain.evidence import Risk, source_file
-from esper_agents.domain.move import Conclude
 from esper_agents.domain.relation import Relation, RelationKind
-from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE, Again
+from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE, ReproductionOutcome
 from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode, UsageError
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult
@@ -59,7 +59,7 @@ def outcomes(certificate):
 
 async def test_all_that_comes_out_again_is_approved_on_condition_and_depends_on_what_it_checked(toybox):
     first, second, code = await reproduced(toybox, counting("one"), counting("two"))
-    assert outcomes(second) == [Again.REPRODUCED] * 2
+    assert outcomes(second) == [ReproductionOutcome.REPRODUCED] * 2
     assert (second.verdict.status, code, second.agent) == (Status.CONDITIONALLY_APPROVED, ExitCode.DONE, AGENT)
     assert second.verdict.rationale == "every piece of evidence came out again as it is on record"
     assert second.component == f"evidence_of_{first.id[-12:]}"
@@ -72,7 +72,7 @@ async def test_all_that_comes_out_again_is_approved_on_condition_and_depends_on_
 
 async def test_one_that_differs_stands_against_the_rest(toybox):
     first, second, code = await reproduced(toybox, counting("same"), counting("grows", step=5))
-    assert outcomes(second) == [Again.REPRODUCED, Again.DIFFERS]
+    assert outcomes(second) == [ReproductionOutcome.REPRODUCED, ReproductionOutcome.DIFFERS]
     assert (second.verdict.status, code) == (Status.REQUIRES_REMEDIATION, ExitCode.AGAINST)
     (finding,) = second.findings
     assert "output.n: 0 is on record, 5 came out (by +5)" in finding.claim.message
@@ -85,7 +85,7 @@ async def test_one_that_differs_stands_against_the_rest(toybox):
 
 async def test_one_that_may_not_be_run_is_a_condition_with_the_command_that_runs_it(toybox):
     _, second, code = await reproduced(toybox, counting("same"), counting("once", is_repeatable=False))
-    assert outcomes(second) == [Again.REPRODUCED, Again.NOT_RUN]
+    assert outcomes(second) == [ReproductionOutcome.REPRODUCED, ReproductionOutcome.NOT_RUN]
     assert (second.verdict.status, code) == (Status.CONDITIONALLY_APPROVED, ExitCode.DONE)
     assert [(each.why, each.command) for each in second.gaps] == [
         ("it says that it must not be run twice", "count once")
@@ -94,7 +94,7 @@ async def test_one_that_may_not_be_run_is_a_condition_with_the_command_that_runs
 
 async def test_where_nothing_that_read_a_file_was_run_again_nothing_is_decided(toybox):
     _, second, code = await reproduced(toybox, counting("blind", reads=False), counting("once", is_repeatable=False))
-    assert outcomes(second) == [Again.REPRODUCED, Again.NOT_RUN]
+    assert outcomes(second) == [ReproductionOutcome.REPRODUCED, ReproductionOutcome.NOT_RUN]
     assert (second.verdict.status, code) == (Status.NEEDS_FURTHER_REVIEW, ExitCode.UNDECIDED)
 
 
@@ -103,7 +103,7 @@ async def test_one_that_cannot_be_compared_leaves_it_undecided(toybox):
     newer = replace(grows, provider="toys 2")
     tools = counting("same"), grows
     _, second, code = await reproduced(toybox, *tools, then=lambda: toybox.tools.__setitem__(1, newer))
-    assert outcomes(second) == [Again.REPRODUCED, Again.NOT_COMPARABLE]
+    assert outcomes(second) == [ReproductionOutcome.REPRODUCED, ReproductionOutcome.NOT_COMPARABLE]
     assert (second.verdict.status, code) == (Status.NEEDS_FURTHER_REVIEW, ExitCode.UNDECIDED)
 
 
@@ -112,7 +112,7 @@ async def test_the_verdict_is_derived_again_from_the_record(toybox):
     async with toybox.open() as opened:
         data = await opened.record(second.id)
         assert parse(data) == second
-        assert {each.outcome for each in verify_statement(data, policy_text())} == {Outcome.HOLDS}
+        assert {each.outcome for each in verify_statement(data, policy_text())} == {CheckOutcome.HOLDS}
 
 
 async def test_a_certificate_without_evidence_is_refused(toybox):

@@ -12,7 +12,7 @@ from esper_agents.review.engine import review_sources
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from esper_agents.review.engine import Report
+    from esper_agents.review.engine import ReviewReport
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,7 @@ def found() -> Callable[..., list[str]]:
     return look
 
 
-def reviewed(source: str | dict[str, str], rule: str | None = None) -> Report:
+def reviewed(source: str | dict[str, str], rule: str | None = None) -> ReviewReport:
     files = {"train.py": source} if isinstance(source, str) else source
     report = review_sources(
         {path: dedent(text) for path, text in files.items()}, rules=None if rule is None else [rule]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from esper_agents.domain.finding import Location, Severity
 from esper_agents.review.annotations import as_annotations
 from esper_agents.review.engine import review_sources
-from esper_agents.review.outcome import Outcome
+from esper_agents.review.outcome import ReviewOutcome
 from esper_agents.review.source import Unreadable
 
 REPORT = review_sources({"train.py": "for x in loader:\n    model(x).backward()\n    optimizer.step()\n"})
@@ -15,7 +15,7 @@ REPORT = review_sources({"train.py": "for x in loader:\n    model(x).backward()\
 
 def lines_of(**changes):
     (claim,) = REPORT.claims
-    return as_annotations(Outcome(replace(REPORT, claims=(replace(claim, **changes),)))).splitlines()
+    return as_annotations(ReviewOutcome(replace(REPORT, claims=(replace(claim, **changes),)))).splitlines()
 
 
 def test_a_finding_is_one_command_with_its_place():
@@ -44,5 +44,5 @@ def test_nothing_in_a_path_ends_the_command_or_begins_another():
 
 def test_a_file_that_was_not_read_is_a_warning():
     report = replace(REPORT, claims=(), unreadable=(Unreadable("b:c.py", "does not parse", "mend\nit", 3),))
-    command, _ = as_annotations(Outcome(report)).splitlines()
+    command, _ = as_annotations(ReviewOutcome(report)).splitlines()
     assert command == "::warning file=b%3Ac.py,line=3,title=not reviewed::does not parse; mend%0Ait"

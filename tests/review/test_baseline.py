@@ -7,7 +7,7 @@ import json
 import pytest
 
 from esper_agents.errors import InputFileError
-from esper_agents.review.baseline import compare, dumped, load
+from esper_agents.review.baseline import apply_baseline, dump_baseline, load
 from esper_agents.review.engine import review_sources
 
 LOOP = "for x in loader:\n    model(x).backward()\n    optimizer.step()\n"
@@ -20,9 +20,9 @@ def claims_of(**files):
 
 def compared(claims, known, tmp_path, **more):
     file = tmp_path / "baseline.json"
-    file.write_text(dumped(known))
+    file.write_text(dump_baseline(known))
     options = {"examined": {"a.py", "b.py"}, "rules": {"ESP101", "ESP901"}, "root": tmp_path} | more
-    return compare(claims, load(file), **options)
+    return apply_baseline(claims, load(file), **options)
 
 
 def test_what_is_known_is_left_out_and_what_is_new_stays(tmp_path):
@@ -60,8 +60,8 @@ def test_an_entry_of_a_file_that_is_gone_is_stale(tmp_path):
 
 def test_the_file_is_the_same_for_the_same_findings_in_any_order():
     claims = claims_of(a=LOOP, b=LOAD)
-    assert dumped(claims) == dumped(tuple(reversed(claims)))
-    held = json.loads(dumped(claims))
+    assert dump_baseline(claims) == dump_baseline(tuple(reversed(claims)))
+    held = json.loads(dump_baseline(claims))
     assert [entry["path"] for entry in held["findings"]] == ["a.py", "b.py"]
     assert "line" not in held["findings"][0]
 

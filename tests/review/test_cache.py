@@ -11,7 +11,7 @@ from esper_agents.domain.finding import Category
 from esper_agents.review import catalogue as rules
 from esper_agents.review import engine
 from esper_agents.review.cache import Cache
-from esper_agents.review.engine import Report, review
+from esper_agents.review.engine import ReviewReport, review
 
 LOOP = """\
 import torch
@@ -226,6 +226,6 @@ def test_modules_that_are_handed_over_keep_the_cache_out(project, cache, judged)
 
 
 def test_nothing_is_left_lying_about(project, cache):
-    reports: set[Report] = {review(project, [project], cache=cache) for _ in range(3)}
+    reports: set[ReviewReport] = {review(project, [project], cache=cache) for _ in range(3)}
     assert len(reports) == 1
     assert [each.suffix for each in entries(cache)] == [".json"]

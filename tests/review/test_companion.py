@@ -7,10 +7,10 @@ import pytest
 from esper_agents.domain.finding import Severity
 from esper_agents.errors import UsageError
 from esper_agents.review.changes import review_change
-from esper_agents.review.companion import Companion, matches, neglected
+from esper_agents.review.companion import CompanionRule, matches, missing_companion_changes
 from esper_agents.review.source import from_bytes
 
-STATE = Companion(
+STATE = CompanionRule(
     ("torch/_dynamo/eval_frame.py", "src/state_*.py"),
     ("torch/_dynamo/trace_rules.py", "src/**/register.py"),
     "a state function that is not registered breaks the graph",
@@ -41,7 +41,9 @@ def test_a_glob_means_these_paths(path, glob, is_meant):
 
 
 def test_a_demand_that_is_not_met_is_a_claim_with_its_reason():
-    (claim,) = neglected([STATE], ["src/state_a.py", "src/state_b.py", "README.md"], {"src/state_a.py": "import os\n"})
+    (claim,) = missing_companion_changes(
+        [STATE], ["src/state_a.py", "src/state_b.py", "README.md"], {"src/state_a.py": "import os\n"}
+    )
     assert (claim.rule, claim.severity, str(claim.location)) == ("ESP701", Severity.WARNING, "src/state_a.py:1")
     assert "and 1 more like it" in claim.message
     assert "`torch/_dynamo/trace_rules.py` or `src/**/register.py`" in claim.message
@@ -51,21 +53,21 @@ def test_a_demand_that_is_not_met_is_a_claim_with_its_reason():
 
 
 def test_a_demand_that_is_met_or_not_made_is_silent():
-    assert neglected([STATE], ["src/state_a.py", "src/deep/in/register.py"]) == ()
-    assert neglected([STATE], ["README.md"]) == ()
+    assert missing_companion_changes([STATE], ["src/state_a.py", "src/deep/in/register.py"]) == ()
+    assert missing_companion_changes([STATE], ["README.md"]) == ()
 
 
 def test_the_fingerprint_is_that_of_the_demand():
-    first = neglected([STATE], ["src/state_a.py"])
-    assert first[0].fingerprint == neglected([STATE], ["src/state_a.py", "other.py"])[0].fingerprint
+    first = missing_companion_changes([STATE], ["src/state_a.py"])
+    assert first[0].fingerprint == missing_companion_changes([STATE], ["src/state_a.py", "other.py"])[0].fingerprint
 
 
 @pytest.mark.parametrize("glob", ["", "/etc/*", "../x.py", "a/../b", "*" * 300, "/".join("*" * 40)])
 def test_what_is_no_glob_of_the_project_is_refused(glob):
     with pytest.raises(UsageError):
-        Companion((glob,), ("a.py",), "")
+        CompanionRule((glob,), ("a.py",), "")
     with pytest.raises(UsageError):
-        Companion(("a.py",), (), "")
+        CompanionRule(("a.py",), (), "")
 
 
 def test_no_glob_takes_long():

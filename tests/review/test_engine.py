@@ -12,7 +12,7 @@ import pytest
 from esper_agents.domain.codec import canonical
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import InputFileError
-from esper_agents.review.engine import Report, review, review_sources
+from esper_agents.review.engine import ReviewReport, review, review_sources
 from esper_agents.review.source import LARGEST_BYTES
 
 LOOP = """\
@@ -26,7 +26,7 @@ for x, y in loader:
 """
 
 
-def rules_found(report: Report) -> list[str]:
+def rules_found(report: ReviewReport) -> list[str]:
     return [claim.rule for claim in report.claims]
 
 

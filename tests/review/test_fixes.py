@@ -10,7 +10,7 @@ import pytest
 from esper_agents.review import rewriting
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.engine import review, review_sources
-from esper_agents.review.fixes import mend, write
+from esper_agents.review.fixes import plan_fixes, write
 
 FIXABLE = [rule for rule in catalogue() if rule.is_fixable]
 
@@ -188,7 +188,7 @@ def mended(tmp_path):
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_bytes(content if isinstance(content, bytes) else content.encode())
         report = review(tmp_path, [tmp_path / path for path in files], **more)
-        mending = mend(tmp_path, report)
+        mending = plan_fixes(tmp_path, report)
         assert write(tmp_path, mending.patches) == []
         do.left = mending.left
         return {path: (tmp_path / path).read_bytes() for path in files}
@@ -274,7 +274,7 @@ def test_the_mode_stays_and_a_link_goes_on_to_lead_there(tmp_path):
     (tmp_path / "real.py").write_text("optimizer.zero_grad(set_to_none=False)\n")
     (tmp_path / "real.py").chmod(0o755)
     (tmp_path / "link.py").symlink_to("real.py")
-    mending = mend(tmp_path, review(tmp_path, [tmp_path / "link.py"]))
+    mending = plan_fixes(tmp_path, review(tmp_path, [tmp_path / "link.py"]))
     assert write(tmp_path, mending.patches) == []
     assert (tmp_path / "link.py").is_symlink()
     assert (tmp_path / "real.py").read_text() == "optimizer.zero_grad()\n"
@@ -286,11 +286,11 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path):
     file = tmp_path / "train.py"
     file.write_text("optimizer.zero_grad(set_to_none=False)\n")
     report = review(tmp_path, [file])
-    mending = mend(tmp_path, report)
+    mending = plan_fixes(tmp_path, report)
     file.write_text("somebody = 'else'\n")
     assert [each.why for each in write(tmp_path, mending.patches)] == ["the file has changed since it was reviewed"]
     assert file.read_text() == "somebody = 'else'\n"
-    assert [each.why for each in mend(tmp_path, report).left] == ["the file has changed since it was reviewed"]
+    assert [each.why for each in plan_fixes(tmp_path, report).left] == ["the file has changed since it was reviewed"]
 
 
 def test_a_name_that_another_file_takes_from_here_stays_imported(mended):
@@ -323,7 +323,7 @@ def test_a_fix_that_would_bring_something_else_is_not_made(mended, monkeypatch):
 
     def spoiled(text, wanted, **more):
         done = honest(text, wanted, **more)
-        return rewriting.Rewritten(done.text + wrong, done.done)
+        return rewriting.RewriteResult(done.text + wrong, done.done)
 
     monkeypatch.setattr("esper_agents.review.fixes.rewrite", spoiled)
     sources = {"a.py": "optimizer.zero_grad(set_to_none=False)\n"}

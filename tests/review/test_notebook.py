@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from esper_agents.errors import InputFileError
-from esper_agents.review.engine import Report, review
+from esper_agents.review.engine import ReviewReport, review
 from esper_agents.review.notebook import NotANotebookError, read_notebook
 
 LOOP = [
@@ -35,7 +35,7 @@ def notebook(*cells: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     return {"cells": list(cells), "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def reviewed(folder: Path, content: object, *, indent: int | None = 1, rules: list[str] | None = None) -> Report:
+def reviewed(folder: Path, content: object, *, indent: int | None = 1, rules: list[str] | None = None) -> ReviewReport:
     (folder / "a.ipynb").write_text(json.dumps(content, indent=indent))
     return review(folder, [folder], rules=rules)
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from esper_agents.review import engine, parts
-from esper_agents.review.engine import Progress, Report, review
+from esper_agents.review.engine import Progress, ReviewReport, review
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ for x, y in loader:
 FOUND = ["ESP101", "ESP301"]
 
 
-def rules_found(report: Report) -> list[str]:
+def rules_found(report: ReviewReport) -> list[str]:
     return [claim.rule for claim in report.claims]
 
 

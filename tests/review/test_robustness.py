@@ -13,7 +13,7 @@ import pytest
 from esper_agents.domain.codec import canonical
 from esper_agents.review import engine
 from esper_agents.review.catalogue import catalogue, find
-from esper_agents.review.engine import Report, review, review_sources
+from esper_agents.review.engine import ReviewReport, review, review_sources
 from esper_agents.review.leniency import purpose_of
 from esper_agents.review.tables import Purpose
 
@@ -29,7 +29,7 @@ for x, y in loader:
 FOUND = ["ESP101", "ESP301"]
 
 
-def rules_found(report: Report) -> list[str]:
+def rules_found(report: ReviewReport) -> list[str]:
     return [claim.rule for claim in report.claims]
 
 

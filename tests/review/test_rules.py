@@ -13,7 +13,7 @@ from esper_agents.domain.finding import Category, Severity
 from esper_agents.review import rules as folder
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.engine import explain, review_sources
-from esper_agents.review.rule import as_files
+from esper_agents.review.rule import example_files
 
 RULES = catalogue()
 # What a change lacks is seen in no one tree: see test_companion.py.
@@ -35,21 +35,21 @@ each_of_trees = pytest.mark.parametrize("rule", OF_TREES, ids=[rule.code for rul
 
 @each_of_trees
 def test_the_bad_example_fires_this_rule_and_no_other(rule):
-    report = review_sources(as_files(rule.bad))
+    report = review_sources(example_files(rule.bad))
     assert not report.unreadable
     assert {claim.rule for claim in report.claims} == {rule.code}
 
 
 @each_rule
 def test_the_good_example_is_left_alone_by_this_rule(rule):
-    report = review_sources(as_files(rule.good), rules=[rule.code])
+    report = review_sources(example_files(rule.good), rules=[rule.code])
     assert not report.unreadable
     assert report.claims == ()
 
 
 @each_rule
 def test_the_good_example_has_nothing_critical(rule):
-    claims = review_sources(as_files(rule.good)).claims
+    claims = review_sources(example_files(rule.good)).claims
     assert [claim for claim in claims if claim.severity is Severity.CRITICAL] == []
 
 
@@ -71,7 +71,7 @@ def test_code_name_and_category_belong_together(rule):
 
 @each_rule
 def test_what_it_claims_is_one_plain_sentence_with_a_remedy(rule):
-    for claim in review_sources(as_files(rule.bad)).claims:
+    for claim in review_sources(example_files(rule.bad)).claims:
         for text in (claim.message, claim.remedy):
             assert text
             assert "\n" not in text
@@ -151,7 +151,7 @@ def _texts_in(node):
 
 @each_rule
 def test_every_snippet_in_what_it_advises_parses(rule):
-    shown = [text for claim in review_sources(as_files(rule.bad)).claims for text in (claim.remedy,)]
+    shown = [text for claim in review_sources(example_files(rule.bad)).claims for text in (claim.remedy,)]
     written = advice_in(inspect.getsource(inspect.getmodule(type(rule))))
     wrong = [each for text in (*shown, *written) for each in snippets_of(text) if not parses(each)]
     assert wrong == []

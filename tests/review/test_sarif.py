@@ -11,7 +11,7 @@ import pytest
 
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.engine import review_sources
-from esper_agents.review.outcome import Outcome
+from esper_agents.review.outcome import ReviewOutcome
 from esper_agents.review.sarif import as_sarif
 from esper_agents.review.source import Unreadable
 
@@ -39,7 +39,7 @@ def check():
 
 def sarif_of(sources, **more):
     report = review_sources({"train.py": sources} if isinstance(sources, str) else sources)
-    return as_sarif(Outcome(report, **more), catalogue())
+    return as_sarif(ReviewOutcome(report, **more), catalogue())
 
 
 def results_of(log):
@@ -112,7 +112,7 @@ def test_a_path_is_a_relative_uri_whatever_it_holds(check):
 
 def test_a_known_finding_is_there_and_suppressed(check):
     report = review_sources({"train.py": SOURCE})
-    known = Outcome(replace(report, claims=report.claims[1:]), known=report.claims[:1])
+    known = ReviewOutcome(replace(report, claims=report.claims[1:]), known=report.claims[:1])
     log = as_sarif(known, catalogue())
     check(log)
     suppressed = [each["ruleId"] for each in results_of(log) if each.get("suppressions")]
@@ -129,7 +129,7 @@ def test_a_silenced_finding_is_there_with_its_reason(check):
 
 def test_what_was_not_read_is_a_notification(check):
     report = replace(review_sources({"a.py": "x = 1\n"}), unreadable=(Unreadable("b.py", "odd", "mend it", 7),))
-    log = as_sarif(Outcome(report), catalogue())
+    log = as_sarif(ReviewOutcome(report), catalogue())
     check(log)
     (note,) = log["runs"][0]["invocations"][0]["toolExecutionNotifications"]
     assert note["message"]["text"] == "odd; mend it"
@@ -138,7 +138,7 @@ def test_what_was_not_read_is_a_notification(check):
 def test_a_message_holds_no_link():
     report = review_sources({"train.py": SOURCE})
     linked = replace(report.claims[0], message="see [here](https://example.org)")
-    (result,) = results_of(as_sarif(Outcome(replace(report, claims=(linked,))), catalogue()))
+    (result,) = results_of(as_sarif(ReviewOutcome(replace(report, claims=(linked,))), catalogue()))
     assert r"\[here\](https://example.org)" in result["message"]["text"]
 
 

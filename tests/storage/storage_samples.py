@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from esper_agents.domain.project import Project, Revision
+from esper_agents.domain.project import GitRevision, Project
 from esper_agents.domain.session import Submission
-from esper_agents.domain.status import Kind
+from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
 
 PROJECT = Project("/somewhere/toy", "toy", "toy-0123456789ab", is_git=False)
@@ -21,5 +21,5 @@ class Clock:
 
 
 def submission(request="review this"):
-    revision = Revision("", "", "", "", is_git=False, dirty=())
-    return Submission(Task(request, (), Kind.APPROVAL, "review"), "toy", revision, {}, "somebody")
+    revision = GitRevision("", "", "", "", is_git=False, dirty=())
+    return Submission(Task(request, (), QuestionType.APPROVAL, "review"), "toy", revision, {}, "somebody")

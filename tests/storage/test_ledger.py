@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from esper_agents.domain.ledger import Cancelled, RowKey, RowKind
+from esper_agents.domain.ledger import RowKey, RowKind, SessionCancelled
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import LeaseLostError, StorageError
 from esper_agents.storage import ledger, sessions
@@ -29,7 +29,7 @@ def test_a_session_begins_with_the_row_of_its_submission(store, held):
 
 def test_rows_come_back_in_order_as_they_were_written(store, held, clock):
     clock.now_ms += 5
-    written = ledger.append(store, held, [(key(1), {}), (key(1, RowKind.CANCELLED), Cancelled("µ\u2028x"))]).rows
+    written = ledger.append(store, held, [(key(1), {}), (key(1, RowKind.CANCELLED), SessionCancelled("µ\u2028x"))]).rows
     found = rows(store, held.session)
     assert found[1:] == written
     assert found[2].body == '{"by":"µ\u2028x"}'

@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import insert, select, text, update
 from storage_samples import PROJECT, submission
 
-from esper_agents.domain.ledger import Certified, RowKey, RowKind
-from esper_agents.domain.origin import Origin, OriginKind
+from esper_agents.domain.ledger import CertificateIssued, RowKey, RowKind
+from esper_agents.domain.origin import OriginKind, SessionOrigin
 from esper_agents.domain.session import SessionState
-from esper_agents.domain.status import Kind, Status
+from esper_agents.domain.status import QuestionType, Status
 from esper_agents.storage import lease, ledger, pruning, sessions
 from esper_agents.storage.tables import certificate, session
 
@@ -31,7 +31,7 @@ def ended(store, create):
         name = f"crt_{held.session[4:]}"
         rows = [(RowKey(1, 1, 0, kind), {"sha256": "cd" * 32}) for kind in (RowKind.DECIDING, RowKind.MOVED)]
         if state is SessionState.DONE:
-            rows.append((RowKey(0, 0, 0, RowKind.CERTIFIED), Certified(name, digest)))
+            rows.append((RowKey(0, 0, 0, RowKind.CERTIFIED), CertificateIssued(name, digest)))
             with store.writing() as transaction:
                 transaction.connection.execute(insert(certificate).values(**columns(name, held.session)))
         ledger.append(store, held, rows, state=state)
@@ -50,7 +50,7 @@ def columns(name, session_id):
         "session_id": session_id,
         "project_key": PROJECT.key,
         "issued_at": "",
-        "kind": Kind.APPROVAL,
+        "kind": QuestionType.APPROVAL,
         "status": Status.APPROVED,
         "ceiling": Status.APPROVED,
         "sha256": "",
@@ -131,7 +131,7 @@ def test_a_session_that_somebody_works_on_is_passed_over(store, ended, clock):
 
 def test_what_an_unfinished_session_grew_out_of_is_kept_until_that_one_ends(store, ended, clock):
     name = ended()
-    heir = sessions.create(store, PROJECT, submission(), origin=Origin(OriginKind.CONTINUED, name))
+    heir = sessions.create(store, PROJECT, submission(), origin=SessionOrigin(OriginKind.CONTINUED, name))
     clock.now_ms += 1
     assert old(store) == []
     with store.writing() as transaction:

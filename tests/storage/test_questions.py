@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from storage_samples import PROJECT
 
+from esper_agents.domain.agent_action import UserAnswer
 from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.ledger import Question, RowKey, RowKind
-from esper_agents.domain.move import Answer
+from esper_agents.domain.ledger import RowKey, RowKind, UserQuestion
 from esper_agents.domain.session import SessionState
 from esper_agents.storage import ledger, questions
 
@@ -15,14 +15,14 @@ OTHER = replace(PROJECT, root="/elsewhere/else", key="else-0123456789ab")
 
 
 def ask(store, lease, call=0, *, text="may it?"):
-    question = Question(new_id(Prefix.QUESTION), text, ("approve", "deny"), "write", {}, "")
+    question = UserQuestion(new_id(Prefix.QUESTION), text, ("approve", "deny"), "write", {}, "")
     key = RowKey(1, 1, call, RowKind.ASKED)
     ledger.append(store, lease, [(key, question)], state=SessionState.WAITING)
     return question.id
 
 
 def answer(store, lease, question, call=0, state=SessionState.OPEN):
-    row = RowKey(1, 1, call, RowKind.ANSWERED), Answer(question, "deny", "ann")
+    row = RowKey(1, 1, call, RowKind.ANSWERED), UserAnswer(question, "deny", "ann")
     ledger.append(store, lease, [row], state=state)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from command_line import build
 from sqlalchemy import create_engine, make_url, text
 from typer.testing import CliRunner
 
-from esper_agents.cli.main import build
 from esper_agents.errors import ExitCode, StorageError
 from esper_agents.storage.engine import where
 from esper_agents.storage.store import Store

@@ -5,11 +5,11 @@ from sqlalchemy import text
 from storage_samples import PROJECT, submission
 
 from esper_agents.domain.ledger import RowKey, RowKind
-from esper_agents.domain.origin import Origin, OriginKind
+from esper_agents.domain.origin import OriginKind, SessionOrigin
 from esper_agents.domain.project import Project
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import NotFoundError, UsageError
-from esper_agents.storage import ledger, session_text, sessions
+from esper_agents.storage import ledger, session_search_index, sessions
 
 OTHER = Project("/elsewhere/toy", "toy", "toy-ba9876543210", is_git=True)
 
@@ -76,7 +76,7 @@ def test_what_people_write_comes_back_as_they_wrote_it(store, create):
 
 
 def wanted(**which):
-    return sessions.Wanted(**which)
+    return sessions.SessionFilter(**which)
 
 
 def test_sessions_are_listed_by_state_agent_and_when_something_last_happened(store, clock, create):
@@ -124,7 +124,7 @@ def test_a_conclusion_takes_the_place_of_what_a_session_was_found_by_and_keeps_t
     held = create("review this")
     for summary in ("the gradients leak", "nothing leaks"):
         with store.writing() as transaction:
-            session_text.write(transaction, held.session, summary)
+            session_search_index.write(transaction, held.session, summary)
     assert [each.id for each in sessions.search(store, PROJECT.key, "nothing review")] == [held.session]
     assert sessions.search(store, PROJECT.key, "gradients") == ()
 
@@ -161,7 +161,7 @@ def test_words_are_made_again_from_the_other_rows(store, create):
     # Sessions from before there was any full text are found all the same.
     assert [each.id for each in sessions.search(store, PROJECT.key, "review")] == made[::-1]
     with store.writing() as transaction:
-        assert session_text.rebuild(transaction) == session_text.rebuild(transaction) == 3
+        assert session_search_index.rebuild(transaction) == session_search_index.rebuild(transaction) == 3
     assert [each.id for each in sessions.search(store, PROJECT.key, "number 1")] == [made[1]]
 
 
@@ -173,7 +173,7 @@ def test_a_fork_copies_the_rows_named_with_their_times_and_nothing_else(store, c
     with store.reading() as connection:
         rows = ledger.rows(connection, held.session)
     clock.now_ms += 1_000
-    origin = Origin(OriginKind.FORKED, held.session)
+    origin = SessionOrigin(OriginKind.FORKED, held.session)
     copied = [row.seq for row in rows[1:3]]
     fork = sessions.fork(store, PROJECT, submission("other"), origin, copied, agent="a")
     with store.reading() as connection:

@@ -12,21 +12,21 @@ from pathlib import Path
 import pytest
 
 from esper_agents.agents.registry import load_registry
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, ToolCall
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Finding
 from esper_agents.domain.frame import Brief
 from esper_agents.domain.handoff import Handoff, OpenPart
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Ask, Conclude, Consult, ToolCall, UseTools
-from esper_agents.domain.project import Revision
-from esper_agents.domain.status import Kind, Stance
+from esper_agents.domain.project import GitRevision
+from esper_agents.domain.status import QuestionType, Stance
 from esper_agents.domain.task import Task
-from esper_agents.reasoning.claude import ModelDesk, claude_source
-from esper_agents.reasoning.exchange import ModelServer
+from esper_agents.reasoning.model_client import ModelServer
+from esper_agents.reasoning.model_reasoner import ModelClientConfig, claude_source
 from esper_agents.reasoning.models import load_models
 from esper_agents.reasoning.playbook import load_playbooks, source_of, without_playbook
 from esper_agents.reasoning.reasoner import Decision, ReasonerSource
-from esper_agents.testing import MessagesServer, Say, Stop, Think, Use, conformance
+from esper_agents.testing import MessagesServer, Say, Stop, Think, ToolUseBlock, conformance
 from esper_agents.testing.conformance import CHECKS, Trial, check, report
 from esper_agents.tools.registry import load_tools
 from esper_agents.tools.tool import ToolContext
@@ -35,15 +35,15 @@ pytestmark = pytest.mark.anyio
 TOOLS = load_tools().tools
 AGENTS = load_registry(None).agents
 PLAYBOOKS = load_playbooks()
-LOOK = UseTools((ToolCall("static-review", {"paths": ["train.py"]}),))
+LOOK = CallTools((ToolCall("static-review", {"paths": ["train.py"]}),))
 
 
 def brief_of(name, request="review this: is it right, fast, and free of NaN?"):
     return Brief(
         agent=AGENTS[name],
-        task=Task(request, ("train.py",), Kind.APPROVAL, "review"),
+        task=Task(request, ("train.py",), QuestionType.APPROVAL, "review"),
         project="toy",
-        revision=Revision("", "", "", "", False, ()),
+        revision=GitRevision("", "", "", "", False, ()),
         handoff=None,
         chain=(),
         question="",
@@ -92,8 +92,8 @@ async def test_every_playbook_of_ours_conforms(name, project):
     [
         {"tools": ()},
         {"question": "does this make a NaN?"},
-        {"task": Task("is b.py 2x faster than a.py?", ("train.py",), Kind.RECOMMENDATION, "faster")},
-        {"task": Task("explain this", (), Kind.ADVICE, "explain")},
+        {"task": Task("is b.py 2x faster than a.py?", ("train.py",), QuestionType.RECOMMENDATION, "faster")},
+        {"task": Task("explain this", (), QuestionType.ADVICE, "explain")},
         {
             "handoff": Handoff(
                 "toy", "profiler", "speed", "it knows", "seen", (), (), (OpenPart("toy", "x", "why?", ()),), (), (), 1
@@ -110,19 +110,23 @@ async def test_the_reasoner_that_asks_claude_conforms(monkeypatch):
     def script(request):
         said = sum(each["role"] == "assistant" for each in request.body["messages"])
         turns = (
-            [Think("hm"), Use("static-review", {"paths": ["train.py"]}), Use("read-file", {"path": "train.py"})],
-            [Think("ask"), Use("consult", {"agent": "profiler", "question": "is it fast?"})],
-            [Use("read-file", {"path": "train.py"}), Stop("max_tokens")],
+            [
+                Think("hm"),
+                ToolUseBlock("static-review", {"paths": ["train.py"]}),
+                ToolUseBlock("read-file", {"path": "train.py"}),
+            ],
+            [Think("ask"), ToolUseBlock("consult", {"agent": "profiler", "question": "is it fast?"})],
+            [ToolUseBlock("read-file", {"path": "train.py"}), Stop("max_tokens")],
             [Say("I have made no move.")],
             [Say("pausing"), Stop("pause_turn")],
         )
-        return turns[said] if said < len(turns) else [Think("so"), Use("conclude", {"summary": "fine"})]
+        return turns[said] if said < len(turns) else [Think("so"), ToolUseBlock("conclude", {"summary": "fine"})]
 
     with MessagesServer(script) as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         model = ModelServer()
-        desk = ModelDesk(model, load_models(), lambda _path, _line: "", lambda: None)
+        desk = ModelClientConfig(model, load_models(), lambda _path, _line: "", lambda: None)
         async with model.client:
             await check(Trial(claude_source(desk), BRIEF))
     assert not any(each.refusal for each in server.requests)

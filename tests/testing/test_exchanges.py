@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from esper_agents.errors import UsageError
-from esper_agents.testing import Cut, Fail, Nonsense, Say, Think, Use
+from esper_agents.testing import Fail, RawBytes, Say, Think, ToolUseBlock, TruncateResponse
 from esper_agents.testing.exchanges import Replayer, digest_of, exchanges_in
 from esper_agents.testing.recording import Recorder
 
@@ -57,7 +57,7 @@ def streamed(client, text="hello"):
 
 @pytest.mark.parametrize("asking", [whole, streamed])
 def test_what_was_recorded_is_replayed(file, record, asking):
-    said, endpoint = record(asking, [Think("hm"), Say("yes, Grüße"), Use("read-file", {"path": "a"})])
+    said, endpoint = record(asking, [Think("hm"), Say("yes, Grüße"), ToolUseBlock("read-file", {"path": "a"})])
     assert replayed(file, asking) == said
     assert endpoint.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
@@ -69,7 +69,7 @@ def test_no_key_and_no_secret_is_kept(file, record, monkeypatch):
     def asking(client):
         return whole(client, asked), streamed(client, asked)
 
-    told = [Say("so " * 19 + f"it is {OTHER}!"), Use("read-file", {"path": f"{KEY} " * 3})]
+    told = [Say("so " * 19 + f"it is {OTHER}!"), ToolUseBlock("read-file", {"path": f"{KEY} " * 3})]
     record(asking, told, told)
     kept = file.read_text()
     assert kept.count("[struck out: ") > 8
@@ -103,7 +103,7 @@ def test_answers_that_broke_off_or_made_no_sense_are_replayed_as_they_were(file,
         with pytest.raises(UnicodeDecodeError):
             whole(client)
 
-    record(asking, [Say("x" * 900), Cut(700)], Nonsense(b"\xff{oops"))
+    record(asking, [Say("x" * 900), TruncateResponse(700)], RawBytes(b"\xff{oops"))
     assert [each.form for each in exchanges_in(file)] == ["events", "base64"]
     assert [each.is_whole for each in exchanges_in(file)] == [False, True]
     replayed(file, asking)

@@ -9,7 +9,18 @@ import httpx2
 import pytest
 
 from esper_agents.errors import UsageError
-from esper_agents.testing import Cut, Fail, Hang, MessagesServer, Nonsense, Say, Slow, Stop, Think, Use
+from esper_agents.testing import (
+    Fail,
+    Hang,
+    MessagesServer,
+    RawBytes,
+    Say,
+    Slow,
+    Stop,
+    Think,
+    ToolUseBlock,
+    TruncateResponse,
+)
 
 READ = {"name": "read-file", "description": "Read a file.", "input_schema": {"type": "object", "properties": {}}}
 
@@ -17,7 +28,11 @@ READ = {"name": "read-file", "description": "Read a file.", "input_schema": {"ty
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_sdk_reads_what_the_script_says(serve, ask, stream):
     server = serve(
-        [Say("I look. " * 40), Use("read-file", {"path": "train.py"}), Use("read-file", {"path": "b" * 200})]
+        [
+            Say("I look. " * 40),
+            ToolUseBlock("read-file", {"path": "train.py"}),
+            ToolUseBlock("read-file", {"path": "b" * 200}),
+        ]
     )
     message = ask(server, "review this", tools=[READ], stream=stream)
     text, first, second = message.content
@@ -31,7 +46,7 @@ def test_the_sdk_reads_what_the_script_says(serve, ask, stream):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_tool_results_carry_a_conversation_on(serve, ask, stream):
-    server = serve([Think("hm"), Use("read-file", {"path": "a"})], Say("done"))
+    server = serve([Think("hm"), ToolUseBlock("read-file", {"path": "a"})], Say("done"))
     asked = {"role": "user", "content": "look"}
     first = ask(server, asked, tools=[READ], stream=stream)
     result = {"type": "tool_result", "tool_use_id": first.content[-1].id, "content": "x = 1"}
@@ -49,7 +64,7 @@ def test_tool_results_carry_a_conversation_on(serve, ask, stream):
 
 
 def test_a_stream_has_the_events_of_the_api_in_their_order(serve, client_of):
-    server = serve([Think("hm"), Say("yes"), Use("read-file", {"path": "a"})])
+    server = serve([Think("hm"), Say("yes"), ToolUseBlock("read-file", {"path": "a"})])
     body = {"model": "claude-opus-4-6", "max_tokens": 2000, "thinking": {"type": "adaptive"}, "tools": [READ]}
     with client_of(server) as client:
         events = list(client.messages.create(**body, messages=[{"role": "user", "content": "hi"}], stream=True))
@@ -147,7 +162,7 @@ def test_an_error_within_a_stream_is_an_event(serve, ask):
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_connection_ends_after_so_many_bytes(serve, ask, after, stream):
     with pytest.raises((anthropic.APIConnectionError, httpx2.RemoteProtocolError)):
-        ask(serve([Say("x" * 1000), Cut(after)]), stream=stream)
+        ask(serve([Say("x" * 1000), TruncateResponse(after)]), stream=stream)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -159,15 +174,15 @@ def test_a_server_that_hangs_runs_into_the_time_out_of_the_client(serve, client_
 
 def test_nonsense_is_sent_as_it_stands(serve, ask):
     with pytest.raises(json.JSONDecodeError):
-        ask(serve(Nonsense(b'{"type": "mess')))
+        ask(serve(RawBytes(b'{"type": "mess')))
     with pytest.raises(json.JSONDecodeError):
-        ask(serve([Say("half"), Nonsense(b"event: content_block_delta\ndata: {oops\n\n")]), stream=True)
+        ask(serve([Say("half"), RawBytes(b"event: content_block_delta\ndata: {oops\n\n")]), stream=True)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_page_of_somebody_else_is_no_answer(serve, ask, stream):
     with pytest.raises(anthropic.InternalServerError, match="<h1>"):
-        ask(serve(Nonsense(b"<h1>Bad gateway</h1>", 502, "text/html")), stream=stream)
+        ask(serve(RawBytes(b"<h1>Bad gateway</h1>", 502, "text/html")), stream=stream)
 
 
 def test_a_request_to_another_path_is_kept_with_it(serve, client_of):
@@ -178,7 +193,9 @@ def test_a_request_to_another_path_is_kept_with_it(serve, client_of):
 
 
 def test_arguments_of_a_tool_may_be_broken_json(serve, ask):
-    message = ask(serve([Use("read-file", '{"path": "a", "li'), Stop("max_tokens")]), stream=True, tools=[READ])
+    message = ask(
+        serve([ToolUseBlock("read-file", '{"path": "a", "li'), Stop("max_tokens")]), stream=True, tools=[READ]
+    )
     assert message.content[0].input == {"path": "a"}
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from toys import calls
 
+from esper_agents.domain.agent_action import Conclude
 from esper_agents.domain.memory import NoteKind
-from esper_agents.domain.move import Conclude
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.tools.memory import memory
 from esper_agents.tools.tool import ToolContext

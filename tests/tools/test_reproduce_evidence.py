@@ -10,10 +10,10 @@ from itertools import count
 import pytest
 from toys import calls, recording_tool
 
+from esper_agents.domain.agent_action import Conclude
 from esper_agents.domain.evidence import Risk, source_file
-from esper_agents.domain.finding import Category, Claim, Confidence, Location, Severity
-from esper_agents.domain.move import Conclude
-from esper_agents.domain.reproduction import Again
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity
+from esper_agents.domain.reproduction import ReproductionOutcome
 from esper_agents.errors import EvidenceError, IntegrityError, NotFoundError
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 NAME = "reproduce-evidence"
 
 
-CLAIM = Claim(
+CLAIM = Diagnostic(
     *("TOY1", "toy-rule", Severity.WARNING, Category.MEMORY, Location("train.py", 1, 1, 1), "it is so", "change it"),
     *(Confidence.HIGH, "looked", "import torch", "0" * 32),
 )
@@ -62,7 +62,7 @@ async def again(toybox, certificate, number=0, **arguments):
 
 
 def ended(result):
-    return Again(result.output["outcome"])
+    return ReproductionOutcome(result.output["outcome"])
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def temporary(tmp_path, monkeypatch):
 async def test_evidence_comes_out_again_on_the_recorded_files_and_leaves_nothing_behind(toybox, temporary):
     certificate = await issued(toybox, looking_tool("look", lambda _: {"seen": 1, "took_s": 0.5}))
     found = await again(toybox, certificate)
-    assert ended(found) is Again.REPRODUCED
+    assert ended(found) is ReproductionOutcome.REPRODUCED
     assert [(each.path, each.sha256) for each in found.examined] == [
         (each.path, each.sha256) for each in certificate.examined
     ]
@@ -101,10 +101,10 @@ async def test_a_file_that_differed_from_its_commit_is_taken_from_the_project_wh
     file = toybox.project / "train.py"
     file.write_text("y = 2\n")
     certificate = await issued(toybox, looking_tool("look", lambda at: {"text": (at.root / "train.py").read_text()}))
-    assert ended(await again(toybox, certificate)) is Again.REPRODUCED
+    assert ended(await again(toybox, certificate)) is ReproductionOutcome.REPRODUCED
     file.write_text("z = 3\n")
     found = await again(toybox, certificate)
-    assert ended(found) is Again.NOT_RUN
+    assert ended(found) is ReproductionOutcome.NOT_RUN
     assert found.output["why"] == "'train.py' is not to be had as it was"
     assert found.examined == ()
 
@@ -113,7 +113,7 @@ async def test_what_came_out_otherwise_is_named_with_by_how_much(toybox):
     numbers = count(100, 50)
     certificate = await issued(toybox, looking_tool("look", lambda _: {"deep": [{"bytes": next(numbers)}], "same": 1}))
     found = await again(toybox, certificate)
-    assert ended(found) is Again.DIFFERS
+    assert ended(found) is ReproductionOutcome.DIFFERS
     (difference,) = found.output["differences"]
     assert difference["member"] == "output.deep[0].bytes"
     assert (difference["recorded"], difference["again"], difference["by"]) == ("100", "150", "by +50, +50.0%")
@@ -126,7 +126,7 @@ async def test_a_claim_that_nobody_recorded_is_a_difference(toybox):
     certificate = await issued(toybox, looking_tool("look", lambda _: {}))
     toybox.tools[0] = looking_tool("look", lambda _: {}, claims=[CLAIM])
     found = await again(toybox, certificate)
-    assert ended(found) is Again.DIFFERS
+    assert ended(found) is ReproductionOutcome.DIFFERS
     assert found.output["why"] == "claims: nothing is on record, TOY1 at train.py:1 came out"
 
 
@@ -142,7 +142,7 @@ async def test_a_difference_shows_nothing_where_other_files_were_not_as_committe
     (toybox.project / "settings.txt").write_text("nobody read this")
     certificate = await issued(toybox, looking_tool("look", lambda _: {"number": next(numbers)}))
     found = await again(toybox, certificate)
-    assert ended(found) is Again.NOT_COMPARABLE
+    assert ended(found) is ReproductionOutcome.NOT_COMPARABLE
     assert found.output["why"].startswith("'settings.txt' differed from the commit, and how is not on record")
 
 
@@ -151,9 +151,9 @@ async def test_without_a_commit_only_what_was_read_is_known(toybox):
     numbers = count()
     same, other = looking_tool("same", lambda _: {}), looking_tool("other", lambda _: {"number": next(numbers)})
     certificate = await issued(toybox, same, other)
-    assert ended(await again(toybox, certificate)) is Again.REPRODUCED
+    assert ended(await again(toybox, certificate)) is ReproductionOutcome.REPRODUCED
     found = await again(toybox, certificate, 1)
-    assert ended(found) is Again.NOT_COMPARABLE
+    assert ended(found) is ReproductionOutcome.NOT_COMPARABLE
     assert found.output["why"].startswith("the project had no commit")
 
 
@@ -161,10 +161,10 @@ async def test_another_version_of_the_tool_is_no_witness_against_a_record(toybox
     certificate = await issued(toybox, looking_tool("look", lambda _: {"rules": 1}))
     toybox.tools[0] = looking_tool("look", lambda _: {"rules": 2}, provider="toys 2")
     found = await again(toybox, certificate)
-    assert ended(found) is Again.NOT_COMPARABLE
+    assert ended(found) is ReproductionOutcome.NOT_COMPARABLE
     assert found.output["why"].startswith("it came from toys 1, and toys 2 is installed here")
     toybox.tools[0] = looking_tool("look", lambda _: {"rules": 1}, provider="toys 2")
-    assert ended(await again(toybox, certificate)) is Again.REPRODUCED
+    assert ended(await again(toybox, certificate)) is ReproductionOutcome.REPRODUCED
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_what_may_not_be_run_without_asking_is_not_run(toybox, options, wh
     certificate = await issued(toybox, looking_tool("look", lambda _: {}))
     toybox.tools[0] = looking_tool("look", lambda _: ran.append(1) or {}, **options)
     found = await again(toybox, certificate)
-    assert (ended(found), found.output["why"], ran) == (Again.NOT_RUN, why, [])
+    assert (ended(found), found.output["why"], ran) == (ReproductionOutcome.NOT_RUN, why, [])
 
 
 async def test_a_tool_that_is_not_installed_is_not_run(toybox):
@@ -189,7 +189,7 @@ async def test_a_tool_that_is_not_installed_is_not_run(toybox):
     toybox.tools.clear()
     found = await again(toybox, certificate)
     assert (ended(found), found.output["why"]) == (
-        Again.NOT_RUN,
+        ReproductionOutcome.NOT_RUN,
         "no tool 'look' is installed here; it came from toys 1",
     )
 
@@ -201,12 +201,15 @@ async def test_a_tool_that_fails_now_is_not_run_and_one_that_failed_before_fails
     certificate = await issued(toybox, looking_tool("look", lambda _: {}))
     toybox.tools[0] = looking_tool("look", fail)
     found = await again(toybox, certificate)
-    assert (ended(found), found.output["why"]) == (Again.NOT_RUN, "it could not be run again: the sensor is cold")
+    assert (ended(found), found.output["why"]) == (
+        ReproductionOutcome.NOT_RUN,
+        "it could not be run again: the sensor is cold",
+    )
     toybox.agent("failing", using("look"))
     failed = (await toybox.run("failing")).certificate
-    assert ended(await again(toybox, failed)) is Again.REPRODUCED
+    assert ended(await again(toybox, failed)) is ReproductionOutcome.REPRODUCED
     toybox.tools[0] = looking_tool("look", lambda _: {})
-    assert ended(await again(toybox, failed)) is Again.NOT_COMPARABLE
+    assert ended(await again(toybox, failed)) is ReproductionOutcome.NOT_COMPARABLE
 
 
 async def test_nothing_that_the_repository_names_is_run_to_have_its_files(toybox, git, tmp_path):
@@ -222,20 +225,20 @@ async def test_nothing_that_the_repository_names_is_run_to_have_its_files(toybox
     (toybox.project / ".gitattributes").write_text("*.py filter=trap\n")
     certificate = await issued(toybox, looking_tool("look", lambda _: {}))
     traces.unlink(missing_ok=True)
-    assert ended(await again(toybox, certificate)) is Again.REPRODUCED
+    assert ended(await again(toybox, certificate)) is ReproductionOutcome.REPRODUCED
     assert not traces.exists()
 
 
 async def test_a_tool_that_writes_does_so_in_the_scratch_folder(toybox):
     certificate = await issued(toybox, recording_tool("writer"))
     assert toybox.effects() == ["writer"]
-    assert ended(await again(toybox, certificate)) is Again.REPRODUCED
+    assert ended(await again(toybox, certificate)) is ReproductionOutcome.REPRODUCED
     assert toybox.effects() == ["writer"]
 
 
 async def test_the_folder_is_called_as_the_project_in_what_is_compared(toybox):
     certificate = await issued(toybox, looking_tool("look", lambda context: {"said": f"in {context.root}/train.py"}))
-    assert ended(await again(toybox, certificate)) is Again.REPRODUCED
+    assert ended(await again(toybox, certificate)) is ReproductionOutcome.REPRODUCED
 
 
 async def test_a_reproduction_is_not_reproduced(toybox):
@@ -243,7 +246,7 @@ async def test_a_reproduction_is_not_reproduced(toybox):
     async with toybox.open() as opened:
         outcome = await (await opened.submit(await opened.reproduction(certificate.id))).run()
         reproduction = await opened.read(outcome.certificate.id)
-    assert ended(await again(toybox, reproduction)) is Again.NOT_RUN
+    assert ended(await again(toybox, reproduction)) is ReproductionOutcome.NOT_RUN
 
 
 async def test_evidence_that_is_not_there_and_an_archive_that_is_not_are_said(toybox, project):

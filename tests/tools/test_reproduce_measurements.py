@@ -9,8 +9,8 @@ from torch_toys import FILES, SIZE, needs_torch
 from toys import agent_file
 
 from esper_agents.api import open_project
-from esper_agents.domain.move import Conclude, ToolCall, UseTools
-from esper_agents.domain.reproduction import Again
+from esper_agents.domain.agent_action import CallTools, Conclude, ToolCall
+from esper_agents.domain.reproduction import ReproductionOutcome
 from esper_agents.domain.status import Status
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, needs_torch]
@@ -26,7 +26,7 @@ CALLS = (
 
 
 def play(_brief):
-    reports = yield UseTools(CALLS)
+    reports = yield CallTools(CALLS)
     return Conclude("; ".join(each.evidence.summary for each in reports))
 
 
@@ -44,7 +44,9 @@ async def test_what_was_measured_comes_out_again_from_the_commit(make_project, t
         outcome = await (await project.submit(await project.reproduction(first.id))).run()
         issued = await project.read(outcome.certificate.id)
     found = {each.output["tool"]: each.output["outcome"] for each in issued.evidence}
-    assert found == {each.tool: Again.REPRODUCED for each in CALLS}, [each.summary for each in issued.evidence]
+    assert found == {each.tool: ReproductionOutcome.REPRODUCED for each in CALLS}, [
+        each.summary for each in issued.evidence
+    ]
     assert issued.verdict.status is Status.CONDITIONALLY_APPROVED
     assert issued.findings == ()
     assert not list(scratch.glob("esper-reproduce-*"))

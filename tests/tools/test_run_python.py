@@ -11,12 +11,12 @@ import pytest
 from esper_agents.domain.evidence import Risk
 from esper_agents.errors import EsperError, EvidenceError, UsageError
 from esper_agents.storage.artifacts import Artifacts
-from esper_agents.tools import sandboxed
+from esper_agents.tools import sandbox_programs
 from esper_agents.tools.run_python import run_python
 from esper_agents.tools.shell import shell as shell_tool
 from esper_agents.torchlab import bubblewrap
 from esper_agents.torchlab.supervisor import descendants
-from esper_agents.torchlab.worker import landlock
+from esper_agents.torchlab.worker.process import landlock
 
 pytestmark = pytest.mark.anyio
 
@@ -135,7 +135,7 @@ async def test_nothing_is_left_of_a_call_that_is_cancelled(context, tmp_path, mo
 
 
 async def test_much_output_is_cut_kept_and_at_last_dropped(context, monkeypatch):
-    monkeypatch.setattr(sandboxed, "_MOST_PRINTED", 50_000)
+    monkeypatch.setattr(sandbox_programs, "_MOST_PRINTED", 50_000)
     result = await shell_tool.run(context, {"command": "seq 1 20000"})
     (kept,) = result.artifacts[:1]
     whole = Artifacts(context.home / "artifacts").path(kept.sha256).read_text()
@@ -160,12 +160,12 @@ async def test_an_error_in_the_code_is_told_and_no_failure_of_the_tool(context):
 
 
 async def test_memory_has_a_bound(context, held, monkeypatch):
-    monkeypatch.setattr(sandboxed, "_MEMORY_BYTES", 512 << 20)
+    monkeypatch.setattr(sandbox_programs, "_MEMORY_BYTES", 512 << 20)
     assert "MemoryError" in (await python(context, "x = bytearray(4 << 30)"))["printed"]
 
 
 async def test_what_fills_the_disk_is_stopped(context, held, monkeypatch):
-    monkeypatch.setattr(sandboxed, "_TOTAL", replace(sandboxed._TOTAL, disk_bytes=60 << 20))
+    monkeypatch.setattr(sandbox_programs, "_TOTAL", replace(sandbox_programs._TOTAL, disk_bytes=60 << 20))
     code = (
         "import time\nfor number in range(20):\n    with open(f'f{number}', 'wb') as file:\n"
         "        file.write(b'x' * (20 << 20))\ntime.sleep(600)"
@@ -183,7 +183,7 @@ HOLDS = (
 
 @pytest.mark.parametrize(("code", "said"), [(SLEEPS, "100 processes and threads"), (HOLDS, "200 MiB of memory")])
 async def test_all_processes_together_are_bounded(context, held, monkeypatch, code, said):
-    monkeypatch.setattr(sandboxed, "_TOTAL", replace(sandboxed._TOTAL, tasks=100, memory_bytes=200 << 20))
+    monkeypatch.setattr(sandbox_programs, "_TOTAL", replace(sandbox_programs._TOTAL, tasks=100, memory_bytes=200 << 20))
     at_rest = set(descendants(os.getpid()))
     assert (await python(context, code))["ended"] == f"stopped after using more than {said}"
     assert set(descendants(os.getpid())) <= at_rest
@@ -244,18 +244,18 @@ async def test_where_no_sandbox_holds_nothing_runs(context, monkeypatch):
 
 
 async def test_where_the_kernel_refuses_nothing_runs(context, held, monkeypatch):
-    asked = sandboxed._message
+    asked = sandbox_programs._message
 
     def too_little(place, argv):
         return {**asked(place, argv), "folder": "/nosuch"}
 
-    monkeypatch.setattr(sandboxed, "_message", too_little)
+    monkeypatch.setattr(sandbox_programs, "_message", too_little)
     with pytest.raises(EvidenceError, match="it was not run: "):
         await python(context, "print('ran')")
 
 
 async def test_a_project_that_is_too_large_is_not_copied(context, monkeypatch):
-    monkeypatch.setattr(sandboxed, "_MOST_BYTES", 10)
+    monkeypatch.setattr(sandbox_programs, "_MOST_BYTES", 10)
     with pytest.raises(EvidenceError, match="too much to copy"):
         await python(context, "print(1)")
 
@@ -264,9 +264,9 @@ async def test_a_package_of_the_project_that_is_installed_from_it_is_that_of_the
     root = context.root
     (root / "src" / "mine").mkdir(parents=True)
     (root / "src" / "mine" / "__init__.py").write_text("where = __file__\n")
-    known = sandboxed.sandbox.interpreter(sandboxed.sys.executable)
+    known = sandbox_programs.sandbox.interpreter(sandbox_programs.sys.executable)
     monkeypatch.setattr(
-        sandboxed.sandbox, "interpreter", lambda _: replace(known, places=(*known.places, root / "src"))
+        sandbox_programs.sandbox, "interpreter", lambda _: replace(known, places=(*known.places, root / "src"))
     )
     found = await python(context, "import mine\nprint(mine.where)")
     assert found["printed"] == f"{root}/src/mine/__init__.py\n"
@@ -279,8 +279,10 @@ async def test_secrets_beside_another_package_that_is_installed_from_its_folder_
     (other / ".git").mkdir(parents=True)
     for name in (".git/config", ".env", "other.py"):
         (other / name).write_text("x = 'seekret'\n")
-    known = sandboxed.sandbox.interpreter(sandboxed.sys.executable)
-    monkeypatch.setattr(sandboxed.sandbox, "interpreter", lambda _: replace(known, places=(*known.places, other)))
+    known = sandbox_programs.sandbox.interpreter(sandbox_programs.sys.executable)
+    monkeypatch.setattr(
+        sandbox_programs.sandbox, "interpreter", lambda _: replace(known, places=(*known.places, other))
+    )
     said = (await shell(context, f"cat {other}/.env {other}/.git/config; cat {other}/other.py"))["printed"]
     assert said.count("seekret") == 1
 

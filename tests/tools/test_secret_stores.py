@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 
 from esper_agents.errors import EvidenceError
-from esper_agents.tools.private import is_private
+from esper_agents.tools.file_access import is_private
 from esper_agents.tools.secret_stores import secret_store
 
 RSA = rsa.generate_private_key(65537, 2048)

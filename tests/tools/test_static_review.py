@@ -4,7 +4,7 @@ import pytest
 
 from esper_agents.domain.finding import Category
 from esper_agents.errors import EsperError, UsageError
-from esper_agents.review.companion import Companion
+from esper_agents.review.companion import CompanionRule
 from esper_agents.tools.static_review import static_review
 from esper_agents.tools.tool import ToolContext
 
@@ -65,7 +65,7 @@ async def test_every_call_that_can_be_made_can_be_told_as_a_command(categories):
 
 async def test_only_what_a_change_brought_is_claimed(project, git):
     (project / "new.py").write_text('import torch\n\nstate = torch.load("a.pt", weights_only=False)\n')
-    companion = Companion(("*.py",), ("docs/**",), "documented", "a skill")
+    companion = CompanionRule(("*.py",), ("docs/**",), "documented", "a skill")
     context = ToolContext(project, companions=(companion,))
     found = await static_review.run(context, {"paths": ["."], "since": "HEAD"})
     assert [(each.rule, each.location.path) for each in found.claims] == [("ESP701", "new.py"), ("ESP901", "new.py")]

@@ -7,9 +7,9 @@ import json
 import pytest
 from toys import calls
 
+from esper_agents.domain.agent_action import CallTools, Conclude, ToolCall
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.move import Conclude, ToolCall, UseTools
 from esper_agents.domain.session import SessionState
 from esper_agents.storage.artifacts import Artifacts
 
@@ -23,7 +23,7 @@ def one_by_one(*wanted, seen):
     def play(brief):
         seen.append({each.name for each in brief.tools})
         for name, arguments in wanted:
-            result = yield UseTools((ToolCall(name, arguments),))
+            result = yield CallTools((ToolCall(name, arguments),))
             seen.append(result)
         return Conclude("done")
 

@@ -9,8 +9,8 @@ from torch_toys import anyio_backend, needs_torch, write  # noqa: F401 - fixture
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.errors import EvidenceError, UsageError
-from esper_agents.review.rule import FileRule, Shown
-from esper_agents.tools.bench import Bench
+from esper_agents.review.rule import FileRule, RuntimeExpectation
+from esper_agents.tools.lab_pool import LabPool
 from esper_agents.tools.registry import load_tools
 from esper_agents.tools.tool import ToolContext
 
@@ -85,9 +85,9 @@ TEXTS = ("message", "remedy", "confidence", "basis")
 def rules():
     module = ModuleType("marked_rules")
     marks = [
-        ("TST801", Shown.REPEATS, "repeats"),
-        ("TST802", Shown.RAISES, "raises"),
-        ("TST803", Shown.BREAKS, "breaks"),
+        ("TST801", RuntimeExpectation.REPEATS, "repeats"),
+        ("TST802", RuntimeExpectation.RAISES, "raises"),
+        ("TST803", RuntimeExpectation.BREAKS, "breaks"),
     ]
     for number, each in enumerate(marks):
         made = rule(*each)
@@ -100,7 +100,7 @@ def rules():
 async def confirm(tmp_path, rules):
     """Confirm claims about lines of the model with one target."""
     project = write(tmp_path / "project", {"m.py": MODEL})
-    bench = Bench(project)
+    bench = LabPool(project)
 
     async def run(target, *texts):
         context = ToolContext(project, rules=(rules,), home=tmp_path / "home", bench=bench)

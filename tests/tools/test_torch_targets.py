@@ -7,7 +7,7 @@ from torch_toys import FILES, write
 
 from esper_agents.errors import EvidenceError
 from esper_agents.tools.registry import load_tools
-from esper_agents.tools.runnable import RunKind, runnables
+from esper_agents.tools.runnable_targets import RunKind, find_runnables
 from esper_agents.tools.tool import ToolContext
 
 HEAD = "import functools\nimport torch\nimport torch.nn as nn\nfrom torch.nn import Module as Base\n\n\n"
@@ -25,7 +25,7 @@ INPUTS = "def get_inputs():\n    return (torch.randn(3),)\n"
 
 def found(text, **options):
     """Return what can be run, and what else is missing, by name."""
-    return {each.name: each for each in runnables(HEAD + text, "m.py", **options)}
+    return {each.name: each for each in find_runnables(HEAD + text, "m.py", **options)}
 
 
 def needs(text, name, **options):

@@ -123,7 +123,7 @@ def test_what_is_too_much_to_look_into_is_withheld_unless_asked_for(project, mon
 def test_bubblewrap_covers_what_is_withheld_if_the_kernel_has_no_landlock(project, tmp_path, monkeypatch, has_landlock):
     worker = Path(sandbox.__file__).parent / "worker"
     (tmp_path / "scratch").mkdir()
-    view = sandbox.View(
+    view = sandbox.SandboxMounts(
         sandbox.interpreter(sys.executable),
         (project,),
         worker,

@@ -8,10 +8,10 @@ import pytest
 
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.capture import with_captured
-from esper_agents.torchlab.lab import Lab, Settings
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.memory import memory
-from esper_agents.torchlab.outcome import Outcome, WorkerError
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
 pytest.importorskip("torch")
 
@@ -111,7 +111,7 @@ def bench(tmp_path_factory):
         "empty.py": "",
     }.items():
         (root / name).write_text(textwrap.dedent(text))
-    with Lab(root, Settings(timeout_s=60), roots=[shared], keep=tmp_path_factory.mktemp("kept")) as lab:
+    with Lab(root, LabSettings(timeout_s=60), roots=[shared], keep=tmp_path_factory.mktemp("kept")) as lab:
         yield lab, shared
 
 
@@ -183,7 +183,7 @@ def test_calls_before_a_script_failed_are_kept_and_its_end_is_said(captured):
 def test_a_script_that_fails_before_any_call_is_an_outcome(captured):
     with pytest.raises(WorkerError, match="ValueError: boom") as failed:
         captured("model.py:uncalled", "failing.py")
-    assert (failed.value.outcome, failed.value.where) == (Outcome.RAISED, "failing.py:5")
+    assert (failed.value.outcome, failed.value.where) == (WorkerFailureKind.RAISED, "failing.py:5")
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ import pytest
 from cages import Cage, cage_for
 
 from esper_agents.torchlab import bubblewrap
-from esper_agents.torchlab.lab import Lab, Settings
-from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError
 
 _SPEC = importlib.util.spec_from_file_location("escapes", Path(__file__).parents[2] / "benchmarks" / "escapes.py")
 escapes = importlib.util.module_from_spec(_SPEC)
@@ -132,7 +132,10 @@ def test_a_measurement_of_a_project_below_the_temporary_directory_changes_nothin
             "    raise RuntimeError(str([done, own.startswith(os.environ['TMPDIR'])]))\n"
         )
         state = around.digest()
-        with Lab(around.project, Settings(python=str(around.venv / "bin" / "python"))) as lab, lab.worker() as worker:
+        with (
+            Lab(around.project, LabSettings(python=str(around.venv / "bin" / "python"))) as lab,
+            lab.worker() as worker,
+        ):
             worker.load(TargetSpec("target.py:target", ("randn(4)",)))
             with pytest.raises(WorkerError, match=r"\[\[\], True\]"):
                 worker.ask("timing", {"phase": "warm", "calls": 1, "train": False, "seed": 0})

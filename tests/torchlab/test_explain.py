@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 
 from esper_agents.cli.torch.explain import show
-from esper_agents.torchlab import graph_breaks, recompiles
+from esper_agents.torchlab import graph_break_remedies, recompile_remedies
 from esper_agents.torchlab.explain import STATUSES, explain, explained
 from esper_agents.torchlab.lab import Lab
-from esper_agents.torchlab.outcome import WorkerError
-from esper_agents.torchlab.report import Report
+from esper_agents.torchlab.report import MeasurementReport
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError
 
 MODEL = """\
 import random
@@ -226,16 +226,16 @@ def test_the_screen_takes_nothing_of_the_user_s_as_markup(diagnose):
 def test_a_result_without_a_status_says_that_nothing_was_found_out():
     result = explained({"missing": [{"what": "torch.compile", "why": "not here"}]})
     out = io.StringIO()
-    show(Report("explain", {"result": result}), Console(file=out, width=100))
+    show(MeasurementReport("explain", {"result": result}), Console(file=out, width=100))
     assert "not measured" in out.getvalue()
     assert "torch.compile: not here" in out.getvalue()
 
 
 def test_what_cannot_be_recognized_still_gets_something_to_change():
-    change = graph_breaks.change_for({"kind": "something new", "page": "GB9999"})
+    change = graph_break_remedies.change_for({"kind": "something new", "page": "GB9999"})
     assert "Move it out" in change
-    assert graph_breaks.cause_of({"kind": "x"}) == "unknown"
-    assert recompiles.change_for("something new").startswith("Keep what this guard checks")
+    assert graph_break_remedies.cause_of({"kind": "x"}) == "unknown"
+    assert recompile_remedies.change_for("something new").startswith("Keep what this guard checks")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_what_cannot_be_recognized_still_gets_something_to_change():
     ],
 )
 def test_a_break_s_cause_is_read_from_its_page_or_its_words(told, cause):
-    assert graph_breaks.cause_of(told) == cause
+    assert graph_break_remedies.cause_of(told) == cause
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_break_s_cause_is_read_from_its_page_or_its_words(told, cause):
     ],
 )
 def test_a_guard_s_cause_is_read_from_its_words(guard, cause):
-    assert recompiles.cause_of(guard) == cause
+    assert recompile_remedies.cause_of(guard) == cause
 
 
 def test_every_status_has_a_headline():

@@ -9,8 +9,8 @@ from rich.console import Console
 from esper_agents.cli.torch.export import show
 from esper_agents.torchlab.export import change_for, export
 from esper_agents.torchlab.lab import Lab
-from esper_agents.torchlab.outcome import WorkerError
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError
 
 MODEL = """\
 import torch

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.lab import Lab, Settings
-from esper_agents.torchlab.outcome import Outcome, WorkerError
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING of the lab was run")
 
@@ -24,7 +24,7 @@ EXPECTED = next(
 
 @pytest.fixture(scope="module")
 def lab():
-    with Lab(HOSTILE, Settings(timeout_s=30, memory_bytes=256 << 20)) as opened:
+    with Lab(HOSTILE, LabSettings(timeout_s=30, memory_bytes=256 << 20)) as opened:
         yield opened
 
 
@@ -123,7 +123,7 @@ def test_how_memory_is_bounded_follows_from_the_device(lab):
 
 
 def test_outcomes_of_the_benchmark_are_outcomes_there_are():
-    assert set(EXPECTED.values()) <= set(Outcome)
+    assert set(EXPECTED.values()) <= set(WorkerFailureKind)
 
 
 def test_what_one_measurement_compiled_no_other_finds(lab):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from esper_agents.errors import BusyError, EvidenceError, UsageError
-from esper_agents.torchlab.lab import Lab, Settings
-from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING of the lab was run")
 
@@ -36,7 +36,10 @@ def descendants(pid):
 def test_an_interpreter_without_torch_is_refused(tmp_path):
     bare = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    with pytest.raises(UsageError, match="has no torch"), Lab(tmp_path, Settings(python=str(bare / "bin" / "python"))):
+    with (
+        pytest.raises(UsageError, match="has no torch"),
+        Lab(tmp_path, LabSettings(python=str(bare / "bin" / "python"))),
+    ):
         pass
 
 
@@ -83,7 +86,7 @@ def test_a_lab_whose_warm_parent_is_killed_says_so_and_leaves_no_worker():
 
 def test_a_second_lab_on_the_machine_waits_and_says_for_whom(tmp_path):
     told = []
-    second = Lab(tmp_path, Settings(queue_s=0.2), tell=lambda what, _: told.append(what))
+    second = Lab(tmp_path, LabSettings(queue_s=0.2), tell=lambda what, _: told.append(what))
     with Lab(HOSTILE), pytest.raises(BusyError, match="has run for over 0 s"), second:
         pass
     assert told == [f"another measurement (process {os.getpid()}) is running on this machine; waiting for its end"]
@@ -91,7 +94,7 @@ def test_a_second_lab_on_the_machine_waits_and_says_for_whom(tmp_path):
 
 def test_a_lab_that_could_not_start_leaves_nothing(tmp_path):
     before = len(list(Path("/proc/self/fd").iterdir()))
-    with pytest.raises(UsageError), Lab(tmp_path, Settings(python=str(tmp_path / "absent"))):
+    with pytest.raises(UsageError), Lab(tmp_path, LabSettings(python=str(tmp_path / "absent"))):
         pass
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     with Lab(HOSTILE) as lab, lab.worker() as worker:

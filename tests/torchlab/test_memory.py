@@ -15,7 +15,7 @@ from esper_agents.errors import UsageError
 from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.memory import explained, memory
 from esper_agents.torchlab.memory_issues import TYPES
-from esper_agents.torchlab.report import Report
+from esper_agents.torchlab.report import MeasurementReport
 from esper_agents.torchlab.target import TargetSpec
 
 PROJECT = Path(__file__).parent / "memory_project"
@@ -185,7 +185,7 @@ def test_every_trouble_says_how_to_keep_it_from_coming_back():
 
 def test_the_screen_shows_the_trouble_its_holder_and_the_command_and_takes_no_markup():
     evil = {**HOLDER, "name": "[red]x[/red]\x1b[31m", "kind": "attribute", "entries": 7, "container": "list"}
-    report = Report("memory", {"result": measured(leak={**LEAK, "holders": [evil]})})
+    report = MeasurementReport("memory", {"result": measured(leak={**LEAK, "holders": [evil]})})
     shown = io.StringIO()
     show(report, Console(file=shown, width=100, markup=False, highlight=False))
     text = shown.getvalue()

@@ -16,9 +16,9 @@ from esper_agents.cli.torch.nan import show
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.nan import STATUSES, explained, nan
-from esper_agents.torchlab.nan_changes import CHANGES
-from esper_agents.torchlab.outcome import Outcome, WorkerError
+from esper_agents.torchlab.nan_remedies import CHANGES
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
@@ -262,7 +262,7 @@ def test_an_exception_that_has_nothing_to_do_with_nan_stays_an_exception(lab):
         with pytest.raises(WorkerError) as caught:
             worker.ask("nan", {"steps": 1})
 
-    assert caught.value.outcome is Outcome.RAISED
+    assert caught.value.outcome is WorkerFailureKind.RAISED
     assert caught.value.where.startswith("faulty.py:")
 
 

@@ -16,10 +16,10 @@ from esper_agents.cli.torch.profile import show
 from esper_agents.domain.codec import JsonObject
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.lab import Lab
-from esper_agents.torchlab.outcome import WorkerError
 from esper_agents.torchlab.profile import profile, profiled
-from esper_agents.torchlab.report import Report
+from esper_agents.torchlab.report import MeasurementReport
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError
 
 pytest.importorskip("torch")
 
@@ -42,7 +42,7 @@ def lab(tmp_path_factory):
         yield started
 
 
-def profile_of(lab: Lab, name: str, *inputs: str, train: bool = False) -> Report:
+def profile_of(lab: Lab, name: str, *inputs: str, train: bool = False) -> MeasurementReport:
     return profile(lab, TargetSpec(name, inputs), train=train, seconds=0.05, look=False)
 
 
@@ -63,7 +63,7 @@ def step(lab):
     return profile_of(lab, "steps.py:trains")
 
 
-def of_line(report: Report, name: str, line: str, phase: str = "forward") -> list[dict[str, object]]:
+def of_line(report: MeasurementReport, name: str, line: str, phase: str = "forward") -> list[dict[str, object]]:
     rows = report.result["operations"]
     return [row for row in rows if (row["name"], row["line"], row["phase"]) == (name, LINES[line], phase)]
 

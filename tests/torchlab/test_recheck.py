@@ -9,7 +9,7 @@ import pytest
 from esper_agents.errors import IntegrityError, UsageError
 from esper_agents.torchlab.nan import explained
 from esper_agents.torchlab.recheck import recheck
-from esper_agents.torchlab.report import SCHEMA, Made, Report, read
+from esper_agents.torchlab.report import SCHEMA, MeasurementReport, OutputFile, read
 
 CLEAN = {"status": "clean", "steps_run": 3, "skipped_steps": [], "reached": []}
 
@@ -18,7 +18,7 @@ CLEAN = {"status": "clean", "steps_run": 3, "skipped_steps": [], "reached": []}
 def kept(tmp_path):
     """Return a folder with a report and an artifact, and what changes the report."""
     (tmp_path / "trace.json").write_text("{}")
-    made = Made(tmp_path / "trace.json", "application/json")
+    made = OutputFile(tmp_path / "trace.json", "application/json")
     body = {
         "schema": SCHEMA,
         "kind": "nan",
@@ -28,7 +28,7 @@ def kept(tmp_path):
     }
 
     def kept(change=lambda _: None):
-        changed = json.loads(Report("nan", body).text())
+        changed = json.loads(MeasurementReport("nan", body).text())
         change(changed)
         (tmp_path / "report.json").write_text(json.dumps(changed))
         return read(tmp_path / "report.json"), tmp_path

@@ -16,8 +16,8 @@ from cages import view_of
 
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab import sandbox
-from esper_agents.torchlab.sandbox import Choice, Sandbox
-from esper_agents.torchlab.worker import landlock
+from esper_agents.torchlab.sandbox import Sandbox, SandboxChoice
+from esper_agents.torchlab.worker.process import landlock
 
 NEEDS_LANDLOCK = pytest.mark.skipif(not landlock.version(), reason="no Landlock: what comes second was NOT tested")
 
@@ -281,5 +281,5 @@ def test_bubblewrap_ends_with_whoever_started_it(tmp_path, project):
 
 
 def test_a_choice_says_whether_the_network_is_its_own():
-    assert Choice(Sandbox.BUBBLEWRAP).has_own_network
-    assert not Choice(Sandbox.LANDLOCK).has_own_network
+    assert SandboxChoice(Sandbox.BUBBLEWRAP).has_own_network
+    assert not SandboxChoice(Sandbox.LANDLOCK).has_own_network

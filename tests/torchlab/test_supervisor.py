@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from esper_agents.torchlab import bubblewrap
-from esper_agents.torchlab.lab import Lab, Settings
-from esper_agents.torchlab.outcome import Outcome, WorkerError
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.supervisor import descendants
 from esper_agents.torchlab.target import TargetSpec
-from esper_agents.torchlab.worker import confine
+from esper_agents.torchlab.worker.process import confine
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
 pytest.importorskip("torch", reason="no torch: NOTHING of the lab was run")
 
@@ -99,7 +99,7 @@ def lab(request, tmp_path, monkeypatch):
     elif bubblewrap.find() is None:
         pytest.skip("bubblewrap is not installed and was NOT tested")
     (tmp_path / "bombs.py").write_text(BOMBS)
-    settings = Settings(timeout_s=120, memory_bytes=1 << 30, tasks=200, disk_bytes=256 << 20)
+    settings = LabSettings(timeout_s=120, memory_bytes=1 << 30, tasks=200, disk_bytes=256 << 20)
     monkeypatch.setattr(Lab, "_total_memory", lambda _: 400 << 20)
     with Lab(tmp_path, settings) as opened:
         yield opened
@@ -134,7 +134,7 @@ def test_each_bomb_is_stopped_by_name_and_leaves_nothing(lab):
     for name, said in SAID.items():
         with pytest.raises(WorkerError) as caught:
             ran(lab, name)
-        assert (name, caught.value.outcome) == (name, Outcome.LIMIT)
+        assert (name, caught.value.outcome) == (name, WorkerFailureKind.LIMIT)
         assert said in caught.value.problem
         assert caught.value.remedy
         assert lab.is_alive
@@ -149,7 +149,7 @@ def test_a_bomb_that_doubles_is_stopped_by_name_and_leaves_nothing(lab, name):
     at_rest = len(descendants(os.getpid()))
     with pytest.raises(WorkerError) as caught:
         ran(lab, name)
-    assert caught.value.outcome is Outcome.LIMIT
+    assert caught.value.outcome is WorkerFailureKind.LIMIT
     assert "more than 200 processes" in caught.value.problem
     assert lab.is_alive
     assert len(descendants(os.getpid())) <= at_rest
@@ -177,8 +177,8 @@ def test_the_kernel_bounds_the_processes_of_an_ordinary_user():
         pytest.skip("every interpreter is root's alone: that was NOT tested")
     code = (
         "import os, sys, time\n"
-        f"sys.path.insert(0, {str(Path(confine.__file__).parent.parent)!r})\n"
-        "from worker import confine\n"
+        f"sys.path.insert(0, {str(Path(confine.__file__).parents[2])!r})\n"
+        "from worker.process import confine\n"
         "confine.confine(confine.Grants((), ()), confine.Limits(tasks=20), use_landlock=False, use_seccomp=False)\n"
         "pids = []\n"
         "try:\n"

@@ -10,9 +10,9 @@ from esper_agents.errors import IntegrityError, UsageError
 from esper_agents.torchlab import report as reports
 from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.recheck import recheck
-from esper_agents.torchlab.report import Report
+from esper_agents.torchlab.report import MeasurementReport
 from esper_agents.torchlab.target import TargetSpec
-from esper_agents.torchlab.watch import Span, raises_at, watch
+from esper_agents.torchlab.watch import LineRange, raises_at, watch
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING was watched")
 
@@ -58,7 +58,7 @@ def lab(tmp_path_factory):
 
 
 def at(text, more=0):
-    return Span("m.py", LINE[text], LINE[text] + more)
+    return LineRange("m.py", LINE[text], LINE[text] + more)
 
 
 def run(lab, name, *spans, **given):
@@ -66,7 +66,7 @@ def run(lab, name, *spans, **given):
 
 
 def test_lines_are_counted_in_every_file_of_the_user(lab):
-    spans = (at("        total += helpers.amount(row)"), at("        total = 0.0"), Span("helpers.py", 2, 2))
+    spans = (at("        total += helpers.amount(row)"), at("        total = 0.0"), LineRange("helpers.py", 2, 2))
     result = run(lab, "rows", *spans, calls=2).result
     assert {(each["file"], each["line"]): each["times"] for each in result["lines"]} == {
         ("m.py", LINE["        total += helpers.amount(row)"]): 8,
@@ -97,11 +97,11 @@ def test_a_later_call_that_raises_is_counted(lab):
 def test_a_report_is_what_the_schema_says_and_can_be_rechecked(lab, tmp_path):
     body = json.loads(run(lab, "misfit", at("    return torch.add(", 3)).text())
     assert sorted(each.message for each in Draft202012Validator(SCHEMA).iter_errors(body)) == []
-    assert recheck(Report("watch", body), tmp_path).says.startswith("call 1 raised RuntimeError")
+    assert recheck(MeasurementReport("watch", body), tmp_path).says.startswith("call 1 raised RuntimeError")
     body["result"]["lines"][0]["times"] = 7
     body["result"]["raised"] = None
     with pytest.raises(IntegrityError, match="not what its measurements say"):
-        recheck(Report("watch", body), tmp_path)
+        recheck(MeasurementReport("watch", body), tmp_path)
 
 
 def test_nothing_to_watch_is_bad_input(lab):

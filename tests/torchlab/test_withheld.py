@@ -7,14 +7,14 @@ import subprocess
 
 import pytest
 
-from esper_agents.cli.torch.options import Asked
-from esper_agents.cli.torch.place import place_here
+from esper_agents.cli.torch.options import MeasurementOptions
 from esper_agents.cli.torch.run import opened
+from esper_agents.cli.torch.target_project import place_here
 from esper_agents.errors import UsageError
-from esper_agents.tools.bench import Bench
+from esper_agents.tools.lab_pool import LabPool
 from esper_agents.torchlab import bubblewrap
-from esper_agents.torchlab.outcome import Outcome, WorkerError
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
 pytest.importorskip("torch", reason="no torch: NOTHING of the lab was run")
 
@@ -68,13 +68,15 @@ def _ran(lab, name):
 
 def test_a_command_reads_ignored_files_only_if_asked(project):
     place = place_here(project)
-    with opened(place, Asked(), keep=None) as bench:
+    with opened(place, MeasurementOptions(), keep=None) as bench:
         for name in ("data", "wrapped"):
             with pytest.raises(WorkerError, match="git ignores it") as caught:
                 _ran(bench.lab, name)
-            assert caught.value.outcome is Outcome.RAISED
+            assert caught.value.outcome is WorkerFailureKind.RAISED
             assert f"--read {project / 'data'}" in caught.value.remedy
-    with opened(place, Asked(read=[project / "data", project.parent / "project-outside"]), keep=None) as bench:
+    with opened(
+        place, MeasurementOptions(read=[project / "data", project.parent / "project-outside"]), keep=None
+    ) as bench:
         assert _ran(bench.lab, "data")
         assert _ran(bench.lab, "outside")
         (project / "added_later.py").write_text("")
@@ -84,7 +86,7 @@ def test_a_command_reads_ignored_files_only_if_asked(project):
 
 def test_a_tool_reads_ignored_files_only_if_the_user_named_them(project):
     async def measured():
-        bench = Bench(project)
+        bench = LabPool(project)
         try:
             with pytest.raises(WorkerError, match="git ignores it"):
                 await bench.measure(lambda lab: _ran(lab, "data"))
@@ -99,4 +101,4 @@ def test_a_tool_reads_ignored_files_only_if_the_user_named_them(project):
 
 def test_asking_for_what_does_not_exist_is_refused(project):
     with pytest.raises(UsageError, match="does not exist"):
-        Asked(read=[project / "nowhere"]).readable()
+        MeasurementOptions(read=[project / "nowhere"]).readable()

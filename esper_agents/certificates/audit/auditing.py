@@ -11,18 +11,18 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.checks import does_compare, load_checks
+from esper_agents.certificates.audit.date_spans import moment_in_name, read_moment
 from esper_agents.certificates.audit.document import DocumentKind, FreehandCertificate
+from esper_agents.certificates.audit.document_parser import MEMORY, STAMPED, looks_like_certificate, read_document
 from esper_agents.certificates.audit.files import UnreadableError, find_documents, read_bytes
-from esper_agents.certificates.audit.history import History
-from esper_agents.certificates.audit.moment import moment_in_name, read_moment
-from esper_agents.certificates.audit.problem import Problem, undecided
-from esper_agents.certificates.audit.reading import MEMORY, STAMPED, looks_like_certificate, read_document
+from esper_agents.certificates.audit.history import GitHistory
+from esper_agents.certificates.audit.problem import AuditProblem, undecided
 from esper_agents.certificates.audit.status import read_status
-from esper_agents.certificates.audit.subject import Around, Standing, Subject
-from esper_agents.certificates.check import Outcome
-from esper_agents.certificates.naming import slug
+from esper_agents.certificates.audit.subject import AuditContext, StatedConclusion, Subject
+from esper_agents.certificates.check import CheckOutcome
+from esper_agents.certificates.views.file_names import slugify
 from esper_agents.errors import ExitCode, InputFileError
-from esper_agents.inert_git import toplevel
+from esper_agents.safe_git import toplevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ _MOST_PATHS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditedDocument:
     """One document, audited.
 
     Attributes:
@@ -57,11 +57,11 @@ class Audited:
     status: str
     component: str
     dated: str
-    problems: tuple[Problem, ...]
+    problems: tuple[AuditProblem, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class DocumentAudit:
     """What an audit found.
 
     Attributes:
@@ -70,7 +70,7 @@ class Audit:
         left_out: What was not looked at, and why.
     """
 
-    documents: tuple[Audited, ...]
+    documents: tuple[AuditedDocument, ...]
     passed_over: int
     left_out: tuple[str, ...]
 
@@ -84,12 +84,12 @@ class Audit:
     def exit_code(self) -> ExitCode:
         """7 where something does not hold, else 4 where something could not be decided or looked at, else 0."""
         outcomes = {problem.outcome for each in self.documents for problem in each.problems}
-        if Outcome.FAILS in outcomes:
+        if CheckOutcome.FAILS in outcomes:
             return ExitCode.TAMPERED
-        return ExitCode.UNDECIDED if Outcome.CANNOT_DECIDE in outcomes or self.left_out else ExitCode.DONE
+        return ExitCode.UNDECIDED if CheckOutcome.CANNOT_DECIDE in outcomes or self.left_out else ExitCode.DONE
 
 
-def audit(paths: Sequence[Path], around: Around, here: Path) -> Audit:
+def audit(paths: Sequence[Path], around: AuditContext, here: Path) -> DocumentAudit:
     """Audit documents.
 
     Any number of them needs little memory: none is kept, and those that are to be compared are read again.
@@ -115,7 +115,7 @@ def audit(paths: Sequence[Path], around: Around, here: Path) -> Audit:
     if not documents and not reader.left_out:
         named = ", ".join(map(str, paths[:3]))
         raise InputFileError(named, "neither a certificate nor a memory document", remedy="name the folder of some")
-    return Audit(
+    return DocumentAudit(
         tuple(sorted(documents, key=lambda each: each.path)), reader.passed_over, (*found.left_out, *reader.left_out)
     )
 
@@ -127,7 +127,7 @@ class _Reader:
     here: Path
     ends: ExitStack
     passed_over: int = 0
-    unreadable: list[Audited] = field(default_factory=list)
+    unreadable: list[AuditedDocument] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -160,7 +160,7 @@ class _Reader:
         kind = MEMORY.get(file.name.lower(), DocumentKind.CERTIFICATE)
         if file in self.named or file.name.lower() in MEMORY or STAMPED.fullmatch(file.name):
             problem = undecided("unreadable", reason)
-            self.unreadable.append(Audited(path, file, kind, "", "", "", "", "", (problem,)))
+            self.unreadable.append(AuditedDocument(path, file, kind, "", "", "", "", "", (problem,)))
         else:
             self.left_out.append(f"{path}: {reason}")
 
@@ -179,7 +179,7 @@ class _Reader:
             self._tops[folder] = toplevel(folder) if begins else self._top_of(folder.parent)
         return self._tops[folder]
 
-    def _open(self) -> Iterator[tuple[Path, History]]:
+    def _open(self) -> Iterator[tuple[Path, GitHistory]]:
         roots: dict[Path, list[str]] = {}
         for file in self.files:
             root = self._top_of(file.parent)
@@ -187,7 +187,7 @@ class _Reader:
                 roots.setdefault(root, []).append(_inside(file, root))
         for root, paths in roots.items():
             try:
-                yield root, self.ends.enter_context(History(root, _few(paths)))
+                yield root, self.ends.enter_context(GitHistory(root, _few(paths)))
             except OSError:
                 continue
 
@@ -205,15 +205,15 @@ def _few(paths: list[str]) -> list[str]:
     return folders if len(folders) <= _MOST_PATHS and "" not in folders else []
 
 
-def _standing(subject: Subject) -> Standing:
+def _standing(subject: Subject) -> StatedConclusion:
     document, history, added = subject.document, subject.history, subject.added
     commit = added.commit if added else ""
     stated = document.statuses
-    return Standing(
+    return StatedConclusion(
         path=subject.path,
         name=document.name,
         root=str(history.root) if history else "",
-        component=slug(document.component) if document.component else "",
+        component=slugify(document.component) if document.component else "",
         status=read_status(stated[0].text).status if stated else None,
         identifier=document.identifier,
         at=read_moment(document.dated) or moment_in_name(document.name),
@@ -221,9 +221,9 @@ def _standing(subject: Subject) -> Standing:
     )
 
 
-def _audited(subject: Subject, problems: Iterable[Problem]) -> Audited:
+def _audited(subject: Subject, problems: Iterable[AuditProblem]) -> AuditedDocument:
     document = subject.document
-    return Audited(
+    return AuditedDocument(
         path=subject.path,
         file=subject.file,
         kind=document.kind,
@@ -236,7 +236,7 @@ def _audited(subject: Subject, problems: Iterable[Problem]) -> Audited:
     )
 
 
-def _compared(audited: Audited, reader: _Reader, around: Around) -> Audited:
+def _compared(audited: AuditedDocument, reader: _Reader, around: AuditContext) -> AuditedDocument:
     """Return what was found with what only the other documents show; most are not read again for that."""
     if audited.kind is DocumentKind.CERTIFICATE and not around.standings.has_opposites(audited.component):
         return audited
@@ -247,17 +247,17 @@ def _compared(audited: Audited, reader: _Reader, around: Around) -> Audited:
     return replace(audited, problems=_first((*audited.problems, *more)))
 
 
-def _problems(subject: Subject, around: Around, *, compares: bool) -> Iterable[Problem]:
+def _problems(subject: Subject, around: AuditContext, *, compares: bool) -> Iterable[AuditProblem]:
     for check in load_checks():
         if subject.document.kind in check.KINDS and does_compare(check) is compares:
             yield from check.find(subject, around)
 
 
-def _first(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def _first(problems: Iterable[AuditProblem]) -> tuple[AuditProblem, ...]:
     listed = tuple(islice(problems, _MOST_PROBLEMS + 1))
     if len(listed) <= _MOST_PROBLEMS:
         return listed
-    return (*listed[:_MOST_PROBLEMS], Problem("more", f"it has more than {_MOST_PROBLEMS} problems"))
+    return (*listed[:_MOST_PROBLEMS], AuditProblem("more", f"it has more than {_MOST_PROBLEMS} problems"))
 
 
 def shown_path(path: Path, here: Path) -> str:

@@ -15,7 +15,7 @@ class DocumentKind(StrEnum):
     NEXT_ACTIONS = "next-actions"
 
 
-class Part(StrEnum):
+class DocumentSection(StrEnum):
     """A part of a certificate, as the template divides it."""
 
     HEAD = "head"
@@ -27,11 +27,17 @@ class Part(StrEnum):
     OTHER = "other"
 
 
-MANDATORY_PARTS = (Part.SCOPE, Part.FINDINGS, Part.DECISION, Part.EVIDENCE, Part.SIGNATURE)
+MANDATORY_PARTS = (
+    DocumentSection.SCOPE,
+    DocumentSection.FINDINGS,
+    DocumentSection.DECISION,
+    DocumentSection.EVIDENCE,
+    DocumentSection.SIGNATURE,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DocumentLine:
     """One line.
 
     Attributes:
@@ -44,13 +50,13 @@ class Line:
 
     number: int
     text: str
-    part: Part
+    part: DocumentSection
     is_code: bool
     is_heading: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class DocumentField:
     """A named line such as `**Status**: APPROVED`.
 
     Attributes:
@@ -63,7 +69,7 @@ class Field:
     name: str
     text: str
     line: int
-    part: Part
+    part: DocumentSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class Citation:
     first: int | None
     last: int | None
     line: int
-    part: Part
+    part: DocumentSection
     is_of_what_is_not: bool
 
 
@@ -106,13 +112,13 @@ class FreehandCertificate:
     kind: DocumentKind
     data: bytes
     text: str
-    lines: tuple[Line, ...]
-    fields: tuple[Field, ...]
+    lines: tuple[DocumentLine, ...]
+    fields: tuple[DocumentField, ...]
     citations: tuple[Citation, ...]
     commits: tuple[tuple[str, int], ...]
 
     @property
-    def parts(self) -> frozenset[Part]:
+    def parts(self) -> frozenset[DocumentSection]:
         """The parts that it has."""
         return frozenset(each.part for each in self.lines)
 
@@ -137,19 +143,23 @@ class FreehandCertificate:
         return self._first("certificate id")
 
     @property
-    def statuses(self) -> tuple[Field, ...]:
+    def statuses(self) -> tuple[DocumentField, ...]:
         """What it concludes: one line where it is in order."""
         named = [each for each in self.fields if each.name in {"status", "decision"}]
-        decided = [each for each in named if each.part is Part.DECISION]
+        decided = [each for each in named if each.part is DocumentSection.DECISION]
         stated = [each for each in decided if each.name == "status"] or decided
-        if stated or Part.DECISION in self.parts:
+        if stated or DocumentSection.DECISION in self.parts:
             return tuple(stated)
-        return tuple(each for each in named if each.part not in {Part.FINDINGS, Part.SCOPE, Part.EVIDENCE})
+        return tuple(
+            each
+            for each in named
+            if each.part not in {DocumentSection.FINDINGS, DocumentSection.SCOPE, DocumentSection.EVIDENCE}
+        )
 
-    def said(self, name: str, *parts: Part) -> tuple[Field, ...]:
+    def said(self, name: str, *parts: DocumentSection) -> tuple[DocumentField, ...]:
         """Return the fields of a name, in these parts where some are named."""
         return tuple(each for each in self.fields if each.name == name and (not parts or each.part in parts))
 
     def _first(self, name: str) -> str:
-        known = (*self.said(name, Part.HEAD), *self.said(name, Part.SIGNATURE), *self.said(name))
+        known = (*self.said(name, DocumentSection.HEAD), *self.said(name, DocumentSection.SIGNATURE), *self.said(name))
         return next((each.text for each in known if each.text), "")

@@ -12,7 +12,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING
 
-from esper_agents.inert_git import RunningGit, git, running_git
+from esper_agents.safe_git import RunningGit, git, running_git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ _STATUS = re.compile(r"[ACDMRTUXB]\d*")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class DocumentCommit:
     """A commit that touched a document.
 
     Attributes:
@@ -55,7 +55,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class CommitTree:
     """The files of a commit.
 
     Attributes:
@@ -71,11 +71,11 @@ class Tree:
 
 @dataclass
 class _Touched:
-    added: dict[str, Recorded] = field(default_factory=dict)
-    changed: dict[str, Recorded] = field(default_factory=dict)
+    added: dict[str, DocumentCommit] = field(default_factory=dict)
+    changed: dict[str, DocumentCommit] = field(default_factory=dict)
 
 
-class History:
+class GitHistory:
     """A repository that is asked about; leave it as a context, its processes end then."""
 
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
@@ -93,7 +93,7 @@ class History:
         self.is_partial = bool((promisors or "").strip())
         self.head = (git(root, "rev-parse", "--verify", "-q", "HEAD") or "").strip()
         self._touched = self._read_log([each for each in paths if each not in {"", "."}]) if self.head else _Touched()
-        self._trees: OrderedDict[str, Tree | None] = OrderedDict()
+        self._trees: OrderedDict[str, CommitTree | None] = OrderedDict()
         self._check: RunningGit | None = None
         self._batch: RunningGit | None = None
         self._line_counts = lru_cache(20_000)(self._count_lines)
@@ -105,7 +105,7 @@ class History:
     def __exit__(self, *_: object) -> None:
         self._ends.close()
 
-    def added(self, path: str) -> Recorded | None:
+    def added(self, path: str) -> DocumentCommit | None:
         """Return the first commit that added a document, under whatever name it had then; None where none did."""
         found = self._touched.added.get(path)
         for _ in range(_MOST_FOLLOWED):
@@ -117,11 +117,11 @@ class History:
             path, found = before, self._read_log([before], found.parents[0]).added.get(before) or found
         return found
 
-    def changed(self, path: str) -> Recorded | None:
+    def changed(self, path: str) -> DocumentCommit | None:
         """Return the newest commit that touched a document; None where none did."""
         return self._touched.changed.get(path)
 
-    def tree(self, commit: str) -> Tree | None:
+    def tree(self, commit: str) -> CommitTree | None:
         """Return the files of a commit; None where they cannot be read."""
         if commit not in self._trees:
             self._trees[commit] = self._read_tree(commit)
@@ -163,7 +163,7 @@ class History:
         data = b"".join(self._chunks(blob))
         return data if about is not None and len(data) == about[2] else None
 
-    def _same_file_before(self, path: str, found: Recorded) -> str | None:
+    def _same_file_before(self, path: str, found: DocumentCommit) -> str | None:
         """Return what a document was called in the commit before, where only its name changed."""
         blob, before = self.blob(found.commit, path), self.tree(found.parents[0])
         if not blob or before is None or path in before.files:
@@ -176,7 +176,7 @@ class History:
         touched = _Touched()
         with running_git(self.root, *_LOG, start, "--", *paths) as process:
             fields = _fields(process.answers)
-            now: Recorded | None = None
+            now: DocumentCommit | None = None
             for each in fields:
                 word = each.lstrip("\n")
                 if word.startswith("\x02"):
@@ -188,15 +188,15 @@ class History:
                         touched.added[path] = now
         return touched
 
-    def _recorded(self, commit: str, parents: str, authored: str, committed: str) -> Recorded | None:
+    def _recorded(self, commit: str, parents: str, authored: str, committed: str) -> DocumentCommit | None:
         try:
             written, recorded = datetime.fromisoformat(authored), datetime.fromisoformat(committed)
         except ValueError:
             return None
         before = tuple(parents.split())
-        return Recorded(commit, before, written, recorded, is_boundary=self.is_shallow and not before)
+        return DocumentCommit(commit, before, written, recorded, is_boundary=self.is_shallow and not before)
 
-    def _read_tree(self, commit: str) -> Tree | None:
+    def _read_tree(self, commit: str) -> CommitTree | None:
         files: dict[str, str] = {}
         names: dict[str, list[str]] = {}
         code = sha256()
@@ -212,7 +212,7 @@ class History:
                     code.update(os.fsencode(each) + b"\0")
             if process.wait() != 0:
                 return None
-        return Tree(files, {name: tuple(paths) for name, paths in names.items()}, code.hexdigest())
+        return CommitTree(files, {name: tuple(paths) for name, paths in names.items()}, code.hexdigest())
 
     def _about(self, name: str) -> tuple[str, str, int] | None:
         if "\n" in name or "\0" in name:

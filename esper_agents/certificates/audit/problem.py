@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.check import CheckOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AuditProblem:
     """One thing that does not hold, or that cannot be decided.
 
     Attributes:
@@ -21,12 +21,12 @@ class Problem:
     code: str
     detail: str
     line: int | None = None
-    outcome: Outcome = Outcome.FAILS
+    outcome: CheckOutcome = CheckOutcome.FAILS
 
 
-def undecided(code: str, detail: str, line: int | None = None) -> Problem:
+def undecided(code: str, detail: str, line: int | None = None) -> AuditProblem:
     """Return a problem that says that something cannot be decided."""
-    return Problem(code, detail, line, Outcome.CANNOT_DECIDE)
+    return AuditProblem(code, detail, line, CheckOutcome.CANNOT_DECIDE)
 
 
 def quoted(text: str, most: int = 80) -> str:

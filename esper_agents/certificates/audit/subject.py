@@ -7,16 +7,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.status import AGAINST, FOR
-from esper_agents.certificates.naming import slug
+from esper_agents.certificates.views.file_names import slugify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
 
+    from esper_agents.certificates.audit.date_spans import DateSpan
     from esper_agents.certificates.audit.document import FreehandCertificate
-    from esper_agents.certificates.audit.history import History, Recorded
-    from esper_agents.certificates.audit.moment import Moment
+    from esper_agents.certificates.audit.history import DocumentCommit, GitHistory
     from esper_agents.domain.status import Status
 
 # Clocks differ, and writing takes a moment.
@@ -42,13 +42,13 @@ class Subject:
     file: Path
     document: FreehandCertificate
     where: str = ""
-    history: History | None = None
-    added: Recorded | None = None
-    changed: Recorded | None = None
+    history: GitHistory | None = None
+    added: DocumentCommit | None = None
+    changed: DocumentCommit | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StatedConclusion:
     """What a certificate concludes, as others are compared with it.
 
     Attributes:
@@ -68,7 +68,7 @@ class Standing:
     component: str
     status: Status | None
     identifier: str
-    at: Moment | None
+    at: DateSpan | None
     commit: str
 
 
@@ -82,12 +82,12 @@ class Standings:
         identifiers: What they call themselves.
     """
 
-    by_name: dict[str, list[Standing]] = field(default_factory=dict)
-    by_component: dict[tuple[str, str], list[Standing]] = field(default_factory=dict)
+    by_name: dict[str, list[StatedConclusion]] = field(default_factory=dict)
+    by_component: dict[tuple[str, str], list[StatedConclusion]] = field(default_factory=dict)
     identifiers: set[str] = field(default_factory=set)
     _stances: dict[str, set[bool]] = field(default_factory=dict)
 
-    def add(self, standing: Standing) -> None:
+    def add(self, standing: StatedConclusion) -> None:
         """Take one more."""
         self.by_name.setdefault(standing.name, []).append(standing)
         self.identifiers.add(standing.identifier)
@@ -102,11 +102,11 @@ class Standings:
         Args:
             component: As it is written.
         """
-        return bool(component) and len(self._stances.get(slug(component), ())) > 1
+        return bool(component) and len(self._stances.get(slugify(component), ())) > 1
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class AuditContext:
     """What all checks of an audit share.
 
     Attributes:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.log import log, merkle, pins
-from esper_agents.certificates.log.blocks import BLOCK, Run, Tree
-from esper_agents.certificates.log.differences import Differences
+from esper_agents.certificates.log import merkle, pins, transparency_log
+from esper_agents.certificates.log.block_tree import BLOCK, BlockTree, SubtreeRun
+from esper_agents.certificates.log.entry_diff import EntryDiff
 from esper_agents.certificates.log.faults import MOST_OF_A_KIND, FaultKind, Faults, shown
 from esper_agents.certificates.log.note import read_checkpoint, read_note, signer
-from esper_agents.certificates.log.rows import Rows
+from esper_agents.certificates.log.rows import LogRows
 from esper_agents.errors import IntegrityError
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from esper_agents.certificates.log.faults import Fault
-    from esper_agents.certificates.log.note import Checkpoint, Note
+    from esper_agents.certificates.log.note import Checkpoint, SignedNote
     from esper_agents.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class LogAudit:
     """What an audit found.
 
     Attributes:
@@ -57,8 +57,8 @@ def audit_log(
     home: Path,
     project_key: str,
     public_keys: Collection[bytes],
-    published: Iterable[tuple[str, Note]] = (),
-) -> Audit:
+    published: Iterable[tuple[str, SignedNote]] = (),
+) -> LogAudit:
     """Return what is wrong with the log of a project. Memory does not grow with its length.
 
     Leaf hashes are compared with the nodes, nodes with one another, and the roots with every stored checkpoint, with
@@ -81,16 +81,16 @@ class _Auditor:
     def __init__(self, connection: Connection, project_key: str, public_keys: Collection[bytes]) -> None:
         self.connection = connection
         self.project_key = project_key
-        self.log_id = log.log_of(connection, project_key)
+        self.log_id = transparency_log.log_of(connection, project_key)
         self.keys = public_keys
         self.faults = Faults()
-        self.origin = log.origin(connection, self.log_id)
-        self.rows = Rows(connection, self.log_id)
-        self.size = self._believable(log.size(connection, self.log_id))
-        self.differences = Differences(self.rows, self.faults, self.size)
+        self.origin = transparency_log.origin(connection, self.log_id)
+        self.rows = LogRows(connection, self.log_id)
+        self.size = self._believable(transparency_log.size(connection, self.log_id))
+        self.differences = EntryDiff(self.rows, self.faults, self.size)
         self.claims: dict[int, list[_Claim]] = {}
 
-    def run(self, home: Path, where: str | None, published: Iterable[tuple[str, Note]]) -> Audit:
+    def run(self, home: Path, where: str | None, published: Iterable[tuple[str, SignedNote]]) -> LogAudit:
         against_pin = pins.check_pin(self.connection, home, where, self.project_key)
         for each in against_pin:
             self.faults.add(each.kind, each.where, each.detail)
@@ -101,7 +101,7 @@ class _Auditor:
         self._take_checkpoints()
         for found_at, note in published:
             self._take_published(found_at, note)
-        tree = Tree()
+        tree = BlockTree()
         for first in range(0, self.size, BLOCK):
             self._check_block(tree, first, min(first + BLOCK, self.size))
         self._check_left_over()
@@ -109,7 +109,7 @@ class _Auditor:
         if self.faults.counts.keys() & {FaultKind.CHECKPOINT_CONTRADICTED, FaultKind.NOT_COVERED, FaultKind.FORKED}:
             self._look_closer()
         is_pinned = pin is not None or bool(against_pin)
-        return Audit(self.origin, self.size, tuple(self.faults.told), dict(self.faults.counts), is_pinned)
+        return LogAudit(self.origin, self.size, tuple(self.faults.told), dict(self.faults.counts), is_pinned)
 
     def _believable(self, size: int) -> int:
         """Return how far to look: one entry far beyond the others must not make the audit endless."""
@@ -150,7 +150,7 @@ class _Auditor:
             detail = f"the newest checkpoint is of {newest} entries, and there are {self.size}"
             self.faults.add(FaultKind.NOT_COVERED, f"entry {newest}", detail)
 
-    def _take_published(self, found_at: str, note: Note) -> None:
+    def _take_published(self, found_at: str, note: SignedNote) -> None:
         try:
             head = read_checkpoint(note)
         except IntegrityError:
@@ -168,7 +168,7 @@ class _Auditor:
         if claim.checkpoint.size:
             self.claims.setdefault((claim.checkpoint.size - 1) // BLOCK, []).append(claim)
 
-    def _check_block(self, tree: Tree, first: int, last: int) -> None:
+    def _check_block(self, tree: BlockTree, first: int, last: int) -> None:
         leaves = self.rows.leaves(first, last)
         if len(leaves) != last - first or leaves != self.rows.hashes(0, first, last):
             leaves = self.differences.name(first, last)
@@ -179,7 +179,7 @@ class _Auditor:
                 detail = f"the first {claim.checkpoint.size} entries are not those that it was signed for"
                 self.faults.add(claim.kind, claim.where, detail)
 
-    def _check_run(self, run: Run) -> None:
+    def _check_run(self, run: SubtreeRun) -> None:
         end = run.first + len(run.hashes)
         if self.rows.hashes(run.level, run.first, end) == run.hashes:
             return

@@ -11,7 +11,7 @@ EMPTY_ROOT = sha256(b"").digest()
 HASH_BYTES = 32
 
 
-class Place(NamedTuple):
+class SubtreeIndex(NamedTuple):
     """Where a complete subtree stands: over the leaves from `idx * 2**level` on; a leaf has level 0."""
 
     level: int
@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 
 # Returns the hashes at places, in their order.
-Reader = Callable[[Sequence[Place]], Sequence[bytes]]
+Reader = Callable[[Sequence[SubtreeIndex]], Sequence[bytes]]
 
 
 def leaf_hash(leaf: bytes) -> bytes:
@@ -32,7 +32,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 
-def peaks(size: int) -> list[Place]:
+def peaks(size: int) -> list[SubtreeIndex]:
     """Return the largest complete subtrees that cover a tree, from left to right."""
     return _cover(0, size)
 
@@ -50,7 +50,7 @@ def root(size: int, read: Reader) -> bytes:
     return folded(read(peaks(size)))
 
 
-def appended(size: int, leaf: bytes, read: Reader) -> dict[Place, bytes]:
+def appended(size: int, leaf: bytes, read: Reader) -> dict[SubtreeIndex, bytes]:
     """Return the complete subtrees that a new leaf fills, itself among them, from the leaf upward.
 
     Args:
@@ -59,11 +59,11 @@ def appended(size: int, leaf: bytes, read: Reader) -> dict[Place, bytes]:
         read: Reads those that are full already.
     """
     level = _trailing_ones(size)
-    filled = {Place(0, size): leaf}
-    left = read([Place(each, (size >> each) - 1) for each in range(level)])
+    filled = {SubtreeIndex(0, size): leaf}
+    left = read([SubtreeIndex(each, (size >> each) - 1) for each in range(level)])
     for each, sibling in enumerate(left):
         leaf = node_hash(sibling, leaf)
-        filled[Place(each + 1, size >> (each + 1))] = leaf
+        filled[SubtreeIndex(each + 1, size >> (each + 1))] = leaf
     return filled
 
 
@@ -183,11 +183,11 @@ def _trailing_ones(number: int) -> int:
     return (~number & (number + 1)).bit_length() - 1
 
 
-def _cover(low: int, high: int) -> list[Place]:
+def _cover(low: int, high: int) -> list[SubtreeIndex]:
     places = []
     while low < high:
         level = (high - low).bit_length() - 1
-        places.append(Place(level, low >> level))
+        places.append(SubtreeIndex(level, low >> level))
         low += 1 << level
     return places
 

@@ -9,13 +9,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 from esper_agents.certificates.log.merkle import HASH_BYTES, check_inclusion, leaf_hash
-from esper_agents.certificates.sealing.public_keys import SIGNATURE_BYTES, decoded, is_signature, note_key_hash
+from esper_agents.certificates.signing.public_keys import SIGNATURE_BYTES, decoded, is_signature, note_key_hash
 from esper_agents.errors import IntegrityError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from esper_agents.certificates.sealing.keys import SigningKey
+    from esper_agents.certificates.signing.signing_key import SigningKey
 
 PROOF_HEADER = "c2sp.org/tlog-proof@v1"
 MOST_BYTES = 128 * 2**10
@@ -61,7 +61,7 @@ class NoteSignature:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class SignedNote:
     """Signed text. It means nothing until somebody known has signed it.
 
     Attributes:
@@ -86,7 +86,7 @@ class Proof:
 
     idx: int
     hashes: tuple[bytes, ...]
-    note: Note
+    note: SignedNote
     checkpoint: Checkpoint
 
 
@@ -102,7 +102,7 @@ def signed_checkpoint(checkpoint: Checkpoint, key: SigningKey) -> str:
     return f"{text}\n— {name} {_base64(note_key_hash(key.public_key, name) + key.sign(text.encode()))}\n"
 
 
-def read_note(data: str | bytes) -> Note:
+def read_note(data: str | bytes) -> SignedNote:
     """Return the note that bytes hold.
 
     Raises:
@@ -118,11 +118,11 @@ def read_note(data: str | bytes) -> Note:
     signatures = tuple(_signature(each) for each in lines)
     if len({(each.name, each.key_hash) for each in signatures}) != len(signatures):
         _refuse("one key signed twice")
-    return Note(f"{text}\n", signatures)
+    return SignedNote(f"{text}\n", signatures)
 
 
 @lru_cache(maxsize=1024)
-def is_signed_by(note: Note, name: str, public_key: bytes) -> bool:
+def is_signed_by(note: SignedNote, name: str, public_key: bytes) -> bool:
     """Return whether a note carries the signature of a key under a name.
 
     Kept for the notes that were asked about last: many certificates stand under one checkpoint.
@@ -137,12 +137,12 @@ def is_signed_by(note: Note, name: str, public_key: bytes) -> bool:
     )
 
 
-def signer(note: Note, name: str, public_keys: Iterable[bytes]) -> bytes | None:
+def signer(note: SignedNote, name: str, public_keys: Iterable[bytes]) -> bytes | None:
     """Return the first of some keys that signed a note under a name, or None."""
     return next((each for each in public_keys if is_signed_by(note, name, each)), None)
 
 
-def read_checkpoint(note: Note) -> Checkpoint:
+def read_checkpoint(note: SignedNote) -> Checkpoint:
     """Return the checkpoint that a note holds. Whether its signature is right is not looked at.
 
     Raises:

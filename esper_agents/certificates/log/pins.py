@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.log import log, merkle
+from esper_agents.certificates.log import merkle, transparency_log
 from esper_agents.certificates.log.faults import Fault, FaultKind
 from esper_agents.certificates.log.note import MOST_BYTES, Checkpoint, read_checkpoint, read_note
 from esper_agents.errors import IntegrityError, StorageError
@@ -45,7 +45,7 @@ def pin_file(home: Path, where: str | None, project_key: str) -> Path | None:
 
 def pinned_for(connection: Connection, project_key: str) -> str:
     """Return for whom the log of a project is pinned: for the project, or `SHARED`."""
-    return SHARED if log.log_of(connection, project_key) == log.SHARED else project_key
+    return SHARED if transparency_log.log_of(connection, project_key) == transparency_log.SHARED else project_key
 
 
 def _location(home: Path, where: str) -> str:
@@ -103,10 +103,10 @@ def faults_by_pin(
     connection: Connection, home: Path, where: str | None, project_key: str
 ) -> tuple[tuple[str, Fault], ...]:
     """Return what `check_pin` does, each with whose pin says so: the project's, or `SHARED`."""
-    own, found = log.log_of(connection, project_key), []
+    own, found = transparency_log.log_of(connection, project_key), []
     logs = [(project_key, own)]
-    if own == log.SHARED or (not own and not log.origin(connection, log.SHARED)):
-        logs.append((SHARED, log.SHARED))
+    if own == transparency_log.SHARED or (not own and not transparency_log.origin(connection, transparency_log.SHARED)):
+        logs.append((SHARED, transparency_log.SHARED))
     for pinned_as, log_id in logs:
         try:
             pin = pinned(home, where, pinned_as)
@@ -121,13 +121,13 @@ def faults_by_pin(
 
 def contradiction(connection: Connection, log_id: int, pin: Checkpoint) -> Fault | None:
     """Return what is wrong between a log and a checkpoint of it that is beyond doubt, or None."""
-    name = log.origin(connection, log_id)
+    name = transparency_log.origin(connection, log_id)
     if name and name != pin.origin:
         return Fault(FaultKind.REPLACED, "log", f"this is the log {name!r}, and pinned is {pin.origin!r}")
     try:
-        if log.size(connection, log_id) < pin.size:
+        if transparency_log.size(connection, log_id) < pin.size:
             return _loss(connection, log_id, pin, has_log=bool(name))
-        if merkle.root(pin.size, log.reader(connection, log_id)) == pin.root:
+        if merkle.root(pin.size, transparency_log.reader(connection, log_id)) == pin.root:
             return None
     except IntegrityError as error:
         return Fault(FaultKind.NODE_MISSING, "log", error.problem)
@@ -136,7 +136,7 @@ def contradiction(connection: Connection, log_id: int, pin: Checkpoint) -> Fault
 
 
 def _loss(connection: Connection, log_id: int, pin: Checkpoint, *, has_log: bool) -> Fault:
-    entries, had = log.size(connection, log_id), f"{pin.size} entries were pinned"
+    entries, had = transparency_log.size(connection, log_id), f"{pin.size} entries were pinned"
     if not has_log:
         return Fault(FaultKind.DATABASE_DELETED, "log", f"the database holds no log any more, and {had}")
     if not entries:
@@ -155,7 +155,9 @@ def check_before_append(connection: Connection, home: Path, where: str | None, p
         StorageError: The pin cannot be read.
     """
     for fault in check_pin(connection, home, where, project_key):
-        raise IntegrityError(f"the log is not what it was ({fault.kind}): {fault.detail}", remedy=log.RESTORE)
+        raise IntegrityError(
+            f"the log is not what it was ({fault.kind}): {fault.detail}", remedy=transparency_log.RESTORE
+        )
 
 
 def renew(connection: Connection, home: Path, where: str | None, project_key: str) -> None:
@@ -169,13 +171,19 @@ def renew(connection: Connection, home: Path, where: str | None, project_key: st
         StorageError: It cannot be read or written.
         BusyError: Another process has held it for long.
     """
-    log_id = log.log_of(connection, project_key)
-    file, note = pin_file(home, where, pinned_for(connection, project_key)), log.latest_checkpoint(connection, log_id)
+    log_id = transparency_log.log_of(connection, project_key)
+    file, note = (
+        pin_file(home, where, pinned_for(connection, project_key)),
+        transparency_log.latest_checkpoint(connection, log_id),
+    )
     if file is None or not note:
         return
     try:
         head = read_checkpoint(read_note(note))
-        if head.origin != log.origin(connection, log_id) or contradiction(connection, log_id, head) is not None:
+        if (
+            head.origin != transparency_log.origin(connection, log_id)
+            or contradiction(connection, log_id, head) is not None
+        ):
             return
         with _locked(file):
             old = _read(file)
@@ -211,10 +219,12 @@ def accept(home: Path, where: str | None, project_key: str, note: str) -> None:
 
 
 def _is_signed_here(connection: Connection, log_id: int, entries: int) -> bool:
-    note = log.latest_checkpoint(connection, log_id)
+    note = transparency_log.latest_checkpoint(connection, log_id)
     head = read_checkpoint(read_note(note)) if note else None
     return (
-        head is not None and head.size == entries and merkle.root(entries, log.reader(connection, log_id)) == head.root
+        head is not None
+        and head.size == entries
+        and merkle.root(entries, transparency_log.reader(connection, log_id)) == head.root
     )
 
 
@@ -227,7 +237,7 @@ def _read(file: Path) -> Checkpoint | None:
     except IntegrityError as error:
         raise IntegrityError(
             f"the pin {str(file)!r} is damaged: {error.problem}",
-            remedy=f"look for who changed it; `{log.REPAIR} --accept-rollback` then pins the log as it is",
+            remedy=f"look for who changed it; `{transparency_log.REPAIR} --accept-rollback` then pins the log as it is",
         ) from error
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-class Rows:
+class LogRows:
     """What a log has stored."""
 
     def __init__(self, connection: Connection, log_id: int) -> None:

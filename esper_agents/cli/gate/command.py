@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.gate.coverage import Standing, exit_code
+from esper_agents.cli.gate.coverage import CoverageState, exit_code
 from esper_agents.cli.gate.outputs import as_junit, as_markdown, as_sarif
-from esper_agents.cli.outline import outline, outline_command
+from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.terminal import echo_json
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.status import Status
 from esper_agents.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.sealing.signers import Signer
+    from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.cli.gate.work import Gate
 
 _HERE = Path()
@@ -111,8 +111,8 @@ def gate(
 
 
 def _report(found: Gate) -> None:
-    worst = list(Standing)
-    bad = [each for each in found.coverage if each.standing is not Standing.COVERED]
+    worst = list(CoverageState)
+    bad = [each for each in found.coverage if each.standing is not CoverageState.COVERED]
     bad.sort(key=lambda each: (worst.index(each.standing), each.path))
     covered = len(found.coverage) - len(bad)
     certificates = number_of(found.certificates, "certificate")
@@ -122,13 +122,13 @@ def _report(found: Gate) -> None:
         outline(f"{each.path}{f' for {each.agent}' if each.agent else ''}: {each.standing}, {each.why}{by}", 1)
     if len(bad) > _MOST_SHOWN:
         outline(f"and {len(bad) - _MOST_SHOWN} more: --json names them all", 1)
-    overridden = [each for each in found.coverage if each.standing is Standing.COVERED and each.why]
+    overridden = [each for each in found.coverage if each.standing is CoverageState.COVERED and each.why]
     for each in overridden[:_MOST_SHOWN]:
         outline(f"{each.path}: {each.standing}, {each.why} ({each.certificate})", 1)
     standings = {each.standing for each in bad}
-    if standings & {Standing.UNCOVERED, Standing.NOT_CURRENT}:
+    if standings & {CoverageState.UNCOVERED, CoverageState.NOT_CURRENT}:
         outline_command("next", 'esper submit "review this training code" PATHS')
-    elif Standing.UNDECIDED in standings:
+    elif CoverageState.UNDECIDED in standings:
         outline_command("next", "esper certificates verify ID")
 
 
@@ -146,8 +146,8 @@ def _status(text: str) -> Status:
 
 
 def _signers(text: str) -> tuple[Signer, ...]:
-    from esper_agents.certificates.sealing.claimed import claimed_signer
-    from esper_agents.certificates.sealing.signers import read_signers
+    from esper_agents.certificates.signing.allowed_signers import read_signers
+    from esper_agents.certificates.signing.key_input import claimed_signer
 
     file = Path(text).expanduser()
     if not text.startswith("ssh-") and file.is_file():

@@ -8,25 +8,25 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.check import Outcome
-from esper_agents.certificates.policy import ceiling_of, load_policy, worst
+from esper_agents.certificates.check import CheckOutcome
+from esper_agents.certificates.policy.verdict_ceiling import ceiling_of, load_policy, worst
 from esper_agents.cli.published import NOTICE_SIGNATURE
-from esper_agents.cli.verifying import Currency, outcome_of
+from esper_agents.cli.verifying import FreshnessState, outcome_of
 from esper_agents.domain.evidence import CallOutcome
-from esper_agents.domain.status import Kind, Status
+from esper_agents.domain.status import QuestionType, Status
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.certificates.check import Check
-    from esper_agents.certificates.policy import Policy
+    from esper_agents.certificates.policy.verdict_ceiling import Policy
     from esper_agents.certificates.standing import Override
-    from esper_agents.cli.verifying import Verified
+    from esper_agents.cli.verifying import VerificationResult
     from esper_agents.domain.certificate import Certificate
 
 # The question types that the gate counts; advice and recommendations count neither for nor against a file.
-COUNTED = frozenset((Kind.APPROVAL, Kind.GO))
+COUNTED = frozenset((QuestionType.APPROVAL, QuestionType.GO))
 # What says that something must not go on, of the question types that count.
 AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.EMERGENCY_STOP))
 _REVIEW, _TESTS = "static-review", "run-tests"
@@ -34,7 +34,7 @@ _PASSED, _FAILED = "passed", "failed"
 _NOTICE_CHECKS = frozenset(("published notice", NOTICE_SIGNATURE))
 
 
-class Standing(StrEnum):
+class CoverageState(StrEnum):
     """How a file stands, from worst to best."""
 
     TAMPERED = "tampered"
@@ -61,14 +61,14 @@ class FileCoverage:
 
     path: str
     agent: str
-    standing: Standing
+    standing: CoverageState
     certificate: str
     status: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CoveringCertificate:
     """A certificate that may cover files, newest first in a list.
 
     Attributes:
@@ -78,7 +78,7 @@ class Judged:
         narrower: The files that it examined without a whole review, by path, each with what it did cover.
     """
 
-    verified: Verified
+    verified: VerificationResult
     digests: dict[str, frozenset[str]]
     accepts_overrides: bool = False
     narrower: dict[str, str] = field(default_factory=dict)
@@ -120,20 +120,20 @@ class Judged:
 def exit_code(coverage: Sequence[FileCoverage]) -> ExitCode:
     """Return what the command line exits with, the worst first."""
     found = {each.standing for each in coverage}
-    return _code(next((each for each in Standing if each in found), Standing.COVERED))
+    return _code(next((each for each in CoverageState if each in found), CoverageState.COVERED))
 
 
-def _code(standing: Standing) -> ExitCode:
+def _code(standing: CoverageState) -> ExitCode:
     match standing:
-        case Standing.TAMPERED:
+        case CoverageState.TAMPERED:
             return ExitCode.TAMPERED
-        case Standing.AGAINST | Standing.OTHER_STATUS:
+        case CoverageState.AGAINST | CoverageState.OTHER_STATUS:
             return ExitCode.AGAINST
-        case Standing.NOT_CURRENT | Standing.UNCOVERED:
+        case CoverageState.NOT_CURRENT | CoverageState.UNCOVERED:
             return ExitCode.NOT_CURRENT
-        case Standing.UNDECIDED:
+        case CoverageState.UNDECIDED:
             return ExitCode.UNDECIDED
-        case Standing.COVERED:
+        case CoverageState.COVERED:
             return ExitCode.DONE
 
 
@@ -166,7 +166,7 @@ def narrower_than_review(certificate: Certificate) -> dict[str, str]:
 
 
 def coverage_of(
-    path: str, sha256: str, agent: str, judged: Sequence[Judged], required: frozenset[Status]
+    path: str, sha256: str, agent: str, judged: Sequence[CoveringCertificate], required: frozenset[Status]
 ) -> FileCoverage:
     """Return how a file stands.
 
@@ -192,8 +192,8 @@ def coverage_of(
     """
     about = [each for each in judged if path in each.digests]
     for each in about:
-        if outcome_of(*_groups(each.verified)) is Outcome.FAILS:
-            return _told(path, agent, Standing.TAMPERED, each, _why_tampered(each.verified))
+        if outcome_of(*_groups(each.verified)) is CheckOutcome.FAILS:
+            return _told(path, agent, CoverageState.TAMPERED, each, _why_tampered(each.verified))
     aside = [each for each in about if not each.counts or path in each.narrower]
     about = [each for each in about if each.counts]
     same = [each for each in about if sha256 in each.digests[path]]
@@ -210,30 +210,34 @@ def coverage_of(
         return replace(found, why=f"{found.why}; {said}") if said else found
     wanted = " or ".join(sorted(required))
     if own[0].status not in required:
-        return _told(path, agent, Standing.OTHER_STATUS, own[0], f"{own[0].status}, and {wanted} is required")
+        return _told(path, agent, CoverageState.OTHER_STATUS, own[0], f"{own[0].status}, and {wanted} is required")
     conditions = own[0].conditions
     if conditions and Status.CONDITIONALLY_APPROVED not in required:
         why = f"{own[0].status} on a condition, and {wanted} without one is required: {conditions[0]}"
-        return _told(path, agent, Standing.OTHER_STATUS, own[0], why)
-    return _told(path, agent, Standing.COVERED, own[0], "")
+        return _told(path, agent, CoverageState.OTHER_STATUS, own[0], why)
+    return _told(path, agent, CoverageState.COVERED, own[0], "")
 
 
 def _against(
-    path: str, agent: str, same: Sequence[Judged], vouched: Sequence[Judged], reviews: Sequence[Judged]
+    path: str,
+    agent: str,
+    same: Sequence[CoveringCertificate],
+    vouched: Sequence[CoveringCertificate],
+    reviews: Sequence[CoveringCertificate],
 ) -> FileCoverage | None:
     """Return how a file stands if a verdict or a failing test run stands against these very bytes; None if none."""
     # What an agent said last of a part takes nothing back that it said of the whole.
     for newest in ({_agent(each): each for each in reversed(found)} for found in (vouched, reviews)):
         for each in newest.values():
             if each.status in AGAINST:
-                return _told(path, agent, Standing.AGAINST, each, f"{each.status} stands against it")
+                return _told(path, agent, CoverageState.AGAINST, each, f"{each.status} stands against it")
     if failing := _failing_tests(same):
         why = "the tests failed on these bytes, and no later run of them passed; submit again with --allow run-tests"
-        return _told(path, agent, Standing.AGAINST, failing, why)
+        return _told(path, agent, CoverageState.AGAINST, failing, why)
     return None
 
 
-def _failing_tests(same: Sequence[Judged]) -> Judged | None:
+def _failing_tests(same: Sequence[CoveringCertificate]) -> CoveringCertificate | None:
     """Return the newest certificate in which tests ran, if they failed; none where a person's override answers for it.
 
     One that a later certificate superseded still says how the tests came out; one that is revoked or stale does not.
@@ -242,7 +246,7 @@ def _failing_tests(same: Sequence[Judged]) -> Judged | None:
         issued, verified = each.verified.certificate, each.verified
         if issued is None or verified.soundness is not ExitCode.DONE:
             continue
-        if verified.currency not in {Currency.VALID, Currency.SUPERSEDED}:
+        if verified.currency not in {FreshnessState.VALID, FreshnessState.SUPERSEDED}:
             continue
         ran = {
             str(one.output.get("outcome", ""))
@@ -261,7 +265,7 @@ def _policy_today() -> Policy:
     return load_policy()
 
 
-def _excess(judged: Judged) -> str:
+def _excess(judged: CoveringCertificate) -> str:
     """Return why a certificate says more than today's policy allows for what is on record in it; empty where not.
 
     What a person put in the place of the status, and is accepted here, does not come from the policy.
@@ -277,57 +281,63 @@ def _excess(judged: Judged) -> str:
 
 
 def _uncovered(
-    path: str, agent: str, about: Sequence[Judged], same: Sequence[Judged], uncounted: Sequence[Judged]
+    path: str,
+    agent: str,
+    about: Sequence[CoveringCertificate],
+    same: Sequence[CoveringCertificate],
+    uncounted: Sequence[CoveringCertificate],
 ) -> FileCoverage:
     if uncounted:
-        return _told(path, agent, Standing.NOT_CURRENT, uncounted[0], _excess(uncounted[0]))
+        return _told(path, agent, CoverageState.NOT_CURRENT, uncounted[0], _excess(uncounted[0]))
 
-    def newest(found: Sequence[Judged]) -> Judged | None:
+    def newest(found: Sequence[CoveringCertificate]) -> CoveringCertificate | None:
         return next((each for each in found if not agent or _agent(each) == agent), None)
 
     unsure = newest([each for each in same if each.verified.exit_code is ExitCode.UNDECIDED])
     if unsure is not None:
         why = "nobody who is trusted here vouches for it, or not all of it can be checked"
-        return _told(path, agent, Standing.UNDECIDED, unsure, why)
+        return _told(path, agent, CoverageState.UNDECIDED, unsure, why)
     if ended := newest(same):
         what = (
-            "another file that it judged has changed" if ended.verified.currency is Currency.STALE else "it has ended"
+            "another file that it judged has changed"
+            if ended.verified.currency is FreshnessState.STALE
+            else "it has ended"
         )
-        return _told(path, agent, Standing.NOT_CURRENT, ended, f"it is {ended.verified.currency}: {what}")
+        return _told(path, agent, CoverageState.NOT_CURRENT, ended, f"it is {ended.verified.currency}: {what}")
     if older := newest(about):
-        return _told(path, agent, Standing.NOT_CURRENT, older, "the file has changed since")
+        return _told(path, agent, CoverageState.NOT_CURRENT, older, "the file has changed since")
     by = f" by {agent}" if agent else ""
-    return FileCoverage(path, agent, Standing.UNCOVERED, "", "", f"no certificate{by} covers it")
+    return FileCoverage(path, agent, CoverageState.UNCOVERED, "", "", f"no certificate{by} covers it")
 
 
-def _not_counted(path: str, agent: str, aside: Sequence[Judged]) -> str:
+def _not_counted(path: str, agent: str, aside: Sequence[CoveringCertificate]) -> str:
     """Return why the newest certificate that speaks of a file does not count; empty if there is none."""
     found = next((each for each in aside if not agent or _agent(each) == agent), next(iter(aside), None))
     issued = found.verified.certificate if found is not None else None
     if found is None or issued is None:
         return ""
     if not found.counts:
-        kind = "advice" if issued.verdict.kind is Kind.ADVICE else f"a {issued.verdict.kind}"
+        kind = "advice" if issued.verdict.kind is QuestionType.ADVICE else f"a {issued.verdict.kind}"
         return f"{issued.id} by {issued.agent} is {kind}, which does not count"
     return f"{issued.id} by {issued.agent} does not cover it: the file was {found.narrower[path]}"
 
 
-def _groups(verified: Verified) -> tuple[Check, ...]:
+def _groups(verified: VerificationResult) -> tuple[Check, ...]:
     return (*verified.genuine, *verified.complete, *verified.verdict, *verified.citations)
 
 
-def _why_tampered(verified: Verified) -> str:
+def _why_tampered(verified: VerificationResult) -> str:
     """Return why a certificate is not authentic; of a notice that the log lost, which one and what to do."""
-    failed = (each for each in _groups(verified) if each.outcome is Outcome.FAILS and each.name in _NOTICE_CHECKS)
+    failed = (each for each in _groups(verified) if each.outcome is CheckOutcome.FAILS and each.name in _NOTICE_CHECKS)
     return next((each.detail for each in failed), "it is not what was issued")
 
 
-def _told(path: str, agent: str, standing: Standing, by: Judged, why: str) -> FileCoverage:
+def _told(path: str, agent: str, standing: CoverageState, by: CoveringCertificate, why: str) -> FileCoverage:
     issued = by.verified.certificate
     told = "; ".join(each for each in (why, by.said) if each)
     return FileCoverage(path, agent, standing, issued.id if issued else "", by.status, told)
 
 
-def _agent(judged: Judged) -> str:
+def _agent(judged: CoveringCertificate) -> str:
     issued = judged.verified.certificate
     return issued.agent if issued else ""

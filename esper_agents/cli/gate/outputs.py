@@ -7,20 +7,20 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from esper_agents.certificates.plain_text import plain
-from esper_agents.cli.gate.coverage import FileCoverage, Standing
+from esper_agents.certificates.views.plain_text import plain
+from esper_agents.cli.gate.coverage import CoverageState, FileCoverage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _RULES = {
-    Standing.TAMPERED: "A certificate is not what was issued.",
-    Standing.AGAINST: "A certificate stands against the file.",
-    Standing.OTHER_STATUS: "The newest certificate has another status than is required.",
-    Standing.NOT_CURRENT: "The newest certificate is not current.",
-    Standing.UNCOVERED: "No certificate speaks of the file.",
-    Standing.UNDECIDED: "Nobody who is trusted vouches for the certificate.",
+    CoverageState.TAMPERED: "A certificate is not what was issued.",
+    CoverageState.AGAINST: "A certificate stands against the file.",
+    CoverageState.OTHER_STATUS: "The newest certificate has another status than is required.",
+    CoverageState.NOT_CURRENT: "The newest certificate is not current.",
+    CoverageState.UNCOVERED: "No certificate speaks of the file.",
+    CoverageState.UNDECIDED: "Nobody who is trusted vouches for the certificate.",
 }
 # What XML 1.0 cannot hold, and what changes how a line reads.
 _UNFIT = re.compile("[^\t\n\x20-\x7e\xa0-\u200a\u2010-\u2027\u2030-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
@@ -29,10 +29,10 @@ _MARKS = re.compile(r"([\\`*_{}\[\]<>()#+!|&~@])")
 
 def as_markdown(coverage: Sequence[FileCoverage]) -> str:
     """Return a summary with one table; texts in it are escaped."""
-    passed = sum(each.standing is Standing.COVERED for each in coverage)
+    passed = sum(each.standing is CoverageState.COVERED for each in coverage)
     lines = [f"## Certificates cover {passed} of {len(coverage)}", ""]
     lines += ["| file | agent | standing | certificate | why |", "| --- | --- | --- | --- | --- |"]
-    for each in sorted(coverage, key=lambda found: (list(Standing).index(found.standing), found.path)):
+    for each in sorted(coverage, key=lambda found: (list(CoverageState).index(found.standing), found.path)):
         cells = (each.path, each.agent or "any", each.standing, each.certificate, each.why or each.status)
         lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
     return "\n".join(lines) + "\n"
@@ -49,13 +49,13 @@ def as_sarif(coverage: Sequence[FileCoverage]) -> dict[str, Any]:
         {
             "ruleId": rules[places[each.standing]]["id"],
             "ruleIndex": places[each.standing],
-            "level": "warning" if each.standing is Standing.UNDECIDED else "error",
+            "level": "warning" if each.standing is CoverageState.UNDECIDED else "error",
             "message": {"text": _fit(f"{each.why} ({each.certificate or 'no certificate'})")},
             "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(_bytes(each.path)), **_BASE}}}],
             "partialFingerprints": {"esperGate/v1": f"{each.standing}/{_fit(each.agent)}/{_fit(each.path)}"},
         }
         for each in coverage
-        if each.standing is not Standing.COVERED
+        if each.standing is not CoverageState.COVERED
     ]
     run = {"tool": {"driver": {"name": "esper-gate", "rules": rules}}, "results": results}
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -63,14 +63,14 @@ def as_sarif(coverage: Sequence[FileCoverage]) -> dict[str, Any]:
 
 def as_junit(coverage: Sequence[FileCoverage]) -> str:
     """Return JUnit XML with one case for each file and agent."""
-    failed = [each for each in coverage if each.standing is not Standing.COVERED]
+    failed = [each for each in coverage if each.standing is not CoverageState.COVERED]
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuite name="esper gate" tests="{len(coverage)}" failures="{len(failed)}" errors="0" skipped="0">',
     ]
     for each in coverage:
         head = f"  <testcase classname={_attribute(each.agent or 'any agent')} name={_attribute(each.path)}"
-        if each.standing is Standing.COVERED:
+        if each.standing is CoverageState.COVERED:
             lines.append(f"{head}/>")
             continue
         said = escape(_fit(f"{each.certificate or 'no certificate'}: {each.why}"))

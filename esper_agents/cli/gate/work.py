@@ -7,8 +7,14 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.exhibits import exhibit_of, find_exhibit, has_archive
-from esper_agents.cli.gate.coverage import FileCoverage, Judged, Standing, coverage_of, narrower_than_review
+from esper_agents.cli.exhibits import exhibit_of, find_certificate_files, has_archive
+from esper_agents.cli.gate.coverage import (
+    CoverageState,
+    CoveringCertificate,
+    FileCoverage,
+    coverage_of,
+    narrower_than_review,
+)
 from esper_agents.cli.published import RECORD_SUFFIX
 from esper_agents.cli.verifying import check
 from esper_agents.domain.reproduction import REPRODUCE
@@ -19,8 +25,8 @@ from esper_agents.tools.git import PUBLISHED, find_project
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.certificates.sealing.signers import Signer
-    from esper_agents.cli.verifying import Verified
+    from esper_agents.certificates.signing.allowed_signers import Signer
+    from esper_agents.cli.verifying import VerificationResult
     from esper_agents.domain.project import Project
     from esper_agents.domain.status import Status
     from esper_agents.orchestration.published_notices import NoticeFolders
@@ -68,7 +74,7 @@ async def gate(
     wanted = discover(root, [Path.cwd() / path for path in paths] or [root], notebooks=True)
     everything = await _verified(project, signers)
     judged = [
-        Judged(each.verified, _digests(each.verified), accepts_overrides, _narrower(each.verified))
+        CoveringCertificate(each.verified, _digests(each.verified), accepts_overrides, _narrower(each.verified))
         for each in everything
         if _is_of_code(each.verified)
     ]
@@ -84,7 +90,7 @@ class _Named:
     """A certificate, checked, and where it was found."""
 
     where: str
-    verified: Verified
+    verified: VerificationResult
 
 
 async def _verified(project: Project, signers: Sequence[Signer]) -> list[_Named]:
@@ -101,13 +107,13 @@ async def _verified(project: Project, signers: Sequence[Signer]) -> list[_Named]
     known = {each.where for each in found}
     root = Path(project.root)
     for record in sorted((root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")):
-        verified = check(await find_exhibit(str(record), root, signers))
+        verified = check(await find_certificate_files(str(record), root, signers))
         if verified.certificate is None or verified.certificate.id not in known:
             found.append(_Named(record.relative_to(root).as_posix(), verified))
     return sorted(found, key=_issued_at, reverse=True)
 
 
-def _is_of_code(verified: Verified) -> bool:
+def _is_of_code(verified: VerificationResult) -> bool:
     """Return whether a certificate judges code, or is not what was issued whatever it says.
 
     One that ran the evidence of another one again judges that evidence.
@@ -119,22 +125,22 @@ def _is_of_code(verified: Verified) -> bool:
 
 def _unreadable(found: _Named) -> FileCoverage:
     if found.verified.exit_code is ExitCode.UNDECIDED:
-        return FileCoverage(found.where, "", Standing.UNDECIDED, "", "", "it cannot be read by this version")
-    return FileCoverage(found.where, "", Standing.TAMPERED, "", "", "it is no certificate that can be read")
+        return FileCoverage(found.where, "", CoverageState.UNDECIDED, "", "", "it cannot be read by this version")
+    return FileCoverage(found.where, "", CoverageState.TAMPERED, "", "", "it is no certificate that can be read")
 
 
 def _issued_at(found: _Named) -> str:
     return found.verified.certificate.issued_at if found.verified.certificate else ""
 
 
-def _digests(verified: Verified) -> dict[str, frozenset[str]]:
+def _digests(verified: VerificationResult) -> dict[str, frozenset[str]]:
     read: dict[str, set[str]] = {}
     for file in verified.certificate.examined if verified.certificate else ():
         read.setdefault(file.path, set()).add(file.sha256)
     return {path: frozenset(digests) for path, digests in read.items()}
 
 
-def _narrower(verified: Verified) -> dict[str, str]:
+def _narrower(verified: VerificationResult) -> dict[str, str]:
     return narrower_than_review(verified.certificate) if verified.certificate else {}
 
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.quick import QuickCommand
+from esper_agents.cli.lightweight_commands import QuickCommand
 from esper_agents.cli.terminal import clean, echo, redact
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.review.outcome import Outcome
+    from esper_agents.review.outcome import ReviewOutcome
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """How a review is written down."""
 
     TEXT = "text"
@@ -57,7 +57,9 @@ def review(
     diff_only: Annotated[
         bool, typer.Option("--diff-only", help="Print what --fix would change; write nothing.")
     ] = False,
-    style: Annotated[Format, typer.Option("--format", help="How to write the findings down.")] = Format.TEXT,
+    style: Annotated[
+        OutputFormat, typer.Option("--format", help="How to write the findings down.")
+    ] = OutputFormat.TEXT,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write there and not on the screen.")] = None,
     allow_unread: Annotated[
         bool, typer.Option("--allow-unread", help="Do not exit with 4 because of files that were not read.")
@@ -84,13 +86,13 @@ def review(
       esper review --explain ESP101
       esper review --list-rules --json
     """
-    from esper_agents.cli.review.work import Asked, mended, outcome_of, patch_text, write_down_baseline
+    from esper_agents.cli.review.run_review import ReviewOptions, mended, outcome_of, patch_text, write_down_baseline
 
-    style = Format.JSON if as_json else style
+    style = OutputFormat.JSON if as_json else style
     if explain or list_rules:
         _write(_rules(explain, style), output)
         return
-    asked = Asked(tuple(paths or ()), category, rule, diff, baseline, is_staged=staged, may_cache=not no_cache)
+    asked = ReviewOptions(tuple(paths or ()), category, rule, diff, baseline, is_staged=staged, may_cache=not no_cache)
     if write_baseline is not None:
         echo(write_down_baseline(asked, write_baseline))
         return
@@ -103,38 +105,38 @@ def review(
     _finish(outcome, fail_on, allows_unread=allow_unread)
 
 
-def _rules(code: str, style: Format) -> str:
+def _rules(code: str, style: OutputFormat) -> str:
     """Return the page of a rule, or the list of all rules if no code is given."""
-    from esper_agents.cli.review.screens import rule_table, rules_as_json
+    from esper_agents.cli.review.text_output import rule_table, rules_as_json
     from esper_agents.review.pages import explain as page_of
     from esper_agents.review.pages import explained
 
     match style:
-        case Format.TEXT:
+        case OutputFormat.TEXT:
             return page_of(code) if code else rule_table()
-        case Format.JSON:
+        case OutputFormat.JSON:
             return rules_as_json(explained(code) if code else explained(), has_pages=bool(code))
-        case Format.SARIF | Format.GITHUB:
+        case OutputFormat.SARIF | OutputFormat.GITHUB:
             raise UsageError(f"rules are not printed as {style}", remedy="use --format text or --format json")
 
 
-def _written(outcome: Outcome, style: Format) -> str:
-    from esper_agents.cli.review.screens import as_json, as_text
+def _written(outcome: ReviewOutcome, style: OutputFormat) -> str:
+    from esper_agents.cli.review.text_output import as_json, as_text
 
     outcome = redact(outcome)
     match style:
-        case Format.TEXT:
+        case OutputFormat.TEXT:
             return as_text(outcome)
-        case Format.JSON:
+        case OutputFormat.JSON:
             return as_json(outcome)
-        case Format.SARIF:
+        case OutputFormat.SARIF:
             import json
 
             from esper_agents.review.catalogue import catalogue
             from esper_agents.review.sarif import as_sarif
 
             return json.dumps(as_sarif(outcome, catalogue()), indent=1, sort_keys=True) + "\n"
-        case Format.GITHUB:
+        case OutputFormat.GITHUB:
             from esper_agents.review.annotations import as_annotations
 
             return as_annotations(outcome)
@@ -160,7 +162,7 @@ def _write(text: str, output: Path | None, *, is_raw: bool = False) -> None:
         echo(clean(text).removesuffix("\n"))
 
 
-def _finish(outcome: Outcome, fail_on: FailOn, *, allows_unread: bool) -> None:
+def _finish(outcome: ReviewOutcome, fail_on: FailOn, *, allows_unread: bool) -> None:
     report = outcome.report
     if fail_on is not FailOn.NEVER:
         ranks = list(Severity)

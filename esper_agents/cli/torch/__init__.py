@@ -1,5 +1,5 @@
 """`esper torch`: measures PyTorch code in processes of its own."""
 
-from esper_agents.cli.torch.group import register
+from esper_agents.cli.torch.command_group import register
 
 __all__ = ["register"]

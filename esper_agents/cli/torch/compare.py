@@ -17,15 +17,15 @@ from rich.table import Table
 from rich.text import Text
 
 from esper_agents.cli.terminal import one_line, redact
-from esper_agents.cli.torch.options import Asked, Quick, Thorough, measuring, refuse_two_efforts
-from esper_agents.cli.torch.place import Place, place_of
+from esper_agents.cli.torch.options import MeasurementOptions, Quick, Thorough, measuring, refuse_two_efforts
 from esper_agents.cli.torch.run import kept_in, opened, present
+from esper_agents.cli.torch.target_project import TargetProject, place_of
 from esper_agents.errors import ExitCode, UsageError
-from esper_agents.torchlab.compare.compare import Effort, Mode, Question, compare
-from esper_agents.torchlab.compare.correctness import Metric
-from esper_agents.torchlab.compare.governance import Base, Governance
+from esper_agents.torchlab.compare.change_control import BaseRevision, ChangeControl
+from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, Effort, compare
+from esper_agents.torchlab.compare.correctness import OutputMetric
 from esper_agents.torchlab.compare.measure import Arm
-from esper_agents.torchlab.compare.verdict import Outcome
+from esper_agents.torchlab.compare.verdict import ComparisonOutcome
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
 
 _ALLOWED = ("strides", "waiting")
 
@@ -50,7 +50,7 @@ def compare_two(
         str, typer.Argument(metavar="[B]", help="What is said to be faster; with --base the same name in both.")
     ] = "",
     *,
-    asked: Asked,
+    asked: MeasurementOptions,
     base: Annotated[str, typer.Option(metavar="REV", help="Take A from this revision, and B from the work tree.")] = "",
     claim: Annotated[
         float | None, typer.Option(min=1.0, help="Claimed speedup of B [default: 1.25; of a training step 1.3].")
@@ -91,9 +91,15 @@ def compare_two(
         raise UsageError("--metric and --tolerance belong together", remedy="give both")
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
     effort = Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.NORMAL
-    mode = Mode.TRAINING_STEP if asked.train else Mode.THROUGHPUT if throughput else Mode.LATENCY
-    own = Metric(place_of(metric, Path.cwd()).target, tolerance) if metric and tolerance is not None else None
-    question = Question(
+    mode = (
+        ComparisonMode.TRAINING_STEP
+        if asked.train
+        else ComparisonMode.THROUGHPUT
+        if throughput
+        else ComparisonMode.LATENCY
+    )
+    own = OutputMetric(place_of(metric, Path.cwd()).target, tolerance) if metric and tolerance is not None else None
+    question = ComparisonRequest(
         metric=own,
         mode=mode,
         claim=claim,
@@ -103,19 +109,21 @@ def compare_two(
         has_extras=not quick,
     )
     report = _measured(baseline, candidate or baseline, asked, base, flag, question)
-    raise typer.Exit(_EXIT[Outcome(report.result["verdict"]["outcome"])])
+    raise typer.Exit(_EXIT[ComparisonOutcome(report.result["verdict"]["outcome"])])
 
 
 _EXIT = {
-    Outcome.FASTER: ExitCode.DONE,
-    Outcome.NOT_FASTER: ExitCode.AGAINST,
-    Outcome.WRONG: ExitCode.AGAINST,
-    Outcome.NOT_SHOWN: ExitCode.UNDECIDED,
-    Outcome.ERROR: ExitCode.UNDECIDED,
+    ComparisonOutcome.FASTER: ExitCode.DONE,
+    ComparisonOutcome.NOT_FASTER: ExitCode.AGAINST,
+    ComparisonOutcome.WRONG: ExitCode.AGAINST,
+    ComparisonOutcome.NOT_SHOWN: ExitCode.UNDECIDED,
+    ComparisonOutcome.ERROR: ExitCode.UNDECIDED,
 }
 
 
-def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question: Question) -> Report:
+def _measured(
+    one: str, other: str, asked: MeasurementOptions, base: str, flag: str, question: ComparisonRequest
+) -> MeasurementReport:
     place = place_of(other, Path.cwd())
     first = TargetSpec(
         place_of(one, Path.cwd()).target,
@@ -126,7 +134,7 @@ def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question
     )
     targets = [first, replace(first, name=place.target)]
     with _base(place, base, targets[1]) as found:
-        governance = Governance(base=found, flag=flag)
+        governance = ChangeControl(base=found, flag=flag)
         arms = [Arm(targets[0], found.root if found else place.root), Arm(targets[1], place.root)]
         roots = [found.root] if found else []
         with (
@@ -149,12 +157,12 @@ def _measured(one: str, other: str, asked: Asked, base: str, flag: str, question
 
 
 @contextmanager
-def _base(place: Place, revision: str, target: TargetSpec) -> Iterator[Base | None]:
+def _base(place: TargetProject, revision: str, target: TargetSpec) -> Iterator[BaseRevision | None]:
     """Yield the project as it was at a revision, in a folder of its own; None where nobody asked."""
     if not revision:
         yield None
         return
-    from esper_agents.torchlab.differences import changed
+    from esper_agents.torchlab.changed_files import changed
     from esper_agents.torchlab.revisions import checkout
 
     folder = Path(tempfile.mkdtemp(prefix="esper-base-"))
@@ -162,17 +170,17 @@ def _base(place: Place, revision: str, target: TargetSpec) -> Iterator[Base | No
         found = checkout(place.root, revision, folder / "project")
         file = target.name.rpartition(":")[0]
         differ = changed(place.root, revision, target_file=file if file.endswith(".py") else None)
-        yield Base(found.root, found.commit, differ.is_target_changed, differ.others)
+        yield BaseRevision(found.root, found.commit, differ.is_target_changed, differ.others)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 _STYLES = {
-    Outcome.FASTER: "bold green",
-    Outcome.NOT_FASTER: "bold red",
-    Outcome.WRONG: "bold red",
-    Outcome.NOT_SHOWN: "bold yellow",
-    Outcome.ERROR: "bold red",
+    ComparisonOutcome.FASTER: "bold green",
+    ComparisonOutcome.NOT_FASTER: "bold red",
+    ComparisonOutcome.WRONG: "bold red",
+    ComparisonOutcome.NOT_SHOWN: "bold yellow",
+    ComparisonOutcome.ERROR: "bold red",
 }
 _MOST_REASONS = 12
 _MOST_REFUSED = 3
@@ -184,7 +192,7 @@ _NAMES = {
 }
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: MeasurementReport, console: Console) -> None:
     """Print a comparison: the verdict and why, then what it rests on.
 
     Args:
@@ -193,7 +201,7 @@ def show(report: Report, console: Console) -> None:
     """
     result = report.result
     verdict = result["verdict"]
-    console.print(Text(str(verdict["outcome"]), style=_STYLES[Outcome(verdict["outcome"])]))
+    console.print(Text(str(verdict["outcome"]), style=_STYLES[ComparisonOutcome(verdict["outcome"])]))
     for each in verdict["because"][:_MOST_REASONS]:
         console.print(Text(f"  {one_line(str(each))}", overflow="fold"))
     if len(verdict["because"]) > _MOST_REASONS:

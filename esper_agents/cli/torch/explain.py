@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
 
 _LABEL = 9
 _STYLES = {"clean": "green", "breaks-by-default": "yellow", "breaks": "red", "fails-fullgraph": "red"}
@@ -24,7 +24,7 @@ _EFFECTS = {
 }
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: MeasurementReport, console: Console) -> None:
     """Print a compile diagnosis.
 
     Args:

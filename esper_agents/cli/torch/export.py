@@ -8,13 +8,13 @@ from rich.text import Text
 
 from esper_agents.cli.terminal import one_line
 from esper_agents.cli.torch.explain import missing, rows, source, where
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
 
 _STYLES = {"exports": "green", "partly": "yellow", "fails": "red"}
 _WORDS = {
@@ -26,7 +26,7 @@ _WORDS = {
 }
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: MeasurementReport, console: Console) -> None:
     """Print an export diagnosis.
 
     Args:

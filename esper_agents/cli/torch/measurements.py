@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.torch.options import Asked, Quick, Target, Thorough, bytes_of, measuring, refuse_two_efforts
+from esper_agents.cli.torch.options import (
+    MeasurementOptions,
+    Quick,
+    Target,
+    Thorough,
+    bytes_of,
+    measuring,
+    refuse_two_efforts,
+)
 from esper_agents.cli.torch.run import measure
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 
@@ -25,7 +33,7 @@ def add(app: typer.Typer) -> None:
 def profile(
     target: Target,
     *,
-    asked: Asked,
+    asked: MeasurementOptions,
     quick: Quick = False,
     thorough: Thorough = False,
     alone: Annotated[bool, typer.Option("--alone", help="Do not let py-spy and perf look on.")] = False,
@@ -46,7 +54,7 @@ def profile(
     refuse_two_efforts(quick=quick, thorough=thorough)
     seconds = profiling.QUICK_S if quick else profiling.THOROUGH_S if thorough else profiling.NORMAL_S
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
         return profiling.profile(lab, spec, train=asked.train, seconds=seconds, look=not alone, tell=tell)
 
     measure("profile", target, asked, work, show)
@@ -55,7 +63,7 @@ def profile(
 def explain(
     target: Target,
     *,
-    asked: Asked,
+    asked: MeasurementOptions,
     fail_on_break: Annotated[
         bool, typer.Option("--fail-on-break", help="Exit with 3 unless it compiles without a break.")
     ] = False,
@@ -73,7 +81,7 @@ def explain(
     from esper_agents.cli.torch.explain import show
     from esper_agents.torchlab import explain as diagnosis
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
         return diagnosis.explain(lab, spec, train=asked.train, tell=tell)
 
     found = measure("explain", target, asked, work, show).result
@@ -84,7 +92,7 @@ def explain(
 def export(
     target: Target,
     *,
-    asked: Asked,
+    asked: MeasurementOptions,
     fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 unless it exports in every way.")] = False,
 ) -> None:
     """Say whether a target exports, and what to change.
@@ -99,7 +107,7 @@ def export(
     from esper_agents.cli.torch.export import show
     from esper_agents.torchlab import export as diagnosis
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
         return diagnosis.export(lab, spec, tell=tell)
 
     found = measure("export", target, asked, work, show).result
@@ -110,7 +118,7 @@ def export(
 def memory(
     target: Target,
     *,
-    asked: Asked,
+    asked: MeasurementOptions,
     steps: Annotated[int, typer.Option(min=0, help="Steps to look for a leak in; 0 for none.")] = 8,
     optimizer: Annotated[str, typer.Option(help="For a module that is trained: sgd, adam, adamw or none.")] = "adamw",
     limit: Annotated[
@@ -135,7 +143,7 @@ def memory(
 
     limit_bytes = bytes_of(limit) if limit else None
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
         return measured.memory(
             lab,
             spec,
@@ -155,7 +163,7 @@ def memory(
 def nan(
     target: Target,
     *,
-    asked: Asked,
+    asked: MeasurementOptions,
     steps: Annotated[int, typer.Option(min=1, help="How many calls at most.")] = 10,
     lr: Annotated[
         float | None,
@@ -177,7 +185,7 @@ def nan(
     from esper_agents.cli.torch.nan import show
     from esper_agents.torchlab import nan as search
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
         return search.nan(lab, spec, steps=steps, train=asked.train or lr is not None, lr=lr, tell=tell)
 
     found = measure("nan", target, asked, work, show).result

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from esper_agents.cli.terminal import one_line
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.torchlab.memory_issues import when
 from esper_agents.torchlab.plot import bytes_text, percent
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
 
 _LABEL = 9
 _MOST = 6
 _BAR = 24
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: MeasurementReport, console: Console) -> None:
     """Print what a measurement of memory found.
 
     Args:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
 
 _LABEL = 9
 _STYLES = {"clean": "green", "inf": "red", "nan": "red"}
@@ -22,7 +22,7 @@ _MOST = 5
 _COUNTS = ("nan", "inf", "zeros", "negatives")
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: MeasurementReport, console: Console) -> None:
     """Print what a search for NaN and Inf found.
 
     Args:

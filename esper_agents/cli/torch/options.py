@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.lab import Settings
+from esper_agents.torchlab.lab import LabSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def bytes_of(size: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class MeasurementOptions:
     """What a person asked, as the options of every measurement.
 
     Attributes:
@@ -77,9 +77,9 @@ class Asked:
     )
     max_tasks: Annotated[
         int, typer.Option(min=1, metavar="N", help="Processes and threads that the code may have at once.")
-    ] = Settings().tasks
+    ] = LabSettings().tasks
     max_disk: Annotated[str, typer.Option(metavar="SIZE", help="What the code may write to disk, such as 500M.")] = (
-        f"{Settings().disk_bytes >> 30}G"
+        f"{LabSettings().disk_bytes >> 30}G"
     )
     read: Annotated[
         list[Path] | None,
@@ -93,9 +93,9 @@ class Asked:
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where report and artifacts go.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print the report alone, as JSON.")] = False
 
-    def settings(self) -> Settings:
+    def settings(self) -> LabSettings:
         """Return how the lab is to run the code."""
-        return Settings(
+        return LabSettings(
             python=self.python or None,
             is_unconfined=self.no_sandbox,
             memory_bytes=bytes_of(self.memory),
@@ -155,12 +155,12 @@ def measuring(command: Callable[..., None]) -> Callable[..., None]:
     Args:
         command: Takes `asked: Asked` by name and its own arguments and options.
     """
-    shared = get_type_hints(Asked, include_extras=True)
+    shared = get_type_hints(MeasurementOptions, include_extras=True)
     own = get_type_hints(command, include_extras=True)
     kept = [each for each in inspect.signature(command).parameters.values() if each.name != "asked"]
 
     def run(**given: Any) -> None:
-        asked = Asked(**{name: given.pop(name) for name in shared})
+        asked = MeasurementOptions(**{name: given.pop(name) for name in shared})
         command(asked=asked, **given)
 
     parameters = [each.replace(annotation=own[each.name], kind=each.KEYWORD_ONLY) for each in kept]
@@ -171,7 +171,7 @@ def measuring(command: Callable[..., None]) -> Callable[..., None]:
             default=inspect.Parameter.empty if each.default is MISSING else each.default,
             annotation=shared[each.name],
         )
-        for each in fields(Asked)
+        for each in fields(MeasurementOptions)
     ]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {each.name: each.annotation for each in parameters}

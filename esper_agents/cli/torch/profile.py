@@ -9,14 +9,14 @@ from rich.text import Text
 
 from esper_agents.cli.terminal import one_line
 from esper_agents.cli.torch.explain import missing, rows
-from esper_agents.domain.plural import number_of
+from esper_agents.domain.pluralize import number_of
 from esper_agents.torchlab.plot import bytes_text, percent, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
 
 _MOST_OPERATIONS = 10
 _MOST_WAITS = 5
@@ -26,7 +26,7 @@ _LEAST_SHARE = 0.005
 _MOST_SPEEDUP = 20
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: MeasurementReport, console: Console) -> None:
     """Print a profile.
 
     Args:

@@ -13,36 +13,36 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from esper_agents.certificates.sealing.keys import secret_places
-from esper_agents.cli.live import say
+from esper_agents.certificates.signing.signing_key import secret_places
+from esper_agents.cli.live_output import say
 from esper_agents.cli.terminal import clean, echo, echo_json, one_line, redact, report, width
-from esper_agents.cli.torch.place import Place, place_of
 from esper_agents.cli.torch.progress import progress
+from esper_agents.cli.torch.target_project import TargetProject, place_of
 from esper_agents.errors import ExitCode, UsageError
 from esper_agents.paths import home
 from esper_agents.tools.withheld_files import withheld_files
 from esper_agents.torchlab.capture import SUFFIX, with_captured
 from esper_agents.torchlab.lab import Lab
-from esper_agents.torchlab.outcome import WorkerError
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
 
-    from esper_agents.cli.torch.options import Asked
-    from esper_agents.torchlab.capture import Captured
-    from esper_agents.torchlab.report import Report
+    from esper_agents.cli.torch.options import MeasurementOptions
+    from esper_agents.torchlab.capture import CapturedTarget
+    from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import Tell
 
 _MOST_SAID_LINES = 10
 
-Work: TypeAlias = "Callable[[Lab, TargetSpec, Tell], Report]"
-Show: TypeAlias = "Callable[[Report, Console], None]"
+Work: TypeAlias = "Callable[[Lab, TargetSpec, Tell], MeasurementReport]"
+Show: TypeAlias = "Callable[[MeasurementReport, Console], None]"
 
 
-def measure(kind: str, target: str, asked: Asked, work: Work, show: Show) -> Report:
+def measure(kind: str, target: str, asked: MeasurementOptions, work: Work, show: Show) -> MeasurementReport:
     """Measure one target, show the result and keep it; return the report.
 
     Args:
@@ -73,7 +73,7 @@ def measure(kind: str, target: str, asked: Asked, work: Work, show: Show) -> Rep
     return made
 
 
-def present(made: Report, folder: Path, show: Show, *, as_json: bool) -> None:
+def present(made: MeasurementReport, folder: Path, show: Show, *, as_json: bool) -> None:
     """Print a report and where it is kept."""
     if as_json:
         echo_json(made.body)
@@ -92,7 +92,7 @@ def screen() -> Console:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class MeasurementRun:
     """An open lab and the line that says how far it is.
 
     Attributes:
@@ -103,11 +103,11 @@ class Bench:
     """
 
     lab: Lab
-    place: Place
+    place: TargetProject
     shared: Path
     tell: Tell
 
-    def measure(self, spec: TargetSpec, asked: Asked, work: Work) -> Report:
+    def measure(self, spec: TargetSpec, asked: MeasurementOptions, work: Work) -> MeasurementReport:
         """Do the work, on captured inputs where the person wants those."""
         if not asked.capture:
             return work(self.lab, spec, self.tell)
@@ -116,7 +116,7 @@ class Bench:
         body = {**made.body, "captured": captured.described()}
         return replace(made, body=body, made=(*made.made, captured.record))
 
-    def captured(self, spec: TargetSpec, asked: Asked) -> Captured:
+    def captured(self, spec: TargetSpec, asked: MeasurementOptions) -> CapturedTarget:
         """Record the calls that a script makes of a target, or take those that were kept."""
         is_record = asked.capture.endswith(SUFFIX)
         source = str(self.place.here / asked.capture) if is_record else self.place.inside(asked.capture)
@@ -125,7 +125,9 @@ class Bench:
 
 
 @contextmanager
-def opened(place: Place, asked: Asked, *, keep: Path | None, roots: Sequence[Path] = ()) -> Iterator[Bench]:
+def opened(
+    place: TargetProject, asked: MeasurementOptions, *, keep: Path | None, roots: Sequence[Path] = ()
+) -> Iterator[MeasurementRun]:
     """Yield an open lab; Ctrl-C ends it without leaving a process.
 
     Args:
@@ -159,7 +161,7 @@ def opened(place: Place, asked: Asked, *, keep: Path | None, roots: Sequence[Pat
             )
             with lab:
                 waiting.is_over = True
-                yield Bench(lab, place, shared, tell)
+                yield MeasurementRun(lab, place, shared, tell)
     except WorkerError as error:
         _explain(error, as_json=asked.as_json)
         raise
@@ -199,7 +201,7 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def kept_in(out: Path | None, place: Place, kind: str) -> Iterator[Path]:
+def kept_in(out: Path | None, place: TargetProject, kind: str) -> Iterator[Path]:
     """Yield the folder for a report and its artifacts; one that stays empty is removed again.
 
     Raises:

@@ -11,18 +11,18 @@ from rich.table import Table
 from rich.text import Text
 
 from esper_agents.cli.terminal import one_line
-from esper_agents.cli.torch.options import Asked, Target, measuring
-from esper_agents.cli.torch.place import place_of
+from esper_agents.cli.torch.options import MeasurementOptions, Target, measuring
 from esper_agents.cli.torch.run import measure
+from esper_agents.cli.torch.target_project import place_of
 from esper_agents.errors import ExitCode, UsageError
-from esper_agents.torchlab.watch import CALLS, Span
+from esper_agents.torchlab.watch import CALLS, LineRange
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from esper_agents.cli.torch.place import Place
+    from esper_agents.cli.torch.target_project import TargetProject
     from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.report import Report
+    from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import TargetSpec, Tell
 
 _LINES = re.compile(r"(?P<file>.+):(?P<line>[1-9]\d{0,8})(?:-(?P<last>[1-9]\d{0,8}))?")
@@ -36,7 +36,7 @@ def add(app: typer.Typer) -> None:
 def watch_lines(
     target: Target,
     *,
-    asked: Asked,
+    asked: MeasurementOptions,
     line: Annotated[
         list[str], typer.Option(metavar="FILE:LINE", help="A line, or FILE:FIRST-LAST; repeatable.", show_default=False)
     ],
@@ -57,7 +57,7 @@ def watch_lines(
     place = place_of(target, Path.cwd())
     spans = [_span(each, place) for each in line]
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> Report:
+    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
         return watching.watch(lab, spec, spans, calls=calls, train=asked.train, tell=tell)
 
     found = measure("watch", target, asked, work, show).result
@@ -65,14 +65,14 @@ def watch_lines(
         raise typer.Exit(ExitCode.AGAINST)
 
 
-def _span(text: str, place: Place) -> Span:
+def _span(text: str, place: TargetProject) -> LineRange:
     found = _LINES.fullmatch(text)
     if found is None or int(found["last"] or found["line"]) < int(found["line"]):
         raise UsageError(f"{text!r} names no line", remedy="write FILE:LINE or FILE:FIRST-LAST")
-    return Span(place.inside(found["file"]), int(found["line"]), int(found["last"] or found["line"]))
+    return LineRange(place.inside(found["file"]), int(found["line"]), int(found["last"] or found["line"]))
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: MeasurementReport, console: Console) -> None:
     """Print what became of each line.
 
     Args:
@@ -86,5 +86,5 @@ def show(report: Report, console: Console) -> None:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for each in result["lines"]:
-        grid.add_row(Text(str(Span(each["file"], each["line"], each["end_line"]))), Text(one_line(each["said"])))
+        grid.add_row(Text(str(LineRange(each["file"], each["line"], each["end_line"]))), Text(one_line(each["said"])))
     console.print(grid)

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import ToolCall
 from esper_agents.domain.assumption import AssumptionState, InformationGap
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category
-from esper_agents.domain.move import ToolCall
-from esper_agents.reasoning.asked import read_request
 from esper_agents.reasoning.hypotheses import Hypothesis, settled
 from esper_agents.reasoning.investigation import (
-    Work,
+    InvestigationState,
     completed,
     conclude,
-    is_back,
+    has_returned,
     measured,
-    on_the_whole,
+    overall_conclusion,
     reads_only,
     run,
     speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
-from esper_agents.reasoning.targets import WHOLE_FIRST, choose, looking
+from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
+from esper_agents.reasoning.target_choice import WHOLE_FIRST, choose, looking
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
+    from esper_agents.domain.agent_action import Conclude, Move, ToolReport
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Conclude, Move, ToolReport
-    from esper_agents.reasoning.specialist import Looked
-    from esper_agents.reasoning.targets import Target
+    from esper_agents.reasoning.static_specialist import ReviewSummary
+    from esper_agents.reasoning.target_choice import ChosenTarget
 
-_SPECIALISM = Specialism(
+_SPECIALISM = SpecialistProfile(
     categories=(Category.MEMORY,),
     searches=("no_grad", "detach("),
     meanings={
@@ -72,9 +72,9 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Read what can hold tensors, account for the bytes by running, run longer to refute it."""
     if reads_only(brief):
         return (yield from work(brief, _SPECIALISM))
-    if is_back(brief):
-        return on_the_whole(brief)
-    asked = read_request(brief.task.request)
+    if has_returned(brief):
+        return overall_conclusion(brief)
+    asked = parse_request(brief.task.request)
     if move := speed_claim(brief, asked):
         yield move
     seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
@@ -88,13 +88,13 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         return (yield from unmeasured(brief, seen, failed_gaps(reports)))
     reports += yield from run(brief, _memory(target, steps=_MORE_STEPS, train=train))
     hypotheses, gaps = tuple(_hypotheses(target, seen, reports)), tuple(_gaps(target, first))
-    done = Work(seen, reports, hypotheses, _summary(brief, target, reports), gaps)
+    done = InvestigationState(seen, reports, hypotheses, _summary(brief, target, reports), gaps)
     prevention = first.evidence.output["result"].get("prevention")
     steps = (f"verify: {first.evidence.rerun}", *((f"prevent: {prevention}",) if prevention else ()))
     return (yield from conclude(brief, done, has_suggestions=False, caveats=_caveats(target, first), next_steps=steps))
 
 
-def _memory(target: Target, *, steps: int, train: bool) -> ToolCall:
+def _memory(target: ChosenTarget, *, steps: int, train: bool) -> ToolCall:
     return ToolCall("torch-memory", {**target.arguments, "steps": steps, "train": train})
 
 
@@ -106,7 +106,7 @@ def _runs(reports: Sequence[ToolReport]) -> list[ToolReport]:
     ]
 
 
-def _hypotheses(target: Target, seen: Looked, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
+def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
     runs = _runs(reports)
     ids, command = tuple(each.evidence.id for each in runs), runs[0].evidence.rerun
     kinds = {str(each.evidence.output["status"]) for each in runs}
@@ -128,7 +128,7 @@ def _hypotheses(target: Target, seen: Looked, reports: Sequence[ToolReport]) -> 
         yield Hypothesis(text, 0.6, settled(is_so=place in held), ids, command)
 
 
-def _summary(brief: Brief, target: Target, reports: Sequence[ToolReport]) -> str:
+def _summary(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) -> str:
     runs = _runs(reports)
     first = runs[0].evidence.output
     said = " ".join(f"{each.evidence.summary}." for each in runs)
@@ -145,7 +145,7 @@ def _holder(output: JsonObject) -> str:
     return f" What holds it: {first['name']}{where}."
 
 
-def _caveats(target: Target, first: ToolReport) -> tuple[str, ...]:
+def _caveats(target: ChosenTarget, first: ToolReport) -> tuple[str, ...]:
     device = first.evidence.output["result"]["device"]
     texts = [f"Measured on {device} under torch {first.evidence.output['torch']}, on the inputs of {target.name}."]
     if device == "cpu":
@@ -153,7 +153,7 @@ def _caveats(target: Target, first: ToolReport) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _gaps(target: Target, first: ToolReport) -> Iterator[InformationGap]:
+def _gaps(target: ChosenTarget, first: ToolReport) -> Iterator[InformationGap]:
     if "allocator" not in first.evidence.output["result"]:
         yield InformationGap(
             "what a GPU's allocator reserves, and whether it fragments",

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import ToolCall
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category
-from esper_agents.domain.move import ToolCall
-from esper_agents.reasoning.asked import read_request
 from esper_agents.reasoning.hypotheses import Hypothesis, settled
 from esper_agents.reasoning.investigation import (
-    Work,
+    InvestigationState,
     completed,
     conclude,
-    is_back,
+    has_returned,
     measured,
-    on_the_whole,
+    overall_conclusion,
     reads_only,
     run,
     speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
-from esper_agents.reasoning.targets import WHOLE_FIRST, choose, looking
+from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
+from esper_agents.reasoning.target_choice import WHOLE_FIRST, choose, looking
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
+    from esper_agents.domain.agent_action import Conclude, Move, ToolReport
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Conclude, Move, ToolReport
-    from esper_agents.reasoning.specialist import Looked
-    from esper_agents.reasoning.targets import Target
+    from esper_agents.reasoning.static_specialist import ReviewSummary
+    from esper_agents.reasoning.target_choice import ChosenTarget
 
-_SPECIALISM = Specialism(
+_SPECIALISM = SpecialistProfile(
     categories=(Category.SILENT_CORRECTNESS,),
     searches=("torch.log(", "torch.sqrt(", "clamp("),
     meanings={
@@ -64,9 +64,9 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Read what can make a NaN, run to see the first one, and try to refute that by running otherwise."""
     if reads_only(brief):
         return (yield from work(brief, _SPECIALISM))
-    if is_back(brief):
-        return on_the_whole(brief)
-    asked = read_request(brief.task.request)
+    if has_returned(brief):
+        return overall_conclusion(brief)
+    asked = parse_request(brief.task.request)
     if move := speed_claim(brief, asked):
         yield move
     seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
@@ -80,22 +80,22 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         return (yield from unmeasured(brief, seen, failed_gaps(reports)))
     reports += yield from run(brief, _attempt(target, first, is_step=is_step))
     hypotheses, gaps = tuple(_hypotheses(target, seen, reports)), tuple(_gaps(target, seen, reports))
-    done = Work(seen, reports, hypotheses, _summary(brief, target, reports), gaps)
+    done = InvestigationState(seen, reports, hypotheses, _summary(brief, target, reports), gaps)
     return (yield from conclude(brief, done, has_suggestions=False, caveats=_caveats(target, reports)))
 
 
-def _nan(target: Target, *, steps: int, train: bool) -> ToolCall:
+def _nan(target: ChosenTarget, *, steps: int, train: bool) -> ToolCall:
     return ToolCall("torch-nan", {**target.arguments, "steps": steps, "train": train})
 
 
-def _attempt(target: Target, first: ToolReport, *, is_step: bool) -> ToolCall:
+def _attempt(target: ChosenTarget, first: ToolReport, *, is_step: bool) -> ToolCall:
     """Return what could refute the answer: more batches for a clean run, otherwise the same again, without backward."""
     if first.evidence.output["status"] == "clean":
         return _nan(target, steps=_MORE_STEPS, train=not is_step)
     return _nan(target, steps=_STEPS, train=False)
 
 
-def _hypotheses(target: Target, seen: Looked, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
+def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
     done = [each for each in reports if each.evidence.outcome is CallOutcome.COMPLETED]
     ids = tuple(each.evidence.id for each in done)
     command = done[0].evidence.rerun
@@ -116,14 +116,14 @@ def _place(report: ToolReport) -> str:
     return next((str(each.claim.location) for each in report.findings if each.claim.name == _FIRST), "")
 
 
-def _summary(brief: Brief, target: Target, reports: Sequence[ToolReport]) -> str:
+def _summary(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) -> str:
     said = " ".join(f"{each.evidence.summary}." for each in reports)
     first = next((each.claim for each in measured(reports)), None)
     why = f" {first.message[0].upper()}{first.message[1:]}." if first else ""
     return f"{brief.agent.name} ran {target.name} ({target.because}). {said}{why}"
 
 
-def _caveats(target: Target, reports: Sequence[ToolReport]) -> tuple[str, ...]:
+def _caveats(target: ChosenTarget, reports: Sequence[ToolReport]) -> tuple[str, ...]:
     if measured(reports):
         return (
             f"One case proves it; mend it, and run {target.name} again: a later operation may hide behind the first.",
@@ -131,7 +131,7 @@ def _caveats(target: Target, reports: Sequence[ToolReport]) -> tuple[str, ...]:
     return (f"No finite run of {target.name} excludes a batch on which it would not be finite.",)
 
 
-def _gaps(target: Target, seen: Looked, reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
+def _gaps(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
     if not measured(reports):
         yield InformationGap(
             "a batch, and the parameters of that step, on which a NaN or Inf appears",

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import ToolCall
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.finding import Category
-from esper_agents.domain.move import ToolCall
-from esper_agents.reasoning.asked import read_request
+from esper_agents.reasoning.finding_ownership import COMPILER, DOMAINS, MEMORY
 from esper_agents.reasoning.hypotheses import Hypothesis, settled
 from esper_agents.reasoning.investigation import (
-    Work,
+    InvestigationState,
+    build_handoff,
     completed,
     conclude,
-    hand_on,
-    is_back,
+    has_returned,
     measured,
-    on_the_whole,
+    overall_conclusion,
     part_for,
     reads_only,
     run,
     speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.parts import COMPILER, DOMAINS, MEMORY
-from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
-from esper_agents.reasoning.targets import WHOLE_FIRST, choose, looking
+from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
+from esper_agents.reasoning.target_choice import WHOLE_FIRST, choose, looking
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
+    from esper_agents.domain.agent_action import Conclude, Move, ToolReport
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.handoff import OpenPart
-    from esper_agents.domain.move import Conclude, Move, ToolReport
-    from esper_agents.reasoning.asked import Asked
-    from esper_agents.reasoning.targets import Target
+    from esper_agents.reasoning.request_parser import ParsedRequest
+    from esper_agents.reasoning.target_choice import ChosenTarget
 
-_SPECIALISM = Specialism(
+_SPECIALISM = SpecialistProfile(
     categories=(Category.PERFORMANCE,),
     searches=("torch.compile", "DataLoader("),
     meanings={
@@ -61,9 +61,9 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Read what can cost time, profile, profile again to refute it, and hand on what others own."""
     if reads_only(brief):
         return (yield from work(brief, _SPECIALISM))
-    if is_back(brief):
-        return on_the_whole(brief)
-    asked = read_request(brief.task.request)
+    if has_returned(brief):
+        return overall_conclusion(brief)
+    asked = parse_request(brief.task.request)
     if move := speed_claim(brief, asked):
         yield move
     seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
@@ -79,14 +79,16 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     again, explain = ToolCall("torch-profile", {**given, "quick": True}), ToolCall("torch-explain", given)
     reports += yield from run(brief, again, *((explain,) if first.evidence.output["is_compiled"] else ()))
     gaps = tuple(_gaps(target, asked))
-    done = Work(seen, reports, tuple(_hypotheses(target, reports)), _summary(brief, target, reports), gaps)
+    done = InvestigationState(
+        seen, reports, tuple(_hypotheses(target, reports)), _summary(brief, target, reports), gaps
+    )
     if parts := _parts(brief, target, done):
-        yield hand_on(brief, done, parts, f"the profile shows what {parts[0].agent} owns: {parts[0].question}")
+        yield build_handoff(brief, done, parts, f"the profile shows what {parts[0].agent} owns: {parts[0].question}")
     verify = first.evidence.output["result"]["analysis"]["verify"][0]
     return (yield from conclude(brief, done, caveats=_caveats(first), next_steps=(f"verify: {verify}",)))
 
 
-def _hypotheses(target: Target, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
+def _hypotheses(target: ChosenTarget, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
     """Yield one for each kind of bottleneck that the first profile shows; the second one may refute it."""
     profiles = [
         each.evidence for each in reports if each.evidence.tool == "torch-profile" and "share" in each.evidence.output
@@ -109,7 +111,7 @@ def _hypotheses(target: Target, reports: Sequence[ToolReport]) -> Iterator[Hypot
         yield Hypothesis(text, hot["total_share"], settled(is_so=len(agreeing) > 1), ids[:1], command)
 
 
-def _summary(brief: Brief, target: Target, reports: Sequence[ToolReport]) -> str:
+def _summary(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) -> str:
     first = reports[0].evidence
     analysis: JsonObject = first.output["result"]["analysis"]
     advice = analysis["advice"][0]
@@ -124,7 +126,7 @@ def _summary(brief: Brief, target: Target, reports: Sequence[ToolReport]) -> str
     return f"{profiled} {first.summary}. {advice['problem']}. {bound}{doubt}"
 
 
-def _parts(brief: Brief, target: Target, done: Work) -> tuple[OpenPart, ...]:
+def _parts(brief: Brief, target: ChosenTarget, done: InvestigationState) -> tuple[OpenPart, ...]:
     """Return whose the matter is, where it is somebody else's: a broken graph first, then memory that stays."""
     broken = [each for each in measured(done.reports) if each.claim.name == _BROKEN]
     if broken and (parts := part_for(brief, COMPILER, DOMAINS[COMPILER], broken)):
@@ -145,7 +147,7 @@ def _caveats(first: ToolReport) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _gaps(target: Target, asked: Asked) -> Iterator[InformationGap]:
+def _gaps(target: ChosenTarget, asked: ParsedRequest) -> Iterator[InformationGap]:
     yield InformationGap(
         "how much a cure would give",
         "a share bounds it, and only a comparison shows it",

@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import Conclude, HandOff, RiskAssessment, RiskRow, ToolCall
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.evidence import CallOutcome, tests_told
 from esper_agents.domain.finding import Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
-from esper_agents.domain.move import Conclude, HandOff, RiskAssessment, RiskRow, ToolCall
-from esper_agents.reasoning.asked import read_request
-from esper_agents.reasoning.confirming import attempts, confirmed
+from esper_agents.reasoning.confirmation_runs import attempts, confirmed
+from esper_agents.reasoning.finding_ownership import failures, named, parts_of, since_last
 from esper_agents.reasoning.investigation import completed, run
-from esper_agents.reasoning.parts import failures, named, parts_of, since_last
-from esper_agents.reasoning.targets import looking
+from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.target_choice import looking
 from esper_agents.reasoning.testing import testing_gaps, tests_to_run
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from esper_agents.domain.agent_action import Likelihood, Move, RiskLevel, ToolReport
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Likelihood, Move, RiskLevel, ToolReport
-    from esper_agents.reasoning.asked import Asked
-    from esper_agents.reasoning.confirming import Confirmed
+    from esper_agents.reasoning.confirmation_runs import ConfirmedFindings
+    from esper_agents.reasoning.request_parser import ParsedRequest
 
 _ASKS_FOR_TESTS = re.compile(r"\b(run|execute|with)\b[^.]{0,40}\btests?\b|\btests? pass", re.IGNORECASE)
 
@@ -52,7 +52,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     paths = list(brief.task.paths)
     if not paths:
         return _nothing_attached()
-    asked = read_request(brief.task.request)
+    asked = parse_request(brief.task.request)
     around = yield from run(brief, *_around(brief, asked, paths))
     wanted = [ToolCall("static-review", {"paths": paths, "related": _related(around)})]
     wanted += tests_to_run(brief, around, is_asked=bool(_ASKS_FOR_TESTS.search(brief.task.request)))
@@ -63,7 +63,9 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     return (yield from _conclusion(brief, (*reviewed, *around, *runs), found))
 
 
-def _conclusion(brief: Brief, reports: tuple[ToolReport, ...], found: Confirmed) -> Generator[Move, Any, Conclude]:
+def _conclusion(
+    brief: Brief, reports: tuple[ToolReport, ...], found: ConfirmedFindings
+) -> Generator[Move, Any, Conclude]:
     """Hand on what others own; conclude where that is nothing."""
     review, findings = reports[0], found.findings
     assumptions, gaps = (*_assumptions(review), *found.assumptions), (*_gaps(brief, reports), *found.gaps)
@@ -89,7 +91,7 @@ def _conclusion(brief: Brief, reports: tuple[ToolReport, ...], found: Confirmed)
     )
 
 
-def _around(brief: Brief, asked: Asked, paths: Sequence[str]) -> tuple[ToolCall, ...]:
+def _around(brief: Brief, asked: ParsedRequest, paths: Sequence[str]) -> tuple[ToolCall, ...]:
     """Return what is looked at before the review: the tree, what belongs to the files, and what of them can be run."""
     calls = (ToolCall("git-state", {}), ToolCall("related-code", {"paths": list(paths)}), looking(brief, asked))
     offered = {each.name for each in brief.tools}

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import ToolCall
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category
-from esper_agents.domain.move import ToolCall
-from esper_agents.reasoning.asked import read_request
 from esper_agents.reasoning.hypotheses import Hypothesis, settled
 from esper_agents.reasoning.investigation import (
-    Work,
+    InvestigationState,
     completed,
     conclude,
-    is_back,
+    has_returned,
     measured,
-    on_the_whole,
+    overall_conclusion,
     reads_only,
     run,
     speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
-from esper_agents.reasoning.targets import GRAPH_FIRST, choose, looking
+from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
+from esper_agents.reasoning.target_choice import GRAPH_FIRST, choose, looking
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
+    from esper_agents.domain.agent_action import Conclude, Move, ToolReport
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Conclude, Move, ToolReport
-    from esper_agents.reasoning.asked import Asked
-    from esper_agents.reasoning.specialist import Looked
-    from esper_agents.reasoning.targets import Target
+    from esper_agents.reasoning.request_parser import ParsedRequest
+    from esper_agents.reasoning.static_specialist import ReviewSummary
+    from esper_agents.reasoning.target_choice import ChosenTarget
 
-_SPECIALISM = Specialism(
+_SPECIALISM = SpecialistProfile(
     categories=(Category.COMPILE,),
     searches=("torch.compile", "fullgraph"),
     meanings={
@@ -55,9 +55,9 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Read what can break the graph, compile it to see what does, try to refute that by exporting it."""
     if reads_only(brief):
         return (yield from work(brief, _SPECIALISM))
-    if is_back(brief):
-        return on_the_whole(brief)
-    asked = read_request(brief.task.request)
+    if has_returned(brief):
+        return overall_conclusion(brief)
+    asked = parse_request(brief.task.request)
     if move := speed_claim(brief, asked):
         yield move
     seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
@@ -71,15 +71,15 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         return (yield from unmeasured(brief, seen, failed_gaps(reports)))
     reports += yield from run(brief, *_attempts(target, first, asked))
     hypotheses, summary = tuple(_hypotheses(target, seen, reports)), _summary(brief, target, first, reports)
-    done = Work(seen, reports, hypotheses, summary, (_speed_gap(target),))
+    done = InvestigationState(seen, reports, hypotheses, summary, (_speed_gap(target),))
     return (yield from conclude(brief, done, has_suggestions=False, caveats=_caveats(target, first)))
 
 
-def _explain(target: Target, *, train: bool) -> ToolCall:
+def _explain(target: ChosenTarget, *, train: bool) -> ToolCall:
     return ToolCall("torch-explain", {**target.arguments, "train": train})
 
 
-def _attempts(target: Target, first: ToolReport, asked: Asked) -> Iterator[ToolCall]:
+def _attempts(target: ChosenTarget, first: ToolReport, asked: ParsedRequest) -> Iterator[ToolCall]:
     """Yield what could refute the first answer: export traces the same code by another way; training is another run."""
     if target.kind == "step":
         yield _explain(target, train=True)
@@ -91,7 +91,7 @@ def _attempts(target: Target, first: ToolReport, asked: Asked) -> Iterator[ToolC
         yield _explain(target, train=not asked.train)
 
 
-def _hypotheses(target: Target, seen: Looked, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
+def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
     compiled = _done(reports, "torch-explain")
     ids = tuple(each.evidence.id for each in compiled)
     command = compiled[0].evidence.rerun
@@ -120,13 +120,13 @@ def _done(reports: Sequence[ToolReport], tool: str) -> list[ToolReport]:
     return [each for each in reports if each.evidence.tool == tool and each.evidence.outcome is CallOutcome.COMPLETED]
 
 
-def _summary(brief: Brief, target: Target, first: ToolReport, reports: Sequence[ToolReport]) -> str:
+def _summary(brief: Brief, target: ChosenTarget, first: ToolReport, reports: Sequence[ToolReport]) -> str:
     answers = " ".join(f"{each.evidence.summary}." for each in reports)
     version = first.evidence.output["torch"]
     return f"{brief.agent.name}, under torch {version}, ran {target.name} ({target.because}). {answers}"
 
 
-def _caveats(target: Target, first: ToolReport) -> tuple[str, ...]:
+def _caveats(target: ChosenTarget, first: ToolReport) -> tuple[str, ...]:
     version = first.evidence.output["torch"]
     return (
         f"It holds for torch {version} and the inputs that {target.name} was given; others can break elsewhere.",
@@ -134,7 +134,7 @@ def _caveats(target: Target, first: ToolReport) -> tuple[str, ...]:
     )
 
 
-def _speed_gap(target: Target) -> InformationGap:
+def _speed_gap(target: ChosenTarget) -> InformationGap:
     return InformationGap(
         "what the breaks cost in time",
         "a break that is rarely met may cost nothing",

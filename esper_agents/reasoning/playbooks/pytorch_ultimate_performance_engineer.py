@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import Ask, RiskAssessment, RiskRow, ToolCall, UserAnswer
 from esper_agents.domain.assumption import Assumption, InformationGap, Tier
 from esper_agents.domain.finding import Category
-from esper_agents.domain.move import Answer, Ask, RiskAssessment, RiskRow, ToolCall
 from esper_agents.domain.status import Stance
-from esper_agents.reasoning.asked import read_request
 from esper_agents.reasoning.hypotheses import Hypothesis, settled
-from esper_agents.reasoning.investigation import Work, completed, conclude, reads_only, run, unmeasured
-from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
-from esper_agents.reasoning.targets import WHOLE_FIRST, Target, choose, looking, pair
+from esper_agents.reasoning.investigation import InvestigationState, completed, conclude, reads_only, run, unmeasured
+from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
+from esper_agents.reasoning.target_choice import WHOLE_FIRST, ChosenTarget, choose, looking, pair
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
+    from esper_agents.domain.agent_action import Conclude, Move, ToolReport
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Conclude, Move, ToolReport
-    from esper_agents.reasoning.asked import Asked
+    from esper_agents.reasoning.request_parser import ParsedRequest
 
-_SPECIALISM = Specialism(
+_SPECIALISM = SpecialistProfile(
     categories=(Category.PERFORMANCE,),
     searches=("torch.compile", "torch.backends"),
     meanings={},
@@ -41,7 +41,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Freeze a baseline, compare one change with it, cross-check by other tools, decide by the lower bound."""
     if reads_only(brief):
         return (yield from work(brief, _SPECIALISM))
-    asked = read_request(brief.task.request)
+    asked = parse_request(brief.task.request)
     state = ToolCall("git-state", {})
     seen = yield from look(brief, _SPECIALISM, looking(brief, asked), state)
     arms = pair(brief, asked, seen.others[0])
@@ -54,7 +54,9 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         arms = (target, target)
         if not base:
             reports = yield from run(brief, *_profiles(arms, asked))
-            done = Work(seen, reports, (), _baseline_only(brief, target, reports), (_candidate_gap(target),))
+            done = InvestigationState(
+                seen, reports, (), _baseline_only(brief, target, reports), (_candidate_gap(target),)
+            )
             return (yield from conclude(brief, done, caveats=("A baseline alone shows no speed-up.",)))
     reports = yield from run(brief, _compare(arms, base, asked))
     first = completed(reports, "torch-compare")
@@ -63,7 +65,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     if first.evidence.output["outcome"] != _WRONG:
         reports += yield from run(brief, *_cross_checks(arms, base, asked))
     hypotheses = tuple(_hypotheses(arms, first, reports))
-    done = Work(seen, reports, hypotheses, _summary(brief, first, reports), tuple(_gaps(first)))
+    done = InvestigationState(seen, reports, hypotheses, _summary(brief, first, reports), tuple(_gaps(first)))
     return (
         yield from conclude(
             brief,
@@ -78,24 +80,24 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     )
 
 
-def _revision(brief: Brief, asked: Asked, state: ToolReport) -> Generator[Move, Any, str]:
+def _revision(brief: Brief, asked: ParsedRequest, state: ToolReport) -> Generator[Move, Any, str]:
     """Return the revision to compare the work tree with; the person is asked where the request names none."""
     known = state.evidence.output
     if not asked.speed_up or not known.get("commit"):
         return ""
     options = (*(("HEAD",) if known.get("dirty") else ()), "HEAD~1", _NO_REVISION)
     answer = yield Ask(f"{brief.agent.name}: with what is the code as it is now to be compared?", options)
-    chosen = answer.text if isinstance(answer, Answer) else ""
+    chosen = answer.text if isinstance(answer, UserAnswer) else ""
     return "" if chosen == _NO_REVISION else chosen
 
 
-def _mode(target: Target, asked: Asked) -> str:
+def _mode(target: ChosenTarget, asked: ParsedRequest) -> str:
     if target.kind == "step" or asked.train:
         return "training-step"
     return "throughput" if asked.throughput else "latency"
 
 
-def _compare(arms: tuple[Target, Target], base: str, asked: Asked) -> ToolCall:
+def _compare(arms: tuple[ChosenTarget, ChosenTarget], base: str, asked: ParsedRequest) -> ToolCall:
     baseline, candidate = arms
     claim = asked.claim or ("1" if asked.slower else "")
     given = {"inputs": list(candidate.inputs), "inputs_from": candidate.inputs_from}
@@ -104,14 +106,14 @@ def _compare(arms: tuple[Target, Target], base: str, asked: Asked) -> ToolCall:
     return ToolCall("torch-compare", {**sides, **given, "mode": mode, "claim": claim, "flag": asked.flag})
 
 
-def _profiles(arms: tuple[Target, Target], asked: Asked) -> Iterator[ToolCall]:
+def _profiles(arms: tuple[ChosenTarget, ChosenTarget], asked: ParsedRequest) -> Iterator[ToolCall]:
     for name in dict.fromkeys(each.name for each in arms):
         target = next(each for each in arms if each.name == name)
         train = asked.train and target.kind != "step"
         yield ToolCall("torch-profile", {**target.arguments, "train": train, "quick": True})
 
 
-def _cross_checks(arms: tuple[Target, Target], base: str, asked: Asked) -> Iterator[ToolCall]:
+def _cross_checks(arms: tuple[ChosenTarget, ChosenTarget], base: str, asked: ParsedRequest) -> Iterator[ToolCall]:
     """Yield measurements by other tools that could refute a speed-up: profiles, and what the compiler makes of it."""
     candidate = arms[1]
     yield from _profiles((candidate, candidate) if base else arms, asked)
@@ -119,7 +121,9 @@ def _cross_checks(arms: tuple[Target, Target], base: str, asked: Asked) -> Itera
         yield ToolCall("torch-explain", {**candidate.arguments, "train": asked.train})
 
 
-def _hypotheses(arms: tuple[Target, Target], first: ToolReport, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
+def _hypotheses(
+    arms: tuple[ChosenTarget, ChosenTarget], first: ToolReport, reports: Sequence[ToolReport]
+) -> Iterator[Hypothesis]:
     output, ids = first.evidence.output, (first.evidence.id,)
     outcome, command = output["outcome"], first.evidence.rerun
     same = None if outcome == "error" else outcome != _WRONG
@@ -139,7 +143,7 @@ def _hypotheses(arms: tuple[Target, Target], first: ToolReport, reports: Sequenc
         yield Hypothesis(text, 0.3, settled(is_so=is_clean), (explained.evidence.id,), explained.evidence.rerun)
 
 
-def _profiled_ratio(arms: tuple[Target, Target], reports: Sequence[ToolReport]) -> float | None:
+def _profiled_ratio(arms: tuple[ChosenTarget, ChosenTarget], reports: Sequence[ToolReport]) -> float | None:
     """Return how many times the baseline's call takes of the candidate's, by the profiles; None without both."""
     took = {
         str(each.evidence.arguments["target"]): each.evidence.output["result"]["analysis"]["call"]["ns"]
@@ -155,7 +159,9 @@ def _is_borne_out(ratio: float, estimate: float) -> bool:
     return confirmed >= _CONFIRMED_SHARE * saved if saved > 0 else confirmed <= _CONFIRMED_SHARE
 
 
-def _stance(arms: tuple[Target, Target], first: ToolReport, reports: Sequence[ToolReport]) -> dict[str, Any]:
+def _stance(
+    arms: tuple[ChosenTarget, ChosenTarget], first: ToolReport, reports: Sequence[ToolReport]
+) -> dict[str, Any]:
     """Return where to stand: at the ceiling, but undecided where another tool does not bear a speed-up out."""
     verdict = first.evidence.output["verdict"]
     ratio = _profiled_ratio(arms, reports)
@@ -198,12 +204,12 @@ def _metrics(first: ToolReport) -> str:
     return f" Beside it: {', '.join(pairs)}." if pairs else ""
 
 
-def _baseline_only(brief: Brief, target: Target, reports: Sequence[ToolReport]) -> str:
+def _baseline_only(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) -> str:
     said = " ".join(f"{each.evidence.summary}." for each in reports)
     return f"{brief.agent.name} was given no candidate, so nothing was compared; the baseline of {target.name}: {said}"
 
 
-def _candidate_gap(target: Target) -> InformationGap:
+def _candidate_gap(target: ChosenTarget) -> InformationGap:
     return InformationGap(
         "what it is to be compared with",
         "a speed-up is a ratio of two",

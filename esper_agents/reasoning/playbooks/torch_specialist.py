@@ -4,39 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import RiskAssessment, RiskRow, ToolCall
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.finding import Category
-from esper_agents.domain.move import RiskAssessment, RiskRow, ToolCall
-from esper_agents.reasoning.asked import read_request
+from esper_agents.reasoning.finding_ownership import COMPILER, DOMAINS, MEMORY
 from esper_agents.reasoning.hypotheses import Hypothesis, settled
 from esper_agents.reasoning.investigation import (
-    Work,
+    InvestigationState,
+    build_handoff,
     completed,
     conclude,
-    hand_on,
-    is_back,
+    has_returned,
     measured,
-    on_the_whole,
+    overall_conclusion,
     part_for,
     reads_only,
     run,
     speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.parts import COMPILER, DOMAINS, MEMORY
-from esper_agents.reasoning.specialist import Specialism, failed_gaps, look, work
-from esper_agents.reasoning.targets import GRAPH_FIRST, choose, looking
+from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
+from esper_agents.reasoning.target_choice import GRAPH_FIRST, choose, looking
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
+    from esper_agents.domain.agent_action import Conclude, Move, ToolReport
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.handoff import OpenPart
-    from esper_agents.domain.move import Conclude, Move, ToolReport
-    from esper_agents.reasoning.targets import Target
+    from esper_agents.reasoning.target_choice import ChosenTarget
 
-_SPECIALISM = Specialism(
+_SPECIALISM = SpecialistProfile(
     categories=(Category.PERFORMANCE,),
     searches=(".contiguous()", "channels_last", "torch.compile"),
     meanings={
@@ -65,9 +65,9 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Find what binds the run, try to refute it by other tools, and propose what could be won, as estimates."""
     if reads_only(brief):
         return (yield from work(brief, _SPECIALISM))
-    if is_back(brief):
-        return on_the_whole(brief)
-    asked = read_request(brief.task.request)
+    if has_returned(brief):
+        return overall_conclusion(brief)
+    asked = parse_request(brief.task.request)
     if move := speed_claim(brief, asked):
         yield move
     seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
@@ -82,9 +82,9 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     again = ToolCall("torch-profile", {**given, "quick": True})
     reports += yield from run(brief, again, ToolCall("torch-explain", given), ToolCall("torch-memory", given))
     hypotheses = tuple(_hypotheses(target, first, reports))
-    done = Work(seen, reports, hypotheses, _summary(brief, target, first, reports), (_proof_gap(target),))
+    done = InvestigationState(seen, reports, hypotheses, _summary(brief, target, first, reports), (_proof_gap(target),))
     if parts := _parts(brief, done):
-        yield hand_on(brief, done, parts, f"what was measured is {parts[0].agent}'s: {parts[0].question}")
+        yield build_handoff(brief, done, parts, f"what was measured is {parts[0].agent}'s: {parts[0].question}")
     return (
         yield from conclude(
             brief,
@@ -101,7 +101,7 @@ def _analysis(report: ToolReport) -> JsonObject:
     return analysis
 
 
-def _hypotheses(target: Target, first: ToolReport, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
+def _hypotheses(target: ChosenTarget, first: ToolReport, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
     analysis, evidence = _analysis(first), first.evidence
     profiles = [each for each in reports if each.evidence.tool == "torch-profile" and "share" in each.evidence.output]
     ids = tuple(each.evidence.id for each in profiles)
@@ -122,7 +122,7 @@ def _hypotheses(target: Target, first: ToolReport, reports: Sequence[ToolReport]
         yield Hypothesis(text, 0.1, settled(is_so=not grows), (remembered.evidence.id,), remembered.evidence.rerun)
 
 
-def _summary(brief: Brief, target: Target, first: ToolReport, reports: Sequence[ToolReport]) -> str:
+def _summary(brief: Brief, target: ChosenTarget, first: ToolReport, reports: Sequence[ToolReport]) -> str:
     said = " ".join(f"{each.evidence.summary}." for each in (first, *reports[2:]))
     rows = "; ".join(_row(each) for each in _analysis(first)["operations"][:_MOST_OPERATIONS] if isinstance(each, dict))
     return f"{brief.agent.name} measured {target.name} ({target.because}). {said} Costliest: {rows or 'no operation'}."
@@ -144,7 +144,7 @@ def _proposals(first: ToolReport) -> Iterator[str]:
             yield f"{row['name']}: {_MECHANISMS[row['bound']]}; {estimate}; check against eager in float64"
 
 
-def _parts(brief: Brief, done: Work) -> tuple[OpenPart, ...]:
+def _parts(brief: Brief, done: InvestigationState) -> tuple[OpenPart, ...]:
     found = measured(done.reports)
     for name, agent in ((_BROKEN, COMPILER), (_GROWS, MEMORY)):
         mine = [each for each in found if each.claim.name == name]
@@ -153,7 +153,7 @@ def _parts(brief: Brief, done: Work) -> tuple[OpenPart, ...]:
     return ()
 
 
-def _proof_gap(target: Target) -> InformationGap:
+def _proof_gap(target: ChosenTarget) -> InformationGap:
     return InformationGap(
         "what a change gives when it is measured",
         "an estimate bounds it; pytorch-ultimate-performance-engineer certifies it",

@@ -10,19 +10,19 @@ from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.agent_action import CallTools, Conclude, Consult, ToolCall
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome
-from esper_agents.domain.move import Conclude, Consult, ToolCall, UseTools
-from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE, Again
+from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE, ReproductionOutcome
 from esper_agents.domain.status import Stance
-from esper_agents.reasoning.panel import conclusion, hear
-from esper_agents.reasoning.parts import COMPILER, MEMORY, NAN, REVIEWER
+from esper_agents.reasoning.finding_ownership import COMPILER, MEMORY, NAN, REVIEWER
+from esper_agents.reasoning.panel import conclusion, run_panel
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
+    from esper_agents.domain.agent_action import Move, ToolReport
     from esper_agents.domain.frame import Brief
-    from esper_agents.domain.move import Move, ToolReport
 
 PANEL = (REVIEWER, COMPILER, MEMORY, NAN)
 _TOOL = "reproduce-evidence"
@@ -39,15 +39,15 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         if not brief.task.paths or brief.question or not members:
             return _undecided(brief)
         question = f"what do you find in {', '.join(brief.task.paths)}?"
-        heard = conclusion(brief, (yield from hear(brief, [Consult(each, question) for each in members])))
+        heard = conclusion(brief, (yield from run_panel(brief, [Consult(each, question) for each in members])))
         # Rules that read the code again do not stand in for a judgement on what somebody else has claimed.
         mine = _undecided(brief)
         return replace(heard, gaps=(*mine.gaps, *heard.gaps), next_steps=mine.next_steps)
     calls = tuple(ToolCall(_TOOL, {"certificate": certificate, "evidence": each}) for each in evidence)
-    reports: tuple[ToolReport, ...] = yield UseTools(calls)
+    reports: tuple[ToolReport, ...] = yield CallTools(calls)
     return Conclude(
         summary=_summary(certificate, reports),
-        rationale=_ALL if all(_outcome(each) is Again.REPRODUCED for each in reports) else "",
+        rationale=_ALL if all(_outcome(each) is ReproductionOutcome.REPRODUCED for each in reports) else "",
         gaps=tuple(_gaps(reports)),
         caveats=(
             "It says whether the evidence comes out again, and not whether the verdict that rests on it is right.",
@@ -75,20 +75,20 @@ def _undecided(brief: Brief) -> Conclude:
     )
 
 
-def _outcome(report: ToolReport) -> Again | None:
+def _outcome(report: ToolReport) -> ReproductionOutcome | None:
     """Return how a piece of evidence came out; None where even that could not be found out."""
     if report.evidence.outcome is not CallOutcome.COMPLETED:
         return None
-    return Again(report.evidence.output["outcome"])
+    return ReproductionOutcome(report.evidence.output["outcome"])
 
 
 def _summary(certificate: str, reports: Sequence[ToolReport]) -> str:
     counts = Counter(_outcome(each) for each in reports)
-    words = [f"{counts[each]} {each}" for each in Again if counts[each]]
+    words = [f"{counts[each]} {each}" for each in ReproductionOutcome if counts[each]]
     words += [f"{counts[None]} failed"] if counts[None] else []
     pieces = "1 piece" if len(reports) == 1 else f"{len(reports)} pieces"
-    worst = [each for each in reports if _outcome(each) is not Again.REPRODUCED]
-    worst.sort(key=lambda each: list(Again).index(_outcome(each) or Again.NOT_RUN))
+    worst = [each for each in reports if _outcome(each) is not ReproductionOutcome.REPRODUCED]
+    worst.sort(key=lambda each: list(ReproductionOutcome).index(_outcome(each) or ReproductionOutcome.NOT_RUN))
     said = "".join(f" {each.evidence.summary}." for each in worst[:_NAMED])
     more = f" And {len(worst) - _NAMED} more." if len(worst) > _NAMED else ""
     return f"Of {pieces} of evidence of {certificate}: {', '.join(words)}.{said}{more}"
@@ -97,7 +97,7 @@ def _summary(certificate: str, reports: Sequence[ToolReport]) -> str:
 def _gaps(reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
     for each in reports:
         output = each.evidence.output
-        if _outcome(each) in {Again.NOT_RUN, Again.NOT_COMPARABLE}:
+        if _outcome(each) in {ReproductionOutcome.NOT_RUN, ReproductionOutcome.NOT_COMPARABLE}:
             what = f"whether {output['tool']} ({output['evidence']}) comes out as it is on record"
             yield InformationGap(what, str(output["why"]), str(output["rerun"]))
         elif _outcome(each) is None:
@@ -109,5 +109,5 @@ def _again(report: ToolReport) -> str:
 
 
 def _next_steps(certificate: str, reports: Sequence[ToolReport]) -> Iterator[str]:
-    if any(_outcome(each) is Again.DIFFERS for each in reports):
+    if any(_outcome(each) is ReproductionOutcome.DIFFERS for each in reports):
         yield f'esper certificates revoke {certificate} --reason "its evidence does not come out again"'

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 _WRAPPERS = (
@@ -88,7 +88,7 @@ class AccumulationWithoutNoSync(Rule):
         "            optimizer.zero_grad()\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the backwards of accumulating loops in projects that wrap a model for several processes."""
         wrapped = _wrapping_files(index)
         if not wrapped or runs_the_loop(file):
@@ -101,7 +101,7 @@ class AccumulationWithoutNoSync(Rule):
                 is_sharded = all(each in _sharding_files(index) for each in around & wrapped)
                 yield (self._sharded if is_sharded else self._found)(backward, is_here=file in wrapped)
 
-    def _found(self, call: Call, *, is_here: bool) -> Hit:
+    def _found(self, call: Call, *, is_here: bool) -> RuleMatch:
         return self.hit(
             call.node,
             "every backward of the accumulation averages all gradients between the processes",
@@ -110,7 +110,7 @@ class AccumulationWithoutNoSync(Rule):
             basis=SEEN if is_here else FOLLOWED,
         )
 
-    def _sharded(self, call: Call, *, is_here: bool) -> Hit:
+    def _sharded(self, call: Call, *, is_here: bool) -> RuleMatch:
         return self.hit(
             call.node,
             "every backward of the accumulation reduces all gradients between the processes",

@@ -16,9 +16,9 @@ from esper_agents.review.training import is_optimizer_step
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _SWITCHES = ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
@@ -48,7 +48,7 @@ class AnomalyDetectionLeftOn(Rule):
     bad = "import torch\n\ntorch.autograd.set_detect_anomaly(True)\n"
     good = "import torch\n\n\ndef main(options):\n    torch.autograd.set_detect_anomaly(options.debug)\n"
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what turns anomaly detection on without being asked."""
         for call in file.calls_to(*_SWITCHES, *_CONTEXTS):
             if _is_on(call) and not _is_asked_for(call) and not _is_a_moment(call, index):
@@ -58,14 +58,14 @@ class AnomalyDetectionLeftOn(Rule):
             if isinstance(asked, ast.Constant) and asked.value is True and not _is_asked_for(call):
                 yield self._found(asked)
 
-    def _found(self, node: ast.AST) -> Hit:
+    def _found(self, node: ast.AST) -> RuleMatch:
         return self.hit(
             node,
             "anomaly detection checks every operation of the backward and records every forward",
             remedy="remove it, or turn it on by an option that is off by default",
         )
 
-    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - whatever it says
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - whatever it says
         """Return that a call on a line of its own goes; what a `with` or a name holds on to stays."""
         is_alone = isinstance(call.statement, ast.Expr) and call.statement.value is call.node
         return Rewrite(is_removed=True) if is_alone and call.name in _SWITCHES and _is_on(call) else None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.flow import Event
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables
 
 # What a shared tensor goes through without a copy, so that it still shares.
@@ -68,7 +68,7 @@ class ArraySharedAndChanged(Rule):
     )
     good = bad.replace("torch.from_numpy(buffer)", "torch.from_numpy(buffer.copy())")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what shares memory with something that changes while both are used."""
         for call in (*file.calls_to(*SHARING), *file.calls_ending("numpy")):
             source, is_tensor = _shared(call)
@@ -82,7 +82,9 @@ class ArraySharedAndChanged(Rule):
             yield from self._judged(call, source, kept, index, is_tensor=is_tensor)
         yield from self._items(file, index)
 
-    def _judged(self, call: Call, source: str, kept: str, index: ProjectIndex, *, is_tensor: bool) -> Iterator[Hit]:
+    def _judged(
+        self, call: Call, source: str, kept: str, index: ProjectIndex, *, is_tensor: bool
+    ) -> Iterator[RuleMatch]:
         changed = changed_after(call, source, changes(source, call.function, call, index), index, shared=source)
         other = changes(kept, call.function, call, index) if kept and _is_plain_name(kept) else []
         turned = changed_after(call, kept, other, index, shared=source) if kept else None
@@ -96,7 +98,7 @@ class ArraySharedAndChanged(Rule):
         elif elsewhere is not None:
             yield self._found(call, source, elsewhere, is_tensor=is_tensor, is_seen=False)
 
-    def _items(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def _items(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the views of one item of a data set that are changed in place, and the data set with them."""
         for owner in file.classes:
             methods = [each for name, each in owner.methods.items() if _READING.fullmatch(name)]
@@ -111,7 +113,7 @@ class ArraySharedAndChanged(Rule):
                             basis=SEEN,
                         )
 
-    def _found(self, call: Call, changed: str, event: Event, *, is_tensor: bool, is_seen: bool = True) -> Hit:
+    def _found(self, call: Call, changed: str, event: Event, *, is_tensor: bool, is_seen: bool = True) -> RuleMatch:
         copy = "clone()" if is_tensor else "copy()"
         return self.hit(
             call.node,

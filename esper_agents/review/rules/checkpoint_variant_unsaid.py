@@ -12,8 +12,8 @@ from esper_agents.review.rule import FileRule, Rewrite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.domain.finding import Claim
-    from esper_agents.review.rule import Hit
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _NAMES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
@@ -40,7 +40,7 @@ class CheckpointVariantUnsaid(FileRule):
     bad = "from torch.utils.checkpoint import checkpoint\n\ny = checkpoint(block, x)\n"
     good = "from torch.utils.checkpoint import checkpoint\n\ny = checkpoint(block, x, use_reentrant=False)\n"
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield the calls that leave the variant open."""
         for call in file.calls_to(*_NAMES):
             if _is_open(call):
@@ -59,7 +59,7 @@ class CheckpointVariantUnsaid(FileRule):
                     confidence=Confidence.MODERATE,
                 )
 
-    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - whatever it says
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - whatever it says
         """Return the call with the variant that torch recommends."""
         is_open = (call.name in _NAMES and _is_open(call)) or (
             call.name == "functools.partial" and _is_bound_open(call)

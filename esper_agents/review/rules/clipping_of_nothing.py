@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_"})
@@ -51,7 +51,7 @@ class ClippingOfNothing(Rule):
         "    optimizer.step()\n", "    clip_grad_norm_(model.parameters(), 1.0)\n    optimizer.step()\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the clippings that no gradients reach, and that no step follows."""
         for function in dict.fromkeys(call.function for call in backward_calls(file)):
             clippings = [call for call in function.calls if call.tail in _CLIPPING]
@@ -69,7 +69,7 @@ class ClippingOfNothing(Rule):
                 if before.events and not is_used and not any(each in stepping for each in after.events):
                     yield self._found(call, stepping, before.events)
 
-    def _found(self, call: Call, stepping: list[Call], before: tuple[object, ...]) -> Hit:
+    def _found(self, call: Call, stepping: list[Call], before: tuple[object, ...]) -> RuleMatch:
         is_late = any(each in stepping for each in before)
         where = "after the step that uses them" if is_late else "before the backward that makes them"
         return self.hit(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
@@ -51,7 +51,7 @@ class ClippingOfScaledGradients(Rule):
     )
     good = bad.replace("    clip_grad", "    scaler.unscale_(optimizer)\n    clip_grad")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the clippings of scaled gradients."""
         functions = {each.function for each in file.calls_ending("step") if each.receiver and each.node.args}
         for function in file.functions:
@@ -62,7 +62,7 @@ class ClippingOfScaledGradients(Rule):
                     if _clips(call, index) and not _is_unscaled(call, scaler, index):
                         yield self._found(call, scaler, backward)
 
-    def _found(self, call: Call, scaler: str, backward: Call) -> Hit:
+    def _found(self, call: Call, scaler: str, backward: Call) -> RuleMatch:
         itself = call.tail in _CLIPPING or _clamps(call)
         steps = [each for each in call.function.calls if each.tail == "step" and each.receiver == scaler]
         if steps and all(backward.line < each.line < call.line for each in steps):

@@ -11,7 +11,7 @@ from esper_agents.review.rule import FileRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables
 
 
@@ -38,6 +38,6 @@ class CompanionChangeMissing(FileRule):
     bad = "# src/model/attention.py changed, docs/model.md did not\n"
     good = "# src/model/attention.py changed, and so did docs/model.md\n"
 
-    def look(self, file: FileTables) -> Iterator[Hit]:  # noqa: ARG002 - it takes a change to say anything
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:  # noqa: ARG002 - it takes a change to say anything
         """Yield nothing: one tree says nothing of what changed."""
         return iter(())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 # Methods that run once for every batch.
@@ -60,7 +60,7 @@ class CompileInLoop(Rule):
         "        fast(x)\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what is compiled in a loop without depending on it."""
         yield from self._decorated(file)
         for call in file.calls_to("torch.compile"):
@@ -81,7 +81,7 @@ class CompileInLoop(Rule):
                     else "compile it once, before the loop",
                 )
 
-    def _decorated(self, file: FileTables) -> Iterator[Hit]:
+    def _decorated(self, file: FileTables) -> Iterator[RuleMatch]:
         for function in file.functions:
             loop = function.outer.loop if function.outer is not None else None
             for path, node in zip(function.decorators, getattr(function.node, "decorator_list", ()), strict=False):

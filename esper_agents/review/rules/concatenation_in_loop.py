@@ -18,13 +18,13 @@ from esper_agents.review.growing import (
     reads,
 )
 from esper_agents.review.names import dotted, root_of, walk
-from esper_agents.review.rule import FileRule, Shown
+from esper_agents.review.rule import FileRule, RuntimeExpectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from esper_agents.review.blocks import Block
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _NAMES = ("append", "cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "vstack")
@@ -53,7 +53,7 @@ class ConcatenationInLoop(FileRule):
 
     code, name = "ESP401", "concatenation-in-loop"
     severity, category = Severity.WARNING, Category.PERFORMANCE
-    shown = Shown.REPEATS
+    shown = RuntimeExpectation.REPEATS
     bad = (
         "import torch\n"
         "\n"
@@ -75,7 +75,7 @@ class ConcatenationInLoop(FileRule):
         "    return torch.cat(features)\n"
     )
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield the concatenations that a loop feeds to itself, the first of each tensor."""
         found: dict[tuple[Block, str], list[Call]] = {}
         for call in sorted(file.calls_ending(*_NAMES), key=lambda each: (each.line, each.node.col_offset)):
@@ -88,7 +88,7 @@ class ConcatenationInLoop(FileRule):
         for (_, target), calls in found.items():
             yield self._grown(calls, target)
 
-    def _grown(self, calls: Sequence[Call], target: str) -> Hit:
+    def _grown(self, calls: Sequence[Call], target: str) -> RuleMatch:
         is_little = all(adds_a_number(each, target) for each in calls)
         return self.hit(
             calls[0].node,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 # Functions that make a part of a dataset, or several, out of what they are given first.
@@ -82,7 +82,7 @@ class DataLoaderWithoutWorkers(Rule):
         "        return [model(x.cuda()) for x in DataLoader(held_out, batch_size=64)]\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the loaders without workers that training loops go over."""
         made = [call for call in file.calls_to(*LOADERS) if has_no_workers(call)]
         if not made or not uses_gpu(index):

@@ -10,7 +10,7 @@ from esper_agents.review.rule import FileRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables
 
 _NAMES = frozenset(
@@ -43,7 +43,7 @@ class DataParallelWrapper(FileRule):
     bad = "import torch.nn as nn\n\nmodel = nn.DataParallel(model)\n"
     good = "from torch.nn.parallel import DistributedDataParallel\n\nmodel = DistributedDataParallel(model)\n"
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield where a model is wrapped."""
         for call in file.calls_to(*_NAMES):
             yield self.hit(

@@ -11,10 +11,10 @@ from esper_agents.review.symbols import uses
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
-    from esper_agents.review.symbols import Symbol
+    from esper_agents.review.rule import RuleMatch
+    from esper_agents.review.symbols import TorchSymbol
     from esper_agents.review.tables import Call, FileTables
     from esper_agents.review.versions import TorchRange
 
@@ -69,7 +69,7 @@ class DeprecatedSymbol(Rule):
     bad = "from torch import nn\n\nlayer = nn.Linear(8, 8)\nnn.init.xavier_uniform(layer.weight)\n"
     good = "from torch import nn\n\nlayer = nn.Linear(8, 8)\nnn.init.xavier_uniform_(layer.weight)\n"
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the uses of deprecated names."""
         found = [
             each for each in index.once(("symbols", file.path), lambda: uses(file, index)) if not each.symbol.removed
@@ -85,7 +85,7 @@ class DeprecatedSymbol(Rule):
                     remedy=f"{use.symbol.replacement(use.name)} (torch {use.symbol.replaced_from} and later)",
                 )
 
-    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - whatever it says
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - whatever it says
         """Return the call by the name that replaces its own, where that takes the same arguments."""
         if call.name.startswith("torch.nn.init.") and not call.name.endswith("_"):
             return Rewrite(f"{call.name}_")
@@ -96,7 +96,7 @@ class DeprecatedSymbol(Rule):
         return Rewrite(same) if same else _OF_DEVICE.get(call.name)
 
 
-def _counts(symbol: Symbol, asked: TorchRange | None) -> bool:
+def _counts(symbol: TorchSymbol, asked: TorchRange | None) -> bool:
     """Return whether the versions in question deprecate a name, and all of them have what replaces it."""
     if asked is None:
         return tuple(int(part) for part in symbol.replaced_from.split(".")) <= _USUAL

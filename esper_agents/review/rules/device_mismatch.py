@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.places import Meeting
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables, Function
 
 _ASKS_FOR_DEVICE = pattern(
@@ -71,7 +71,7 @@ class DeviceMismatch(Rule):
     )
     good = bad.replace("torch.randn(x.size(0), 8)", "torch.randn(x.size(0), 8, device=x.device)")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the tensors on the host that meet one on the device."""
         if not file.imports_torch and "to" not in file.by_tail:
             return
@@ -88,7 +88,7 @@ class DeviceMismatch(Rule):
                     seen.add(met.host.source)
                     yield self._found(node, met, function)
 
-    def _found(self, node: ast.AST, met: Meeting, function: Function) -> Hit:
+    def _found(self, node: ast.AST, met: Meeting, function: Function) -> RuleMatch:
         source, made_in = met.host.source, met.host.function
         at = source if source is not None and made_in is function and not isinstance(source, ast.Name) else node
         line = getattr(node, "lineno", 0)

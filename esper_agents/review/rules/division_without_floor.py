@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.quotients import Division
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 _REDUCTIONS = ("norm", "std", "sum", "vector_norm")
@@ -65,7 +65,7 @@ class DivisionWithoutFloor(Rule):
     bad = "import torch\n\n\ndef standardise(x):\n    return (x - x.mean(0)) / x.std(0)\n"
     good = "import torch\n\n\ndef standardise(x):\n    return (x - x.mean(0)) / (x.std(0) + 1e-6)\n"
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield divisions whose divisor is a bare reduction of the value that is divided, each once."""
         seen: set[tuple[int, int]] = set()
         for hit in (*self._of_reductions(file, index), *self._of_quotients(file, index)):
@@ -73,14 +73,14 @@ class DivisionWithoutFloor(Rule):
                 seen.add((hit.line, hit.column))
                 yield hit
 
-    def _of_quotients(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def _of_quotients(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         for found in (*quotients(file, index), *divisions_by_counts(file, index)) if file.imports_torch else ():
             if _is_safe(found.call, found.tensor, index) or _is_cared_for(found.node, found.call):
                 continue
             is_sure = found.is_likely or ("loss" in found.call.function.name and not found.is_padding)
             yield self._several(found.node, found.where, is_sure=is_sure)
 
-    def _of_reductions(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def _of_reductions(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         for call in file.calls_ending(*_REDUCTIONS):
             yield from self._of_several(call, index)
             reduced = _reduced(call)
@@ -90,7 +90,7 @@ class DivisionWithoutFloor(Rule):
                 if not _is_cared_for(division, call):
                     yield self._found(division, call, reduced)
 
-    def _of_several(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
+    def _of_several(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield a correlation by hand, over two norms, and a mean over a mask, over what the mask lets through."""
         reduced = _reduced(call)
         if reduced is None or _is_safe(call, reduced, index):
@@ -108,7 +108,7 @@ class DivisionWithoutFloor(Rule):
         elif call.tail == "sum" and divides_masked_sum(division, reduced) and is_comparison(reduced, call, index):
             yield self._several(division, f"{ast.unparse(reduced)!r} lets nothing through", is_sure=False)
 
-    def _several(self, division: ast.AST, what: str, *, is_sure: bool) -> Hit:
+    def _several(self, division: ast.AST, what: str, *, is_sure: bool) -> RuleMatch:
         return self.hit(
             division,
             f"the result is NaN or infinite where {what}",
@@ -118,7 +118,7 @@ class DivisionWithoutFloor(Rule):
             severity=Severity.WARNING if is_sure else Severity.SUGGESTION,
         )
 
-    def _found(self, division: ast.AST, call: Call, reduced: ast.expr) -> Hit:
+    def _found(self, division: ast.AST, call: Call, reduced: ast.expr) -> RuleMatch:
         likely = call.tail == "std" or "loss" in call.function.name
         return self.hit(
             division,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
@@ -61,7 +61,7 @@ class DropoutAlwaysOn(Rule):
     )
     good = bad.replace("F.dropout(x, 0.5)", "F.dropout(x, 0.5, training=self.training)")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the dropouts of modules that evaluation does not turn off."""
         for call in file.calls_to(*_NAMES):
             is_said = len(call.node.args) >= _ALL or any(each.arg == "training" for each in call.node.keywords)
@@ -73,7 +73,7 @@ class DropoutAlwaysOn(Rule):
             if p is not None and _is_kept_on(p, call) and _is_of_module(call, index):
                 yield self._found(call, "pass `dropout_p=p if self.training else 0.0`")
 
-    def _found(self, call: Call, remedy: str) -> Hit:
+    def _found(self, call: Call, remedy: str) -> RuleMatch:
         return self.hit(
             call.node,
             f"`{call.tail}` goes on dropping in evaluation: it does not know of `.eval()`",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _BACKWARD = frozenset({"backward", "manual_backward"})
@@ -64,7 +64,7 @@ class EvaluationInTrainingMode(Rule):
     )
     good = bad.replace("    correct = 0\n", "    model.eval()\n    correct = 0\n")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the first forward call of each evaluation that no `.eval()` reaches."""
         seen: set[Block] = set()
         for call in (*forward_calls(file, index), *parts_run_by(file, index)):
@@ -82,7 +82,7 @@ class EvaluationInTrainingMode(Rule):
                 seen.add(call.block.loop)
                 yield self._found(call, index)
 
-    def _found(self, call: Call, index: ProjectIndex) -> Hit:
+    def _found(self, call: Call, index: ProjectIndex) -> RuleMatch:
         trained_here = any(each.tail in _BACKWARD for each in call.function.calls)
         caller = next(iter(index.callers(call.function)), None)
         where = f" (called at {caller.function.file.path}:{caller.line})" if caller and not trained_here else ""

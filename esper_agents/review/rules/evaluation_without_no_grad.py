@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _MEASURING = frozenset({"argmax", "item", "max", "topk", "eq", "accuracy", "numpy", "tolist"})
@@ -66,7 +66,7 @@ class EvaluationWithoutNoGrad(Rule):
         "    return correct\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the first forward call of each loop that evaluates with gradients on."""
         for call in forward_calls(file, index):
             if call.block.loop is None:
@@ -74,7 +74,7 @@ class EvaluationWithoutNoGrad(Rule):
         for call, switched in evaluations_with_gradients(file, index).values():
             yield self._found(call, switched)
 
-    def _whole(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
+    def _whole(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield a single forward of an evaluation that a training loop repeats: its graph is let go soon, so advice."""
         function = call.function
         switched = last_switch(call, model_of(call))
@@ -94,7 +94,7 @@ class EvaluationWithoutNoGrad(Rule):
                 severity=Severity.SUGGESTION,
             )
 
-    def _found(self, call: Call, switched: Call | None) -> Hit:
+    def _found(self, call: Call, switched: Call | None) -> RuleMatch:
         sure = switched is not None and switched.function is call.function
         where = f" (`.eval()` at {switched.function.file.path}:{switched.line})" if switched and not sure else ""
         return self.hit(

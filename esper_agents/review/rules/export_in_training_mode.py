@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _EXPORTS = ("torch.export.export", "torch.jit.trace", "torch.jit.trace_module", "torch.onnx.export")
@@ -52,7 +52,7 @@ class ExportInTrainingMode(Rule):
     )
     good = bad.replace("program =", "model.eval()\nprogram =")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the exports of models in training mode."""
         calls = file.calls_to(*_EXPORTS)
         if not calls or _ON_PURPOSE.search(file.text) is not None:

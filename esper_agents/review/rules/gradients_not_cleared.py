@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
     from esper_agents.review.training import Step
 
@@ -69,7 +69,7 @@ class GradientsNotCleared(Rule):
         "    optimizer.step()\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield one hit for each optimizer in each loop, or function that a loop calls, whose steps never clear."""
         for function in dict.fromkeys(call.function for call in backward_calls(file)):
             taken = tuple(steps(function, index))
@@ -92,7 +92,7 @@ class GradientsNotCleared(Rule):
         for call in file.calls_ending("step"):
             yield from self._in_closure(call, index)
 
-    def _discarded(self, step: Step, loop: Block, others: Collection[str]) -> Iterator[Hit]:
+    def _discarded(self, step: Step, loop: Block, others: Collection[str]) -> Iterator[RuleMatch]:
         """Yield what clears in every round where the step comes every so many: it was to gather gradients."""
         for clear in () if others else discarded_by(step, loop):
             yield self.hit(
@@ -103,7 +103,7 @@ class GradientsNotCleared(Rule):
                 basis=SEEN,
             )
 
-    def _apart(self, function: Function, index: ProjectIndex) -> Iterator[Hit]:
+    def _apart(self, function: Function, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the backward of a function whose caller steps in the same loop, without clearing anywhere in it."""
         callers = [call for call in index.callers(function) if call.block.loop is not None]
         around = [function.block, *(loop for call in callers for loop in call.block.loops())]
@@ -121,7 +121,7 @@ class GradientsNotCleared(Rule):
                 )
                 return
 
-    def _in_closure(self, step: Call, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_closure(self, step: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the backward of a closure that an optimizer runs again and again, and that never clears."""
         for closure in closures_of(step, index):
             repeats = is_lbfgs(step, index)
@@ -140,7 +140,7 @@ class GradientsNotCleared(Rule):
                 severity=_severity(cleared),
             )
 
-    def _thrown_away(self, taken: Sequence[Step], index: ProjectIndex) -> Iterator[Hit]:
+    def _thrown_away(self, taken: Sequence[Step], index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what clears the gradients after the backward that made them and before the step that wants them."""
         for step in taken:
             if (
@@ -159,7 +159,7 @@ class GradientsNotCleared(Rule):
 
     def _in_loop(
         self, backward: Call, step: Step, loop: Block, others: Collection[str], index: ProjectIndex
-    ) -> Iterator[Hit]:
+    ) -> Iterator[RuleMatch]:
         cleared = _cleared(loop, index, step, others)
         if cleared is Cleared.YES and (others or not is_cleared_now_and_then(step, loop, index)):
             return
@@ -176,7 +176,7 @@ class GradientsNotCleared(Rule):
 
     def _in_step_function(
         self, backward: Call, step: Step, others: Collection[str], index: ProjectIndex
-    ) -> Iterator[Hit]:
+    ) -> Iterator[RuleMatch]:
         function = backward.function
         cleared = _cleared(function.block, index, step, others)
         if cleared is Cleared.YES:

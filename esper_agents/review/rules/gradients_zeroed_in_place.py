@@ -13,9 +13,9 @@ from esper_agents.review.rule import FileRule, Rewrite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.blocks import Block
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _PARAMETERS = pattern(r"parameters\(\)|params\b|\bparameters\b|\bweights\b|\blayers\b|\bvariables\b")
@@ -41,7 +41,7 @@ class GradientsZeroedInPlace(FileRule):
     bad = "optimizer.zero_grad(set_to_none=False)\n"
     good = "optimizer.zero_grad()\n"
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield the calls that ask for zeros, and those that write them."""
         for call in file.calls_ending("zero_", "fill_", "mul_", "_foreach_zero_"):
             if _writes_zeros(call) and "set_to_none" not in call.function.parameters:
@@ -59,7 +59,7 @@ class GradientsZeroedInPlace(FileRule):
                     remedy="leave `set_to_none` at its default",
                 )
 
-    def _written(self, node: ast.AST) -> Hit:
+    def _written(self, node: ast.AST) -> RuleMatch:
         return self.hit(
             node,
             "the gradient of each parameter is filled with zeros by itself, and kept",
@@ -67,7 +67,7 @@ class GradientsZeroedInPlace(FileRule):
             confidence=Confidence.MODERATE,
         )
 
-    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - whatever it says
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - whatever it says
         """Return the call without the argument."""
         return Rewrite(without=("set_to_none", 0)) if _asks_for_zeros(call) else None
 

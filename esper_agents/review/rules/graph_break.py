@@ -12,7 +12,7 @@ from esper_agents.review.compiled import compiled_in
 from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.patterns import pattern
-from esper_agents.review.rule import FOLLOWED, SEEN, Example, Rule, Shown
+from esper_agents.review.rule import FOLLOWED, SEEN, Example, Rule, RuntimeExpectation
 from esper_agents.review.tensor_tests import asks_a_tensor, is_reduction, names_known, tests_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.review.blocks import Block
     from esper_agents.review.compiled import CompiledBy
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 _UNLESS = " (unless `torch._dynamo.config.capture_scalar_outputs` is set)"
@@ -73,7 +73,7 @@ class GraphBreak(Rule):
 
     code, name = "ESP501", "graph-break"
     severity, category = Severity.WARNING, Category.COMPILE
-    shown = Shown.BREAKS
+    shown = RuntimeExpectation.BREAKS
     bad: ClassVar[Example] = {
         "model.py": (
             "from torch import nn\n"
@@ -110,7 +110,7 @@ class GraphBreak(Rule):
         "train.py": "import torch\n\nfrom model import Net\n\nnet = torch.compile(Net())\n",
     }
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what breaks the graph in the compiled functions of the file."""
         is_captured = index.once("scalars are captured", lambda: _captures_scalars(index))
         for function, by in compiled_in(file, index).items():
@@ -129,7 +129,9 @@ class GraphBreak(Rule):
             for node in () if by.is_whole or is_captured else _masked(function, broken):
                 yield self._found(node, f"picking by a mask{_UNLESS_COUNTED}", function, by)
 
-    def _found(self, node: ast.AST, what: str, function: Function, by: CompiledBy, *, is_minor: bool = False) -> Hit:
+    def _found(
+        self, node: ast.AST, what: str, function: Function, by: CompiledBy, *, is_minor: bool = False
+    ) -> RuleMatch:
         effect = "is an error under `fullgraph=True`" if by.is_whole else "ends the compiled graph"
         is_far = by.calls > 1
         surely = Confidence.HIGH if by.is_direct else Confidence.MODERATE

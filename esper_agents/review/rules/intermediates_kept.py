@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables, Function
 
 # Modules that keep what passes on purpose.
@@ -71,7 +71,7 @@ class IntermediatesKept(Rule):
         "    outputs.append(output.detach().cpu())\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what gathers outputs in training steps, in hooks and in a model's own `forward`."""
         hooks = forward_hooks(file, index)
         for call in file.calls_ending("append", "extend"):
@@ -97,11 +97,11 @@ class IntermediatesKept(Rule):
         for put in _stored_in_forward(file):
             yield from self._in_forward(put, index)
 
-    def _from_outputs(self, put: Put, names: frozenset[str], who: str, index: ProjectIndex) -> Iterator[Hit]:
+    def _from_outputs(self, put: Put, names: frozenset[str], who: str, index: ProjectIndex) -> Iterator[RuleMatch]:
         if put.keeps(names) and not is_emptied(put.store, put.function, index):
             yield self._found(put, who, SEEN)
 
-    def _in_forward(self, put: Put, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_forward(self, put: Put, index: ProjectIndex) -> Iterator[RuleMatch]:
         owner = owner_of(put.function)
         if owner is None or _RECORDING.search(owner.name):
             return
@@ -109,7 +109,7 @@ class IntermediatesKept(Rule):
             inputs = frozenset(name for name in put.function.parameters if name != "self")
             yield from self._from_outputs(put, inputs | _computed(put.function), "every forward", index)
 
-    def _in_step(self, put: Put, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_step(self, put: Put, index: ProjectIndex) -> Iterator[RuleMatch]:
         hot = hot_around(put.block, index)
         if hot is None or is_rare(put.block, hot.around, put.line) or is_made_in(put.store, put.function, hot.around):
             return
@@ -121,7 +121,7 @@ class IntermediatesKept(Rule):
         if is_store and not _is_used(put, hot.around) and not is_emptied(put.store, put.function, index):
             yield self._found(put, "every training step", hot.basis)
 
-    def _in_evaluation(self, put: Put, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_evaluation(self, put: Put, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what gathers outputs in a loop that evaluates with gradients on."""
         graded = evaluations_with_gradients(put.function.file, index)
         around = next((each for each in put.block.loops() if each in graded), None)
@@ -133,7 +133,7 @@ class IntermediatesKept(Rule):
             # Evaluating without gradients mends this as well, and that is said by itself.
             yield self._found(put, "every batch of the evaluation", FOLLOWED, Severity.SUGGESTION)
 
-    def _found(self, put: Put, who: str, basis: str, severity: Severity | None = None) -> Hit:
+    def _found(self, put: Put, who: str, basis: str, severity: Severity | None = None) -> RuleMatch:
         return self.hit(
             put.node,
             f"{who} adds to {put.store!r} a tensor with its graph, which stays on the device",

@@ -24,7 +24,7 @@ from esper_agents.review.models import forward_calls, is_evaluating
 from esper_agents.review.names import dotted, root_of
 from esper_agents.review.needed import is_needed, makes_a_size
 from esper_agents.review.patterns import pattern
-from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule, Shown
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule, RuntimeExpectation
 from esper_agents.review.told_once import one_each
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from esper_agents.review.blocks import Block
     from esper_agents.review.hot import Hot
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _ACCELERATORS = pattern(r"(?:torch\.)?(?:cuda|mps|xpu|npu|accelerator)(?:\.memory)?")
@@ -72,18 +72,18 @@ class ItemInTrainingLoop(Rule):
 
     code, name = "ESP305", "item-in-training-loop"
     severity, category = Severity.WARNING, Category.MEMORY
-    shown = Shown.REPEATS
+    shown = RuntimeExpectation.REPEATS
     bad = "for x in loader:\n    loss = step(x)\n    loss.backward()\n    total += loss.item()\n"
     good = "for x in loader:\n    loss = step(x)\n    loss.backward()\n    total += loss.detach()\n"
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield for each training loop, and each function that one calls for every step, the first of its fetches."""
         yield from one_each((*self._fetched(file, index), *self._decisions(file, index)), index)
         yield from one_each((*self._checks(file, index), *self._fetched_to_check(file, index)), index)
         yield from one_each(tuple(self._handed_back(file, index)), index)
         yield from self._in_evaluation(file, index)
 
-    def _fetched(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, Hit]]:
+    def _fetched(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, RuleMatch]]:
         seen: set[ast.stmt] = {call.statement for call in file.calls_ending(*DRAWING) if draws(call)}
         for call in file.calls_ending(*FETCHING, *CONVERTING, *SHOWING, "synchronize"):
             hot = hot_around(call.block, index)
@@ -94,7 +94,7 @@ class ItemInTrainingLoop(Rule):
                 seen.add(call.statement)
                 yield hot, self._found(call.node, what, hot, index)
 
-    def _handed_back(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, Hit]]:
+    def _handed_back(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, RuleMatch]]:
         """Yield what hands memory back in every step."""
         for call in file.calls_ending("empty_cache", "collect"):
             hot = hot_around(call.block, index)
@@ -105,7 +105,7 @@ class ItemInTrainingLoop(Rule):
             elif call.tail == "empty_cache" and _is_of_the_device(call, hot):
                 yield hot, self._emptied(call, hot)
 
-    def _emptied(self, call: Call, hot: Hot) -> Hit:
+    def _emptied(self, call: Call, hot: Hot) -> RuleMatch:
         return self.hit(
             call.node,
             "`empty_cache()` in every training step waits for the device, and the next step asks for the memory again",
@@ -114,7 +114,7 @@ class ItemInTrainingLoop(Rule):
             basis=hot.basis,
         )
 
-    def _collected(self, call: Call, hot: Hot) -> Hit:
+    def _collected(self, call: Call, hot: Hot) -> RuleMatch:
         return self.hit(
             call.node,
             "a full garbage collection in every training step walks all objects of the process",
@@ -124,7 +124,7 @@ class ItemInTrainingLoop(Rule):
             severity=Severity.SUGGESTION,
         )
 
-    def _found(self, node: ast.AST, what: str, hot: Hot, index: ProjectIndex) -> Hit:
+    def _found(self, node: ast.AST, what: str, hot: Hot, index: ProjectIndex) -> RuleMatch:
         on_device = _names_a_device(index)
         because = "" if on_device else "; no device is named in the reviewed files, and on the CPU nothing waits"
         return self.hit(
@@ -136,7 +136,7 @@ class ItemInTrainingLoop(Rule):
             severity=Severity.SUGGESTION if hot.is_epoch else None,
         )
 
-    def _decisions(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, Hit]]:
+    def _decisions(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, RuleMatch]]:
         """Yield the tests in training loops that ask a tensor, those for NaN aside."""
         for hot in hot_in(file, index):
             if hot.basis != SEEN:
@@ -151,7 +151,7 @@ class ItemInTrainingLoop(Rule):
                     what = "a test of a tensor in every training step makes the host wait for the device"
                     yield hot, self._asked(test, what, "`torch.where` decides on the device without a fetch", hot)
 
-    def _checks(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, Hit]]:
+    def _checks(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, RuleMatch]]:
         """Yield the tests in training loops that look for NaN: they are wanted, but in every step each is a wait."""
         for call in file.calls_ending(*_TESTING):
             test = call.statement.test if isinstance(call.statement, ast.If | ast.Assert) else None
@@ -164,7 +164,7 @@ class ItemInTrainingLoop(Rule):
                 what = "a test for NaN in every training step makes the host wait for the device"
                 yield hot, self._asked(call.node, what, "fetch the result every so many steps", hot)
 
-    def _fetched_to_check(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, Hit]]:
+    def _fetched_to_check(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, RuleMatch]]:
         """Yield the numbers fetched in every step of which nothing is asked but whether they are NaN."""
         for call in file.calls_ending("item", "float"):
             tests = tests_of(call)
@@ -178,7 +178,7 @@ class ItemInTrainingLoop(Rule):
                 what = "a number fetched in every training step for a test for NaN makes the host wait for the device"
                 yield hot, self._asked(call.node, what, "fetch it every so many steps", hot)
 
-    def _asked(self, node: ast.AST, message: str, remedy: str, hot: Hot) -> Hit:
+    def _asked(self, node: ast.AST, message: str, remedy: str, hot: Hot) -> RuleMatch:
         return self.hit(
             node,
             message,
@@ -188,7 +188,7 @@ class ItemInTrainingLoop(Rule):
             severity=Severity.SUGGESTION,
         )
 
-    def _in_evaluation(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_evaluation(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the first number that a loop over held-out data fetches for each batch."""
         fetches = [call for call in file.calls_ending("item") if call.block.loop is not None and is_fetch(call)]
         done: set[Block] = set()

@@ -14,7 +14,7 @@ from esper_agents.review.rule import SEEN, FileRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables
 
 _OPTIMIZERS = "torch.optim."
@@ -54,7 +54,7 @@ class LayerReplacedAfterOptimizer(FileRule):
         "model = resnet18()\n", "model = resnet18()\nmodel.fc = nn.Linear(512, 10)\n"
     )
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield the layers that come too late for the optimizer."""
         made = [call for name, calls in file.by_name.items() if name.startswith(_OPTIMIZERS) for call in calls]
         for call in made:

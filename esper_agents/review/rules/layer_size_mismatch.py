@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.names import dotted, tail_of
-from esper_agents.review.rule import FOLLOWED, SEEN, Rule, Shown
+from esper_agents.review.rule import FOLLOWED, SEEN, Rule, RuntimeExpectation
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import UNKNOWN, Layer, Object, Tensor
 from esper_agents.review.shapes.layers import PARAMETERS, Misfit, given, wanted
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.shapes.facts import Value
     from esper_agents.review.shapes.interpreter import Interpreter
     from esper_agents.review.tables import Call, FileTables, Function
@@ -43,11 +43,11 @@ class LayerSizeMismatch(Rule):
 
     code, name = "ESP205", "layer-size-mismatch"
     severity, category = Severity.CRITICAL, Category.SILENT_CORRECTNESS
-    shown = Shown.RAISES
+    shown = RuntimeExpectation.RAISES
     bad = "from torch import nn\n\nmodel = nn.Sequential(nn.Linear(128, 64), nn.ReLU(), nn.Linear(32, 10))\n"
     good = bad.replace("nn.Linear(32, 10)", "nn.Linear(64, 10)")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the layers that cannot take what they are given."""
         shapes = shapes_of(index)
         for call in file.calls_to("torch.nn.Sequential"):
@@ -58,7 +58,7 @@ class LayerSizeMismatch(Rule):
             if call.node.args and not call.has_splat() and "(" not in call.path and "[" not in call.path:
                 yield from self._called(call, shapes)
 
-    def _in_sequence(self, call: Call, shapes: Interpreter) -> Iterator[Hit]:
+    def _in_sequence(self, call: Call, shapes: Interpreter) -> Iterator[RuleMatch]:
         """Yield the layers of a `Sequential` that do not fit the one before, whatever it is given."""
         sequence = shapes.ask(call.node, call)
         if not isinstance(sequence, Layer):
@@ -73,7 +73,7 @@ class LayerSizeMismatch(Rule):
                 return
             value = shapes.apply_to(part, value, call)
 
-    def _called(self, call: Call, shapes: Interpreter) -> Iterator[Hit]:
+    def _called(self, call: Call, shapes: Interpreter) -> Iterator[RuleMatch]:
         layer = shapes.ask(call.node.func, call)
         asked = shapes.first_of(layer) if isinstance(layer, Object) else [layer]
         if not any(isinstance(each, Layer) and _asks(each) for each in asked):
@@ -89,7 +89,7 @@ class LayerSizeMismatch(Rule):
             is_open = isinstance(value, Tensor) and value.is_open
             yield self._found(call.node, misfit, SEEN if is_open else FOLLOWED)
 
-    def _inside(self, network: Object, call: Call, shapes: Interpreter) -> Iterator[Hit]:
+    def _inside(self, network: Object, call: Call, shapes: Interpreter) -> Iterator[RuleMatch]:
         """Yield the first layer inside a network that cannot take what is left of an input of a known size."""
         for inner, layer, value in shapes.calls_inside(network, call):
             misfit = self._first_misfit(layer, value, shapes, inner) if isinstance(layer, Layer) else None
@@ -108,7 +108,7 @@ class LayerSizeMismatch(Rule):
             value = shapes.apply_to(part, value, call)
         return None
 
-    def _found(self, node: ast.AST, misfit: Misfit, basis: str) -> Hit:
+    def _found(self, node: ast.AST, misfit: Misfit, basis: str) -> RuleMatch:
         return self.hit(
             node,
             f"this layer was made for {named(misfit.wanted)} {misfit.what} and is given {named(misfit.given)}",

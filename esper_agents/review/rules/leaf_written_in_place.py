@@ -11,14 +11,14 @@ from esper_agents.review.leaves import is_leaf
 from esper_agents.review.models import gradients_off_around
 from esper_agents.review.names import dotted
 from esper_agents.review.patterns import pattern
-from esper_agents.review.rule import FOLLOWED, SEEN, Rule, Shown
+from esper_agents.review.rule import FOLLOWED, SEEN, Rule, RuntimeExpectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _WRITING = (
@@ -61,7 +61,7 @@ class LeafWrittenInPlace(Rule):
 
     code, name = "ESP106", "leaf-written-in-place"
     severity, category = Severity.CRITICAL, Category.CORRECTNESS
-    shown = Shown.RAISES
+    shown = RuntimeExpectation.RAISES
     bad = (
         "import torch\n"
         "\n"
@@ -74,7 +74,7 @@ class LeafWrittenInPlace(Rule):
     )
     good = bad.replace("    w -= 0.1 * w.grad\n", "    with torch.no_grad():\n        w -= 0.1 * w.grad\n")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the writes to leaves that require gradients."""
         if not file.imports_torch:
             return
@@ -91,12 +91,12 @@ class LeafWrittenInPlace(Rule):
                     if path.endswith("[]") or each.is_augmented:
                         yield from self._assigned(each, path, index)
 
-    def _assigned(self, found: Assignment, path: str, index: ProjectIndex) -> Iterator[Hit]:
+    def _assigned(self, found: Assignment, path: str, index: ProjectIndex) -> Iterator[RuleMatch]:
         yield from self._written(found.statement, found.node, path, found.block, index)
 
     def _written(
         self, node: ast.expr | ast.stmt, target: ast.expr, path: str, block: Block, index: ProjectIndex
-    ) -> Iterator[Hit]:
+    ) -> Iterator[RuleMatch]:
         is_part = isinstance(target, ast.Subscript) and isinstance(node, ast.Call)
         while isinstance(target, ast.Subscript):
             target = target.value

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _TRIED = pattern(r"^\s+from torch\.(cuda|cpu)\.amp import", re.MULTILINE)
@@ -57,7 +57,7 @@ class LegacyAmp(Rule):
     bad = "from torch.cuda.amp import autocast\n\nwith autocast():\n    loss = step(x)\n"
     good = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    loss = step(x)\n'
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the uses of old names."""
         used: list[tuple[ast.AST, str]]
         used = [(each.node, each.name) for each in file.calls_to(*_INSTEAD, *_FUNCTIONS) if not _is_chosen(each)]
@@ -73,7 +73,7 @@ class LegacyAmp(Rule):
                     remedy=f"write `{instead}` (torch {since} and later)",
                 )
 
-    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - whatever it says
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - whatever it says
         """Return the call by its new name, with the device first."""
         instead = _INSTEAD.get(call.name)
         # An import that stands in some branch may be one of two, and both go by one name.

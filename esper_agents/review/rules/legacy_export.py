@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _OLD_NAMES = ("torch.onnx.utils.export", "torch.onnx._export", "torch.onnx.utils._export")
@@ -49,7 +49,7 @@ class LegacyExport(Rule):
     )
     good = bad.replace("dynamo=False", "dynamo=True")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the exports through TorchScript that are old-fashioned or lose branches."""
         for call in file.calls_to("torch.onnx.export", *_OLD_NAMES):
             asked = index.torch_asked_by(file)
@@ -63,7 +63,7 @@ class LegacyExport(Rule):
         for call in file.calls_to("torch.jit.trace"):
             yield from self._branches(call, index)
 
-    def _branches(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
+    def _branches(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         function = traced_function(call, index)
         for test, _ in tests_of(function) if function is not None else ():
             if function is not None and asks_a_tensor(test, function):

@@ -16,10 +16,10 @@ from esper_agents.review.rule import INFERRED, SEEN, Rewrite, Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _PINNING = 7
@@ -66,7 +66,7 @@ class LoaderWithoutPinning(Rule):
         "            yield model(x.cuda(non_blocking=True))\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the loaders that do not pin and whose batches go to the GPU."""
         made = [call for call in file.calls_to(*LOADERS) if _does_not_pin(call)]
         if not made:
@@ -80,13 +80,13 @@ class LoaderWithoutPinning(Rule):
             elif moves and uses_gpu(index) and _trains(call, index):
                 yield self._found(call)
 
-    def fix(self, call: Call, claim: Claim) -> Rewrite | None:
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:
         """Return the loader with pinning where the copies ask for it, and nobody has turned it off."""
         is_asked = claim.severity is Severity.WARNING and call.name in LOADERS
         is_unsaid = call.argument(_PINNING, "pin_memory") is None and not call.has_splat()
         return Rewrite(arguments={"pin_memory": "True"}) if is_asked and is_unsaid else None
 
-    def _in_vain(self, call: Call, move: Call) -> Hit:
+    def _in_vain(self, call: Call, move: Call) -> RuleMatch:
         where = f"{move.function.file.path}:{move.line}"
         return self.hit(
             call.node,
@@ -97,7 +97,7 @@ class LoaderWithoutPinning(Rule):
             severity=Severity.WARNING,
         )
 
-    def _found(self, call: Call) -> Hit:
+    def _found(self, call: Call) -> RuleMatch:
         return self.hit(
             call.node,
             "each batch is copied to a pinned buffer first, and the host waits for it",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.activations import Activated
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _LOGARITHMS = ("torch.log", "torch.log2", "torch.log10")
@@ -61,7 +61,7 @@ class LogOfProbability(Rule):
         "    return -(p * F.log_softmax(scores, dim=-1)).sum(-1)\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the logarithms of probabilities."""
         for call in file.calls_ending("log", "log2", "log10"):
             value = _operand(call)

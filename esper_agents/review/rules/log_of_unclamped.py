@@ -15,19 +15,14 @@ from esper_agents.review.names import dotted
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.unpacked import parts_returned, values_returned
-from esper_agents.review.vanishing import (
-    exponential_in,
-    is_bare,
-    is_complemented,
-    weighs_itself,
-)
+from esper_agents.review.vanishing import exponential_in, is_bare, is_complemented, weighs_itself
 from esper_agents.review.zeros import Zero, zero_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import Origin, ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _LOGARITHMS = frozenset({"torch.log", "torch.log2", "torch.log10"})
@@ -96,7 +91,7 @@ class LogOfUnclamped(Rule):
         "    return energy.log(), torch.log(x.clamp(min=1e-6)), torch.log1p(torch.relu(x))\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the logarithms of values that are exactly zero for ordinary inputs."""
         for call in file.calls_ending("log", "log2", "log10"):
             value = _operand(call)
@@ -111,7 +106,7 @@ class LogOfUnclamped(Rule):
             else:
                 yield from self._by_hand(call, value, index)
 
-    def _by_hand(self, call: Call, value: ast.expr, index: ProjectIndex) -> Iterator[Hit]:
+    def _by_hand(self, call: Call, value: ast.expr, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the logarithms in an entropy or a cross entropy by hand, of what is handed in as it is."""
         is_entropy = weighs_itself(call, value)
         if not call.name.startswith("torch.") and not call.function.file.imports_torch:
@@ -131,7 +126,7 @@ class LogOfUnclamped(Rule):
             severity=Severity.SUGGESTION,
         )
 
-    def _found(self, call: Call, origin: Origin, zero: Zero) -> Hit:
+    def _found(self, call: Call, origin: Origin, zero: Zero) -> RuleMatch:
         here = origin.function is call.function and zero.function is call.function
         return self.hit(
             call.node,

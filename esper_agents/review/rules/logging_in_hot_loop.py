@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.review.blocks import Block
     from esper_agents.review.hot import Hot
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 _PHASE = pattern(r"(?<![a-z])(?:phase|train|training|is_train|mode|split)(?![a-z])", re.IGNORECASE)
@@ -67,7 +67,7 @@ class LoggingInHotLoop(Rule):
         "            writer.add_histogram(name, parameter, step)\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what costs much in every step, and the first of the lines that cost little."""
         lines: set[Block] = set()
         done: set[ast.stmt] = set()
@@ -87,7 +87,7 @@ class LoggingInHotLoop(Rule):
         for hot in hot_in(file, index):
             yield from self._in_helpers(hot, index)
 
-    def _in_helpers(self, hot: Hot, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_helpers(self, hot: Hot, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the calls of helpers that draw or save whenever they are called."""
         for call in hot.around.function.calls if not hot.is_epoch else ():
             is_drawing = call.block.within(hot.around) and any(
@@ -96,7 +96,7 @@ class LoggingInHotLoop(Rule):
             if is_drawing and not _is_excused(call, hot):
                 yield self._heavy(call, hot)
 
-    def _heavy(self, call: Call, hot: Hot) -> Hit:
+    def _heavy(self, call: Call, hot: Hot) -> RuleMatch:
         return self.hit(
             call.node,
             f"`{call.path}` in every training step keeps the device waiting",
@@ -105,7 +105,7 @@ class LoggingInHotLoop(Rule):
             basis=hot.basis,
         )
 
-    def _line(self, call: Call, hot: Hot) -> Hit:
+    def _line(self, call: Call, hot: Hot) -> RuleMatch:
         over = _parameters_around(call, hot)
         return self.hit(
             call.node,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _ADDING = frozenset({"append", "extend", "add", "add_", "appendleft", "insert", "put"})
@@ -63,7 +63,7 @@ class LossKeptWithGraph(Rule):
         "    losses.append(loss.detach())\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what gathers a loss in the training loops of the file, and in steps that a framework repeats."""
         for loop, losses in losses_in_loops(file, index).items():
             function = loop.function
@@ -80,7 +80,7 @@ class LossKeptWithGraph(Rule):
                 known = losses | _aliases(function, losses)
                 yield from self._gathered(function, function.block, known, losses, index)
 
-    def _handed_to_meters(self, loop: Block, losses: Collection[str], index: ProjectIndex) -> Iterator[Hit]:
+    def _handed_to_meters(self, loop: Block, losses: Collection[str], index: ProjectIndex) -> Iterator[RuleMatch]:
         for call in loop.function.calls:
             if not call.receiver or not call.block.within(loop) or without_gradients(call.block):
                 continue
@@ -96,7 +96,7 @@ class LossKeptWithGraph(Rule):
 
     def _gathered(
         self, function: Function, around: Block, losses: Collection[str], sent: Collection[str], index: ProjectIndex
-    ) -> Iterator[Hit]:
+    ) -> Iterator[RuleMatch]:
         used = _flowing_into(function, sent) - set(losses)
         for call in function.calls:
             is_plain = call.tail in _ADDING and call.block.within(around) and bool(call.node.args)
@@ -112,7 +112,9 @@ class LossKeptWithGraph(Rule):
                 if each.block.within(around) and _gathers(each, losses) and not without_gradients(each.block):
                     yield self._kept(each.statement, each.value, target)
 
-    def _appended(self, call: Call, around: Block, losses: Collection[str], used: Collection[str]) -> Iterator[Hit]:
+    def _appended(
+        self, call: Call, around: Block, losses: Collection[str], used: Collection[str]
+    ) -> Iterator[RuleMatch]:
         store, value = call.receiver, call.node.args[-1]
         if not store or store in used or store in losses or _is_fresh(call.function, store, around):
             return
@@ -121,7 +123,7 @@ class LossKeptWithGraph(Rule):
         if _still_keeps(call.function, value, call.line, losses):
             yield self._kept(call.node, value, store)
 
-    def _kept(self, node: ast.AST, value: ast.expr, store: str) -> Hit:
+    def _kept(self, node: ast.AST, value: ast.expr, store: str) -> RuleMatch:
         is_plain = isinstance(value, ast.Name | ast.Attribute | ast.BinOp)
         return self.hit(
             node,

@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.loss_calls import (
-    OF_CLASSES,
-    STRICT,
-    combined,
-    is_asked,
-    is_output,
-    loss_called,
-    loss_calls,
-)
+from esper_agents.review.loss_calls import OF_CLASSES, STRICT, combined, is_asked, is_output, loss_called, loss_calls
 from esper_agents.review.loss_targets import squeezed_elsewhere, target_by_key
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.shapes import shapes_of
@@ -27,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import Origin, ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.shapes.interpreter import Interpreter
     from esper_agents.review.tables import Call, FileTables
 
@@ -84,7 +76,7 @@ class LossShapeMismatch(Rule):
     )
     good = bad.replace("F.mse_loss(model(x), y)", "F.mse_loss(model(x).squeeze(-1), y)")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the losses, differences and comparisons of shapes that do not belong together."""
         if not file.imports_torch:
             return
@@ -106,7 +98,7 @@ class LossShapeMismatch(Rule):
         for call in file.calls_ending(*_ENDS):
             yield from self._by_hand(call, index, shapes)
 
-    def _judged(self, call: Call, loss: str, one: Tensor, two: Tensor) -> Iterator[Hit]:
+    def _judged(self, call: Call, loss: str, one: Tensor, two: Tensor) -> Iterator[RuleMatch]:
         if loss in OF_CLASSES.values():
             found = _of_classes(loss, one, two)
         elif loss in STRICT.values():
@@ -116,7 +108,9 @@ class LossShapeMismatch(Rule):
         if found is not None:
             yield self._found(call, found)
 
-    def _seen_elsewhere(self, call: Call, loss: str, one: Tensor, two: Tensor, index: ProjectIndex) -> Iterator[Hit]:
+    def _seen_elsewhere(
+        self, call: Call, loss: str, one: Tensor, two: Tensor, index: ProjectIndex
+    ) -> Iterator[RuleMatch]:
         """Yield a loss of a column whose last dimension is taken off wherever else it is held against targets."""
         input_, target = call.argument(0, "input"), call.argument(1, "target")
         is_column = one.last == 1 and (one.is_open or one.rank == 2)  # noqa: PLR2004 - rows and columns
@@ -134,7 +128,7 @@ class LossShapeMismatch(Rule):
                 severity=Severity.WARNING,
             )
 
-    def _by_hand(self, call: Call, index: ProjectIndex, shapes: Interpreter) -> Iterator[Hit]:
+    def _by_hand(self, call: Call, index: ProjectIndex, shapes: Interpreter) -> Iterator[RuleMatch]:
         """Yield the differences and comparisons that are made into an error or an accuracy."""
         node = combined(call, index)
         if node is None or is_asked(call):
@@ -147,7 +141,7 @@ class LossShapeMismatch(Rule):
             what = "comparison" if isinstance(node, ast.Compare) else _NAMES[type(node.op)]
             yield self._found(call, _stretched(f"this {what}", one, two), node)
 
-    def _found(self, call: Call, wrong: _Wrong, node: ast.AST | None = None) -> Hit:
+    def _found(self, call: Call, wrong: _Wrong, node: ast.AST | None = None) -> RuleMatch:
         return self.hit(
             node or call.node,
             wrong.message,

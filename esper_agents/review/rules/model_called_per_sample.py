@@ -16,7 +16,7 @@ from esper_agents.review.index import argument_for
 from esper_agents.review.models import forward_calls, forward_calls_in
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.patterns import pattern
-from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule, Shown
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule, RuntimeExpectation
 from esper_agents.review.sample_loops import Over, annotation_of, may_be_list, sample_loops
 from esper_agents.review.samples import Sample, SampleTrace
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _TIME = pattern(
@@ -68,7 +68,7 @@ class ModelCalledPerSample(Rule):
 
     code, name = "ESP408", "model-called-per-sample"
     severity, category = Severity.WARNING, Category.PERFORMANCE
-    shown = Shown.REPEATS
+    shown = RuntimeExpectation.REPEATS
     bad = (
         "def embed(model, batch):\n"
         "    features = []\n"
@@ -78,7 +78,7 @@ class ModelCalledPerSample(Rule):
     )
     good = "def embed(model, batch):\n    return model(batch)\n"
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the calls of models in loops over samples."""
         loops = sample_loops(file, index)
         if not loops or not any(call.block.loop in loops for call in file.calls):
@@ -96,7 +96,7 @@ class ModelCalledPerSample(Rule):
                 done.add(loop)
                 yield hit
 
-    def _called(self, call: Call, over: Over, index: ProjectIndex, *, is_model: bool) -> Hit | None:
+    def _called(self, call: Call, over: Over, index: ProjectIndex, *, is_model: bool) -> RuleMatch | None:
         loop, is_followed = call.block.loop, False
         if loop is None:
             return None
@@ -111,7 +111,7 @@ class ModelCalledPerSample(Rule):
         is_batch = _is_batch(over, sample, call, index)
         return self._found(call, over, sample, index, is_followed=is_followed) if is_batch else None
 
-    def _found(self, call: Call, over: Over, sample: Sample, index: ProjectIndex, *, is_followed: bool) -> Hit:
+    def _found(self, call: Call, over: Over, sample: Sample, index: ProjectIndex, *, is_followed: bool) -> RuleMatch:
         is_sure = over.is_tensor or (over.has_shape and bool(over.counter))
         is_advice = sample.is_prepared and not is_sure and hot_around(call.block, index) is None
         is_advice |= sample.is_tokenized

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _REMEDY = "move it once, before the loop and before the optimizer is made"
@@ -62,7 +62,7 @@ class ModelMovedInLoop(Rule):
         "        optimizer.step()\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the moves of a model in loops that run it as well."""
         for call in file.calls_ending("to", "cuda"):
             if not call.receiver or not moves_to_device(call):
@@ -72,7 +72,7 @@ class ModelMovedInLoop(Rule):
             else:
                 yield from self._in_step(call, index)
 
-    def _in_loop(self, call: Call, loop: Block, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_loop(self, call: Call, loop: Block, index: ProjectIndex) -> Iterator[RuleMatch]:
         bound = bound_to(call)
         # What is moved and called as well is a module, whatever its name.
         runs = _runs(loop, call.receiver) or _runs_at_once(call) or (bool(bound) and _runs(loop, bound))
@@ -87,7 +87,7 @@ class ModelMovedInLoop(Rule):
                 basis=SEEN if trains else f"{INFERRED}: the loop runs over batches",
             )
 
-    def _in_step(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
+    def _in_step(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield a move in a function that every step calls, and in a model's own `forward`."""
         function, hot = call.function, hot_around(call.block, index)
         is_forward = function.name == "forward" and holds_layer(call.receiver, function, call.line, index)

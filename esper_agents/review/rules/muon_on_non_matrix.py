@@ -12,14 +12,14 @@ from esper_agents.review.index import Origin, resolve
 from esper_agents.review.names import dotted
 from esper_agents.review.parameters import dimensions, is_layer_without_matrix
 from esper_agents.review.patterns import pattern
-from esper_agents.review.rule import FOLLOWED, INFERRED, Rule, Shown
+from esper_agents.review.rule import FOLLOWED, INFERRED, Rule, RuntimeExpectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.parameters import Dimensions
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _NAMES = ("torch.optim.Muon", "torch.optim._muon.Muon")
@@ -45,7 +45,7 @@ class MuonOnNonMatrix(Rule):
 
     code, name = "ESP508", "muon-on-non-matrix"
     severity, category = Severity.CRITICAL, Category.COMPILE
-    shown = Shown.RAISES
+    shown = RuntimeExpectation.RAISES
     bad = (
         "import torch\n"
         "from torch import nn\n"
@@ -70,7 +70,7 @@ class MuonOnNonMatrix(Rule):
         "optimizers = [torch.optim.Muon(matrices, lr=0.02), torch.optim.AdamW(others, lr=0.001)]\n",
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the optimizers that are handed more than matrices."""
         for call in file.calls_to(*_NAMES):
             handed = call.argument(0, "params")
@@ -80,7 +80,7 @@ class MuonOnNonMatrix(Rule):
                     yield hit
                     break
 
-    def _judged(self, call: Call, origin: Origin, index: ProjectIndex) -> Hit | None:
+    def _judged(self, call: Call, origin: Origin, index: ProjectIndex) -> RuleMatch | None:
         odd = next(_odd_ones(origin, index), None)
         if odd is not None:
             return self.hit(

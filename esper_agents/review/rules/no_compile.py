@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables
 
 # Other ways to the same end count as well: the choice was made.
@@ -64,7 +64,7 @@ class NoCompile(Rule):
         "        optimizer.step()\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the project's first training loop, in the file that holds it."""
         loop = index.once("first loop that could be compiled", lambda: _first_loop(index))
         if loop is not None and loop.function.file is file:

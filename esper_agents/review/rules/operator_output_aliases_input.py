@@ -14,7 +14,7 @@ from esper_agents.review.rule import INFERRED, SEEN, FileRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _OPERATORS = frozenset({"torch.library.custom_op()", "torch.library.triton_op()"})
@@ -69,7 +69,7 @@ class OperatorOutputAliasesInput(FileRule):
     )
     good = bad.replace("return x\n", "return x.clone()\n")
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield the returns and the changes that an operator must not have."""
         if not any("torch.library" in each for each in file.imports.values()) and "torch.library" not in file.text:
             return
@@ -86,7 +86,7 @@ class OperatorOutputAliasesInput(FileRule):
         for function in implementations(file):
             yield from self._returned(function, is_checked=False)
 
-    def _returned(self, function: Function, *, is_checked: bool = True) -> Iterator[Hit]:
+    def _returned(self, function: Function, *, is_checked: bool = True) -> Iterator[RuleMatch]:
         for statement, _ in function.returns:
             for value in _outputs(statement.value):
                 is_sure, parameter = _alias(value, function, statement.lineno)
@@ -107,7 +107,7 @@ class OperatorOutputAliasesInput(FileRule):
                         basis=SEEN if is_sure else f"{INFERRED}: it is where nothing has to be done",
                     )
 
-    def _changed(self, function: Function, operator: Function) -> Iterator[Hit]:
+    def _changed(self, function: Function, operator: Function) -> Iterator[RuleMatch]:
         named = _mutated(operator)
         for name in function.parameters if named is not None else ():
             place = _change_of(name, function) if name not in (named or ()) else None

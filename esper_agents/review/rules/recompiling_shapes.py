@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.review.blocks import Block
     from esper_agents.review.compiled import CompiledBy
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _WRAPPINGS = frozenset({"reversed", "tqdm", "list", "track", "progress_bar"})
@@ -89,7 +89,7 @@ class RecompilingShapes(Rule):
         "net = torch.compile(Net())\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what changes from call to call."""
         yield from self._sized(file, index)
         known = compiled_functions(index)
@@ -105,7 +105,7 @@ class RecompilingShapes(Rule):
             if call.block.loop is not None:
                 yield from self._handed_over(call, call.block.loop, index)
 
-    def _sized(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def _sized(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the calls that hand sizes of their own to what is compiled for one size each."""
         for call in file.calls_ending(*static_names(index)):
             loop = call.block.loop
@@ -120,7 +120,7 @@ class RecompilingShapes(Rule):
                     basis=FOLLOWED,
                 )
 
-    def _kept(self, function: Function, by: CompiledBy, index: ProjectIndex) -> Iterator[Hit]:
+    def _kept(self, function: Function, by: CompiledBy, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the counters and lists that compiled code keeps from call to call."""
         where = f"{function.qualname!r} is compiled at {by.path}:{by.line}"
         for path, assignments in function.assignments.items():
@@ -136,7 +136,7 @@ class RecompilingShapes(Rule):
             if is_kept and not is_now_and_then(call.block, function.block):
                 yield self._found(call.node, f"`{call.receiver}` grows in every call", where, _LIST, by)
 
-    def _found(self, node: ast.AST, what: str, where: str, remedy: str, by: CompiledBy) -> Hit:
+    def _found(self, node: ast.AST, what: str, where: str, remedy: str, by: CompiledBy) -> RuleMatch:
         return self.hit(
             node,
             f"{what}, and each change compiles anew: {where}",
@@ -145,7 +145,7 @@ class RecompilingShapes(Rule):
             basis=SEEN if by.is_direct else FOLLOWED,
         )
 
-    def _handed_over(self, call: Call, loop: Block, index: ProjectIndex) -> Iterator[Hit]:
+    def _handed_over(self, call: Call, loop: Block, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the arguments of a compiled function that change with every round of a loop, and compile anew."""
         arguments = [*call.node.args, *(each.value for each in call.node.keywords)]
         counters, lists = _counters(loop), _growing_lists(call, loop)

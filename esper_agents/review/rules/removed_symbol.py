@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
-    from esper_agents.review.symbols import Use
+    from esper_agents.review.rule import RuleMatch
+    from esper_agents.review.symbols import SymbolUse
     from esper_agents.review.tables import FileTables
 
 
@@ -42,7 +42,7 @@ class RemovedSymbol(Rule):
     bad = "import torch\n\nvalues, vectors = torch.symeig(matrix, eigenvectors=True)\n"
     good = "import torch\n\nvalues, vectors = torch.linalg.eigh(matrix)\n"
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the uses of names that are gone."""
         gone = [each for each in index.once(("symbols", file.path), lambda: uses(file, index)) if each.symbol.removed]
         asked = index.torch_asked_by(file) if gone else None
@@ -58,7 +58,7 @@ class RemovedSymbol(Rule):
                 )
 
 
-def _effect(use: Use) -> str:
+def _effect(use: SymbolUse) -> str:
     symbol = use.symbol
     if symbol.keyword == "volatile":
         return "take `volatile` and record gradients all the same"

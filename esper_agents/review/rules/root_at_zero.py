@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.index import Origin, ProjectIndex
     from esper_agents.review.roots import Root
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables, Function
 
 _DETACHED = pattern(r"detach|\.data\b|\.item\(|no_grad|numpy|\bnp\.")
@@ -93,7 +93,7 @@ class RootAtZero(Rule):
     )
     good = bad.replace("F.mse_loss(prediction, target)", "F.mse_loss(prediction, target) + 1e-8")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the roots of what may be zero, where gradients may flow."""
         for root in roots(file) if file.imports_torch else ():
             reason = _reason(root, index)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 # How many steps from caller to caller are followed.
@@ -59,7 +59,7 @@ class SamplerWithoutEpoch(Rule):
     )
     good = bad.replace("        for x in loader:\n", "        sampler.set_epoch(epoch)\n        for x in loader:\n")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the shuffling samplers, unless something tells them the epoch."""
         made = [call for call in file.calls_to(*_NAMES) if _shuffles(call)]
         if not made or not _trains_in_epochs(index) or runs_the_loop(file):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 _MAKING = ("tensor", "as_tensor", "from_numpy", "zeros", "ones", "empty", "full", "rand", "randn", "arange", "Tensor")
@@ -62,13 +62,13 @@ class SamplesMovedOneByOne(Rule):
     )
     good = "import torch\n\n\ndef batch_of(samples, device):\n    return torch.stack(samples).to(device)\n"
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the moves of single samples."""
         for call in file.calls_ending("to", "cuda", *_MAKING):
             if (moves_to_device(call) and not follows_another(call.node)) or makes_on_device(call):
                 yield from self._moved(call, index)
 
-    def _moved(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
+    def _moved(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         found = list(self._while_reading(call, index))
         if found:
             yield from found
@@ -90,7 +90,7 @@ class SamplesMovedOneByOne(Rule):
                 remedy="move the whole tensor once, before the loop",
             )
 
-    def _while_reading(self, call: Call, index: ProjectIndex) -> Iterator[Hit]:
+    def _while_reading(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         place = _reading_place(call.function, index)
         if place is not None and not _is_asked_for(call):
             what, basis = place

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _MADE = pattern(r"torch\.optim\.(?:lr_scheduler|swa_utils)\.\w+|transformers\.(?:\w+\.)?get_\w*schedule\w*")
@@ -57,7 +57,7 @@ class SchedulerBeforeOptimizer(Rule):
     )
     good = bad.replace("    scheduler.step()\n", "") + "    scheduler.step()\n"
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the steps of schedulers that come first in their loop."""
         for call in file.calls_ending("step"):
             loop = call.block.loop
@@ -72,7 +72,7 @@ class SchedulerBeforeOptimizer(Rule):
             if following := next((each for each in taken if each.block.within(loop)), None):
                 yield self._found(call, following, index, is_sure=is_sure is True)
 
-    def _found(self, call: Call, following: Call, index: ProjectIndex, *, is_sure: bool) -> Hit:
+    def _found(self, call: Call, following: Call, index: ProjectIndex, *, is_sure: bool) -> RuleMatch:
         is_here = is_optimizer_step(following, index)
         every = "round" if following.block.loop is call.block.loop else "epoch"
         what = f"`{following.path}()`" if is_here else f"the step in `{following.path}(...)`"

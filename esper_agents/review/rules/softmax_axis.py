@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.shapes.facts import Value
     from esper_agents.review.shapes.interpreter import Interpreter
     from esper_agents.review.tables import Call, FileTables
@@ -70,7 +70,7 @@ class SoftmaxAxis(Rule):
     bad = "import torch.nn.functional as F\n\n\ndef attend(scores, values):\n    return F.softmax(scores) @ values\n"
     good = bad.replace("F.softmax(scores)", "F.softmax(scores, dim=-1)")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield softmaxes without an axis, and those along the wrong one."""
         for call in file.calls_to(*FUNCTIONS):
             if call.argument(1, "dim") is None and not call.has_splat():
@@ -88,7 +88,7 @@ class SoftmaxAxis(Rule):
         for call in file.calls_to("torch.nn.Sequential"):
             yield from self._in_sequence(call, shapes_of(index))
 
-    def _guessed(self, call: Call) -> Hit:
+    def _guessed(self, call: Call) -> RuleMatch:
         return self.hit(
             call.node,
             f"`{call.tail}` names no axis, so torch picks one by the number of dimensions",
@@ -96,7 +96,7 @@ class SoftmaxAxis(Rule):
             basis=SEEN,
         )
 
-    def _along(self, found: Softmax, index: ProjectIndex) -> Iterator[Hit]:
+    def _along(self, found: Softmax, index: ProjectIndex) -> Iterator[RuleMatch]:
         value = shapes_of(index).ask(found.scores, found.call)
         scores = value if isinstance(value, Tensor) else UNKNOWN
         if found.axis == 0 and _has_batch_first(found, scores, index):
@@ -143,7 +143,7 @@ class SoftmaxAxis(Rule):
             what = f"along axis {found.axis}, while line {read[0].line} takes the best along axis {read[1]}"
             yield self._wrong(found.call.node, found.call.tail, what, f"write `dim={read[1]}`")
 
-    def _wrong(self, node: ast.expr, name: str, what: str, remedy: str) -> Hit:
+    def _wrong(self, node: ast.expr, name: str, what: str, remedy: str) -> RuleMatch:
         return self.hit(
             node,
             f"`{name}` {what}",
@@ -152,7 +152,7 @@ class SoftmaxAxis(Rule):
             basis=f"{INFERRED}: from how the scores are made and read",
         )
 
-    def _in_sequence(self, call: Call, shapes: Interpreter) -> Iterator[Hit]:
+    def _in_sequence(self, call: Call, shapes: Interpreter) -> Iterator[RuleMatch]:
         """Yield a softmax over axis 0 that follows a linear layer in a `Sequential`."""
         for before, node in pairwise(call.node.args):
             one, two = shapes.ask(before, call), shapes.ask(node, call)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _LOSSES = {
@@ -87,7 +87,7 @@ class SoftmaxBeforeLoss(Rule):
         "    return F.nll_loss(F.log_softmax(model(x), dim=-1), y)\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield each loss whose input went through an activation that is one too many."""
         for call in _loss_calls(file, index):
             scores = first_argument(call)
@@ -96,7 +96,7 @@ class SoftmaxBeforeLoss(Rule):
             if found is not None and (severity := _WRONG.get((loss, found.activation))) is not None:
                 yield self._found(call, loss, found, severity)
 
-    def _found(self, call: Call, loss: str, found: Activated, severity: Severity) -> Hit:
+    def _found(self, call: Call, loss: str, found: Activated, severity: Severity) -> RuleMatch:
         here = found.function is call.function
         where = f"on line {found.line}" if here else f"in {found.function.file.path}:{found.line}"
         wasteful = severity is Severity.SUGGESTION

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, FileTables, Function
 
 _TRAINING = frozenset({"backward", "manual_backward"})
@@ -62,7 +62,7 @@ class StateKeptWithoutCopy(Rule):
     )
     good = bad.replace("model.state_dict()\n", "copy.deepcopy(model.state_dict())\n")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield where weights are kept by reference while they are trained on."""
         for function in dict.fromkeys(call.function for call in file.calls_ending("state_dict")):
             for target, assignments in function.assignments.items():
@@ -70,7 +70,7 @@ class StateKeptWithoutCopy(Rule):
                     if (path := _state_in(each.value)) and _is_for_later(each, target, index):
                         yield from self._kept(each, path, index)
 
-    def _kept(self, found: Assignment, path: str, index: ProjectIndex) -> Iterator[Hit]:
+    def _kept(self, found: Assignment, path: str, index: ProjectIndex) -> Iterator[RuleMatch]:
         function = found.block.function
         is_here = _trains(found.block, index)
         if is_here or any(_trains(call.block, index) for call in index.callers(function)):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 _LOSS = pattern(r"(?:^|_)(?:loss|losses)(?:_|$)")
@@ -62,7 +62,7 @@ class StepWithoutBackward(Rule):
     bad = "for x, y in loader:\n    optimizer.zero_grad()\n    loss = criterion(model(x), y)\n    optimizer.step()\n"
     good = bad.replace("    optimizer.step()\n", "    loss.backward()\n    optimizer.step()\n")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the steps that no gradients can reach."""
         for clear in file.calls_ending("zero_grad"):
             loop = clear.block.loop

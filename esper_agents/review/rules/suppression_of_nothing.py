@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.closing import ClosingRule
-from esper_agents.review.rule import Hit
+from esper_agents.review.closing import FinalRule
+from esper_agents.review.rule import RuleMatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.suppress import Silence, Suppression
+    from esper_agents.review.suppress import Suppression, SuppressionUsage
     from esper_agents.review.tables import FileTables
 
 
-class SuppressionOfNothing(ClosingRule):
+class SuppressionOfNothing(FinalRule):
     """An `# esper: ignore[...]` comment for a rule that finds nothing there, or for a code that no rule has.
 
     ## Why it costs
@@ -35,7 +35,7 @@ class SuppressionOfNothing(ClosingRule):
     bad = "total = 0  # esper: ignore[ESP305] the value steers the loop\n"
     good = "import torch\ntorch.autograd.set_detect_anomaly(True)  # esper: ignore[ESP404] a script for debugging\n"
 
-    def close(self, file: FileTables, silence: Silence) -> Iterator[Hit]:
+    def close(self, file: FileTables, silence: SuppressionUsage) -> Iterator[RuleMatch]:
         """Yield the comments of a file that silence nothing."""
         for each in file.suppressions:
             if not each.counts:
@@ -55,8 +55,8 @@ class SuppressionOfNothing(ClosingRule):
                 yield _hit(each, f"{said}, so this comment only hides what comes later", "remove it")
 
 
-def _hit(suppression: Suppression, message: str, remedy: str) -> Hit:
-    return Hit(
+def _hit(suppression: Suppression, message: str, remedy: str) -> RuleMatch:
+    return RuleMatch(
         line=suppression.comment_line,
         column=suppression.column,
         end_line=suppression.comment_line,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.rule import FileRule, Hit
+from esper_agents.review.rule import FileRule, RuleMatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,12 +32,12 @@ class SuppressionWithoutReason(FileRule):
     bad = "total = 0  # esper: ignore[ESP305]\n"
     good = "total = 0  # esper: ignore[ESP305] the value steers the loop\n"
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield the comments that silence nothing."""
         for each in file.suppressions:
             if not each.counts:
                 missing = "gives no reason" if each.codes else "names no rule"
-                yield Hit(
+                yield RuleMatch(
                     line=each.comment_line,
                     column=each.column,
                     end_line=each.comment_line,

@@ -11,7 +11,7 @@ from esper_agents.review.rule import FileRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables
 
 
@@ -39,6 +39,6 @@ class SyntaxErrorInFile(FileRule):
     bad = "def train(model:\n    model.train()\n"
     good = "def train(model):\n    model.train()\n"
 
-    def look(self, file: FileTables) -> Iterator[Hit]:  # noqa: ARG002 - a file that has tables parses
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:  # noqa: ARG002 - a file that has tables parses
         """Yield nothing: the parser reports these files."""
         return iter(())

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 _MAKING = (
@@ -63,7 +63,7 @@ class TensorCopyConstructed(Rule):
     )
     good = bad.replace("torch.tensor(losses, requires_grad=True)", "torch.stack(losses)")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the tensors made of tensors."""
         for call in (*file.calls_to(*_MAKING), *file.calls_ending("new_tensor")):
             given = call.argument(0, "data")
@@ -78,7 +78,7 @@ class TensorCopyConstructed(Rule):
             elif inside in {"graph", "data"} and call.tail in _COPYING:
                 yield self._copied(call)
 
-    def _found(self, call: Call, inside: str) -> Hit:
+    def _found(self, call: Call, inside: str) -> RuleMatch:
         instead = "`torch.stack(...)`" if inside == "list" else "the tensor itself"
         return self.hit(
             call.node,
@@ -87,7 +87,7 @@ class TensorCopyConstructed(Rule):
             basis=SEEN,
         )
 
-    def _copied(self, call: Call) -> Hit:
+    def _copied(self, call: Call) -> RuleMatch:
         return self.hit(
             call.node,
             "a tensor is copied and detached by `torch.tensor`, which warns about it at run time",

@@ -8,7 +8,7 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.elementwise import Work
 from esper_agents.review.hot import hot_around
 from esper_agents.review.patterns import pattern
-from esper_agents.review.rule import INFERRED, SEEN, Rule, Shown
+from esper_agents.review.rule import INFERRED, SEEN, Rule, RuntimeExpectation
 from esper_agents.review.sample_loops import overs, sample_loops
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables
 
 # What runs once, or is written as a loop on purpose.
@@ -49,7 +49,7 @@ class TensorLoopedOver(Rule):
 
     code, name = "ESP409", "tensor-looped-over"
     severity, category = Severity.WARNING, Category.PERFORMANCE
-    shown = Shown.REPEATS
+    shown = RuntimeExpectation.REPEATS
     bad = (
         "import torch\n"
         "\n"
@@ -63,7 +63,7 @@ class TensorLoopedOver(Rule):
     )
     good = "import torch\n\n\ndef pairwise_distance_loss(a, b):\n    return torch.cdist(a, b).square().mean()\n"
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the outermost loop of each such computation."""
         done: set[Block] = set()
         for block in sample_loops(file, index) if file.imports_torch else ():
@@ -75,7 +75,7 @@ class TensorLoopedOver(Rule):
                 done.add(outermost)
                 yield self._found(outermost, work, is_hot=_is_hot(block, index))
 
-    def _found(self, loop: Block, work: Work, *, is_hot: bool) -> Hit:
+    def _found(self, loop: Block, work: Work, *, is_hot: bool) -> RuleMatch:
         is_sure = work.over.is_sure
         return self.hit(
             loop.node,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Class, FileTables, Function
 
 _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
@@ -54,7 +54,7 @@ class TensorSubclassWithoutSuper(Rule):
         "return func(*args, **(kwargs or {}))", "return super().__torch_function__(func, types, args, kwargs)"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the subclasses whose hooks or making go round Tensor's own."""
         for owner in file.classes:
             if not owner.bases:
@@ -66,7 +66,7 @@ class TensorSubclassWithoutSuper(Rule):
                 if len(foreign) == 1:
                     yield from self._arguments(owner, index)
 
-    def _hooks(self, owner: Class) -> Iterator[Hit]:
+    def _hooks(self, owner: Class) -> Iterator[RuleMatch]:
         for name in _HOOKS:
             hook = owner.methods.get(name)
             for call in hook.calls if hook is not None and not _is_turned_off(hook) else ():
@@ -91,7 +91,7 @@ class TensorSubclassWithoutSuper(Rule):
                     severity=Severity.SUGGESTION,
                 )
 
-    def _making(self, owner: Class, index: ProjectIndex) -> Iterator[Hit]:
+    def _making(self, owner: Class, index: ProjectIndex) -> Iterator[RuleMatch]:
         new = owner.methods.get("__new__")
         if new is None or not new.returns:
             return
@@ -109,7 +109,7 @@ class TensorSubclassWithoutSuper(Rule):
                 severity=Severity.WARNING,
             )
 
-    def _arguments(self, owner: Class, index: ProjectIndex) -> Iterator[Hit]:
+    def _arguments(self, owner: Class, index: ProjectIndex) -> Iterator[RuleMatch]:
         init = owner.methods.get("__init__")
         keywords = owner.node.keywords
         if init is None or index.method(owner, "__new__") is not None or keywords or owner.decorators:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables
 
 # Those of oneDNN are for the CPU, and apart.
@@ -53,7 +53,7 @@ class Tf32SettingsMixed(Rule):
         'torch.backends.cudnn.conv.fp32_precision = "tf32"\n'
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the old settings of a project that uses the new ones."""
         if not any(word in file.text for word in ("allow_tf32", "float32_matmul_precision")):
             return

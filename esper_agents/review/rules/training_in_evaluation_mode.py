@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 
@@ -61,7 +61,7 @@ class TrainingInEvaluationMode(Rule):
     )
     good = bad.replace("model.train()\nfor epoch in range(3):\n", "for epoch in range(3):\n    model.train()\n")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what switches a model to evaluation in a loop that goes on training it."""
         seen: set[Call] = set()
         for loop in _training_loops(file, index):
@@ -73,7 +73,7 @@ class TrainingInEvaluationMode(Rule):
                         seen.add(call)
                         yield self._found(call, path, index)
 
-    def _found(self, call: Call, path: str, index: ProjectIndex) -> Hit:
+    def _found(self, call: Call, path: str, index: ProjectIndex) -> RuleMatch:
         is_here = switch_at(call, index) is not None
         return self.hit(
             call.node,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _REPORTED = pattern(r"missing|unexpected|incompatible|mismatch|unmatched|not_loaded|skipped", re.IGNORECASE)
@@ -62,7 +62,7 @@ class UncheckedPartialLoad(Rule):
         "    assert not unexpected and set(missing) <= {'head.weight', 'head.bias'}\n"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the loose loads whose result is not used."""
         for call in file.calls_ending("load_state_dict"):
             state = call.argument(0, "state_dict")
@@ -75,7 +75,7 @@ class UncheckedPartialLoad(Rule):
             if _is_loose(call, 2) and not _is_meant(call, call.node):
                 yield from self._judged(call, Source.FILE)
 
-    def _judged(self, call: Call, source: Source) -> Iterator[Hit]:
+    def _judged(self, call: Call, source: Source) -> Iterator[RuleMatch]:
         match source:
             case Source.FILE:
                 yield self._found(call, Severity.WARNING)
@@ -84,7 +84,7 @@ class UncheckedPartialLoad(Rule):
             case Source.SAID | Source.MEMORY:
                 pass
 
-    def _found(self, call: Call, severity: Severity) -> Hit:
+    def _found(self, call: Call, severity: Severity) -> RuleMatch:
         is_sure = severity is Severity.WARNING
         return self.hit(
             call.node,

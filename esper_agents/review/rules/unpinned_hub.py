@@ -14,7 +14,7 @@ from esper_agents.review.rule import INFERRED, SEEN, FileRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 
@@ -49,7 +49,7 @@ class UnpinnedHub(FileRule):
     bad = 'import torch\n\nmodel = torch.hub.load("pytorch/vision", "resnet18")\n'
     good = 'import torch\n\nmodel = torch.hub.load("pytorch/vision:v0.24.0", "resnet18")\n'
 
-    def look(self, file: FileTables) -> Iterator[Hit]:
+    def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield the loads of an unpinned repository."""
         yield from self._trusted(file)
         for call in file.calls_to("torch.hub.load", "torch.hub.help", "torch.hub.list"):
@@ -62,7 +62,7 @@ class UnpinnedHub(FileRule):
                     remedy=f"name a tag or commit: `{name.partition(':')[0]}:<ref>`",
                 )
 
-    def _trusted(self, file: FileTables) -> Iterator[Hit]:
+    def _trusted(self, file: FileTables) -> Iterator[RuleMatch]:
         for call in file.calls_ending(*_TRUSTING):
             said = {each.arg: each.value for each in call.node.keywords}
             trusts = said.get("trust_remote_code")

@@ -14,9 +14,9 @@ from esper_agents.review.rule import INFERRED, SEEN, Rewrite, Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.domain.finding import Claim
+    from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
     from esper_agents.review.versions import TorchRange
 
@@ -44,7 +44,7 @@ class UnsafeLoad(Rule):
     bad = 'import torch\n\nstate = torch.load("model.pt", weights_only=False)\n'
     good = 'import torch\n\nstate = torch.load("model.pt", weights_only=True)\n'
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the loads that may run code."""
         yield from self._fetched(file)
         yield from self._unpickled(file)
@@ -65,7 +65,7 @@ class UnsafeLoad(Rule):
             elif (said is None or (isinstance(said, ast.Constant) and said.value is None)) and not call.has_splat():
                 yield from self._left_open(call, asked)
 
-    def _left_open(self, call: Call, asked: TorchRange | None) -> Iterator[Hit]:
+    def _left_open(self, call: Call, asked: TorchRange | None) -> Iterator[RuleMatch]:
         """Yield a load that leaves it to the installed torch, where that may be one before 2.6."""
         if asked is not None and asked.starts_at("2.6"):
             return
@@ -79,7 +79,7 @@ class UnsafeLoad(Rule):
             basis=SEEN if is_old else f"{INFERRED}: the installed version decides",
         )
 
-    def _fetched(self, file: FileTables) -> Iterator[Hit]:
+    def _fetched(self, file: FileTables) -> Iterator[RuleMatch]:
         for call in file.calls_to(*_FROM_URL):
             said = _said_of_weights(call)
             is_off = isinstance(said, ast.Constant) and said.value is False
@@ -92,7 +92,7 @@ class UnsafeLoad(Rule):
                     remedy="write `weights_only=True`, and `check_hash=True` where the name carries one",
                 )
 
-    def _unpickled(self, file: FileTables) -> Iterator[Hit]:
+    def _unpickled(self, file: FileTables) -> Iterator[RuleMatch]:
         for call in file.calls_to(*PICKLES) if file.imports_torch else ():
             if reads_a_model(call):
                 yield self.hit(
@@ -103,7 +103,7 @@ class UnsafeLoad(Rule):
                     basis=f"{INFERRED}: that it is a model is said by the name of the file",
                 )
 
-    def fix(self, call: Call, claim: Claim) -> Rewrite | None:  # noqa: ARG002 - whatever it says
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - whatever it says
         """Return the load with `weights_only=True`, unless somebody asked for more than a state can hold."""
         asked = next((each.value for each in call.node.keywords if each.arg == "weights_only"), None)
         if call.name not in {"torch.load", *_FROM_URL} or call.has_splat() or not call.node.args:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
 _PICKLES = (
@@ -59,7 +59,7 @@ class UnsafePickle(Rule):
     )
     good = bad.replace("import pickle\n", "import json\n").replace("pickle.loads", "json.loads")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the loads that run what a file says, in projects that use torch."""
         calls = file.calls_to(*_PICKLES, *_ARRAYS, *_YAML)
         if not calls or not index.once("uses torch", lambda: any(each.imports_torch for each in index.files.values())):

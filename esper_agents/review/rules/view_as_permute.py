@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.shapes.facts import Value
     from esper_agents.review.shapes.sizes import Dim
     from esper_agents.review.tables import Call, FileTables, Function
@@ -51,7 +51,7 @@ class ViewAsPermute(Rule):
     )
     good = bad.replace("images.reshape(B, H, W, C)", "images.permute(0, 2, 3, 1)")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the views whose sizes stand in another order than those of the tensor."""
         shapes = shapes_of(index)
         for call in file.calls_ending("view", "reshape") if file.imports_torch else ():
@@ -72,7 +72,7 @@ class ViewAsPermute(Rule):
                 if is_turned and not _is_shifted(call):
                     yield self._found(call, base)
 
-    def _found(self, call: Call, base: Tensor) -> Hit:
+    def _found(self, call: Call, base: Tensor) -> RuleMatch:
         return self.hit(
             call.node,
             f"`{call.tail}` cuts a tensor{_shape(base)} anew and does not move its dimensions: values are mixed",

@@ -9,7 +9,7 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.blocks import BlockKind
 from esper_agents.review.conditions import tests_around
 from esper_agents.review.names import dotted, walk
-from esper_agents.review.rule import INFERRED, SEEN, Rule, Shown
+from esper_agents.review.rule import INFERRED, SEEN, Rule, RuntimeExpectation
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import Tensor
 from esper_agents.review.shapes.viewing import cannot_view
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
 _STRIDING = frozenset(
@@ -48,7 +48,7 @@ class ViewOfStrided(Rule):
 
     code, name = "ESP208", "view-of-strided"
     severity, category = Severity.CRITICAL, Category.SILENT_CORRECTNESS
-    shown = Shown.RAISES
+    shown = RuntimeExpectation.RAISES
     bad = (
         "import torch\n"
         "\n"
@@ -60,7 +60,7 @@ class ViewOfStrided(Rule):
     )
     good = bad.replace(".view(", ".reshape(")
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the views that torch refuses."""
         shapes = shapes_of(index)
         for call in file.calls_ending("view") if file.imports_torch else ():
@@ -75,7 +75,7 @@ class ViewOfStrided(Rule):
             if cannot_view(base, sizes, is_merging=not _has_quotient(call)) and not _is_asked(call):
                 yield self._found(call, base)
 
-    def _found(self, call: Call, base: Tensor) -> Hit:
+    def _found(self, call: Call, base: Tensor) -> RuleMatch:
         return self.hit(
             call.node,
             "this `view` merges dimensions that do not follow each other in memory, so torch raises",

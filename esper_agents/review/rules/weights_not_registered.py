@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.rule import Hit
+    from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Class, FileTables, Function
 
 # Layers of torch that have weights.
@@ -68,7 +68,7 @@ class WeightsNotRegistered(Rule):
         "[nn.Linear(64, 64) for _ in range(depth)]", "nn.ModuleList(nn.Linear(64, 64) for _ in range(depth))"
     )
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[Hit]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield where a module hides its weights from itself."""
         for owner in file.classes:
             maker = owner.methods.get("__init__")
@@ -78,7 +78,7 @@ class WeightsNotRegistered(Rule):
                 if path.startswith("self.") and path.count(".") == 1:
                     yield self._hidden(path, node)
 
-    def _hidden(self, path: str, node: ast.expr) -> Hit:
+    def _hidden(self, path: str, node: ast.expr) -> RuleMatch:
         is_tensor = isinstance(node, ast.Call) and any(each.arg == "requires_grad" for each in node.keywords)
         container = "nn.ModuleDict" if isinstance(node, ast.Dict | ast.DictComp) else "nn.ModuleList"
         instead = "nn.Parameter" if is_tensor else container

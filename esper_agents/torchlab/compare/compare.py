@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.errors import IntegrityError
 from esper_agents.torchlab.compare import measure
-from esper_agents.torchlab.compare.acceptance import acceptance
-from esper_agents.torchlab.compare.beside import beside
-from esper_agents.torchlab.compare.correctness import Correctness, Metric
-from esper_agents.torchlab.compare.governance import Governance
-from esper_agents.torchlab.compare.verdict import Outcome, judge
-from esper_agents.torchlab.outcome import WorkerError
-from esper_agents.torchlab.report import SCHEMA, Report, now
+from esper_agents.torchlab.compare.acceptance_rules import acceptance
+from esper_agents.torchlab.compare.change_control import ChangeControl
+from esper_agents.torchlab.compare.correctness import Correctness, OutputMetric
+from esper_agents.torchlab.compare.secondary_metrics import secondary_metrics
+from esper_agents.torchlab.compare.verdict import ComparisonOutcome, judge
+from esper_agents.torchlab.report import SCHEMA, MeasurementReport, now
+from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.compare.measure import Arm
-    from esper_agents.torchlab.handle import Answer
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import Tell
+    from esper_agents.torchlab.worker_handle import WorkerReply
 
 
-Recheck: TypeAlias = "Callable[[Answer, Answer, int], list[JsonObject]]"
+Recheck: TypeAlias = "Callable[[WorkerReply, WorkerReply, int], list[JsonObject]]"
 
 
-class Mode(StrEnum):
+class ComparisonMode(StrEnum):
     """What is compared; each has its own threshold."""
 
     LATENCY = "latency"
@@ -47,7 +47,7 @@ class Effort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ComparisonRequest:
     """What is claimed, and how it is looked into.
 
     Attributes:
@@ -60,18 +60,18 @@ class Question:
         has_extras: Whether memory and graphs of both are looked at as well; they decide nothing.
     """
 
-    mode: Mode = Mode.LATENCY
+    mode: ComparisonMode = ComparisonMode.LATENCY
     claim: float | None = None
     effort: Effort = Effort.NORMAL
     allow: tuple[str, ...] = ()
-    metric: Metric | None = None
+    metric: OutputMetric | None = None
     seed: int = 0
     has_extras: bool = True
 
     @property
     def is_training(self) -> bool:
         """Whether gradients belong to what is compared."""
-        return self.mode is Mode.TRAINING_STEP
+        return self.mode is ComparisonMode.TRAINING_STEP
 
     def described(self) -> JsonObject:
         """Return it as reports hold it."""
@@ -89,11 +89,11 @@ def compare(
     lab: Lab,
     baseline: Arm,
     candidate: Arm,
-    question: Question | None = None,
+    question: ComparisonRequest | None = None,
     *,
-    governance: Governance | None = None,
+    governance: ChangeControl | None = None,
     tell: Tell | None = None,
-) -> Report:
+) -> MeasurementReport:
     """Compare a candidate with a baseline.
 
     Args:
@@ -111,11 +111,11 @@ def compare(
         UsageError: A target or its inputs cannot be used.
         WorkerError: The baseline itself hung, crashed or raised.
     """
-    question = question or Question()
+    question = question or ComparisonRequest()
     started_at, started_ns = now(), time.monotonic_ns()
     environment = lab.environment()
     measured = _measured(lab, (baseline, candidate), question, tell or lab.tell)
-    about = (governance or Governance()).described(question.seed)
+    about = (governance or ChangeControl()).described(question.seed)
     body = {
         "schema": SCHEMA,
         "kind": "compare",
@@ -128,10 +128,10 @@ def compare(
         "result": {**measured, "governance": about, "verdict": judge(measured)},
         "artifacts": [],
     }
-    return Report("compare", body)
+    return MeasurementReport("compare", body)
 
 
-def recheck(report: Report) -> JsonObject:
+def recheck(report: MeasurementReport) -> JsonObject:
     """Recompute the verdict of a comparison from its report alone.
 
     Raises:
@@ -156,7 +156,7 @@ def recheck(report: Report) -> JsonObject:
     return verdict
 
 
-def begun(lab: Lab, candidate: Arm, question: Question) -> dict[str, Any]:
+def empty_measurement(lab: Lab, candidate: Arm, question: ComparisonRequest) -> dict[str, Any]:
     """Return what a comparison has measured before it measures anything."""
     rules = acceptance()
     return {
@@ -179,7 +179,7 @@ def _threshold(rules: JsonObject, claim: float | None, mode: str) -> float:
 def time_until_decided(
     lab: Lab,
     arms: tuple[Arm, Arm],
-    question: Question,
+    question: ComparisonRequest,
     measured: dict[str, Any],
     *,
     recheck: Recheck,
@@ -201,7 +201,9 @@ def time_until_decided(
         WorkerError: An arm failed.
     """
     rules, samples = measured["rules"], measured["samples"]
-    plan = measure.settle(lab, *arms, rules, train=question.is_training, seed=question.seed, is_stateless=is_stateless)
+    plan = measure.calibrate(
+        lab, *arms, rules, train=question.is_training, seed=question.seed, is_stateless=is_stateless
+    )
     measured["plan"] = plan.described()
     begun_ns, limit_s, looks = time.monotonic_ns(), _limit_s(rules, question), rules["looks"]["replicates"]
     for number, seed in enumerate(measure.seeds(question.seed)):
@@ -217,15 +219,15 @@ def time_until_decided(
     measured["timed_ns"] = time.monotonic_ns() - begun_ns
 
 
-def _measured(lab: Lab, arms: tuple[Arm, Arm], question: Question, tell: Tell) -> JsonObject:
-    measured = begun(lab, arms[1], question)
+def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell: Tell) -> JsonObject:
+    measured = empty_measurement(lab, arms[1], question)
     training = question.is_training
     with Correctness(
         lab, arms, seed=question.seed, train=training, allow=question.allow, metric=question.metric
     ) as correctness:
         measured["checks"] = correctness.checks(tell)
         measured["notes"] = correctness.notes
-        if judge(measured)["outcome"] == Outcome.WRONG:
+        if judge(measured)["outcome"] == ComparisonOutcome.WRONG:
             return measured
         try:
             time_until_decided(
@@ -242,11 +244,11 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: Question, tell: Tell) -
                 raise
             measured["error"] = error.described()
     if question.has_extras:
-        measured["beside"] = beside(lab, arms, train=training, tell=tell)
+        measured["beside"] = secondary_metrics(lab, arms, train=training, tell=tell)
     return measured
 
 
-def _limit_s(rules: JsonObject, question: Question) -> float:
+def _limit_s(rules: JsonObject, question: ComparisonRequest) -> float:
     match question.effort:
         case Effort.QUICK:
             return float(rules["timing"]["quick_limit_s"])

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.outcome import WorkerError
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.compare.measure import Arm
-    from esper_agents.torchlab.handle import Answer
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import Tell
+    from esper_agents.torchlab.worker_handle import WorkerReply
 
 # Runs of the baseline on inputs an ulp away, until the referee needs no more.
 _MOST_SHIFTED = 6
@@ -26,7 +26,7 @@ _MOST_BUDGET_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class OutputMetric:
     """A person's own measure of an output.
 
     Attributes:
@@ -54,7 +54,7 @@ class Correctness:
         seed: int,
         train: bool,
         allow: Sequence[str],
-        metric: Metric | None = None,
+        metric: OutputMetric | None = None,
     ) -> None:
         """Prepare.
 
@@ -114,7 +114,7 @@ class Correctness:
             self._readings = self._read(self._metric, dict(seen))
         return self._judged(seen, planned, tell)
 
-    def _read(self, metric: Metric, seen: dict[str, int]) -> JsonObject:
+    def _read(self, metric: OutputMetric, seen: dict[str, int]) -> JsonObject:
         files = (seen["plan"], seen["baseline"], seen["candidate"])
         with self._lab.worker(label="metric") as worker:
             # It is called with outputs, not with inputs of its own.
@@ -144,7 +144,7 @@ class Correctness:
         checks: list[JsonObject] = judgement["checks"]
         return checks
 
-    def recheck(self, baseline: Answer, candidate: Answer, seed: int) -> list[JsonObject]:
+    def recheck(self, baseline: WorkerReply, candidate: WorkerReply, seed: int) -> list[JsonObject]:
         """Judge what the two returned for the same timed call, and close both answers.
 
         Args:
@@ -170,7 +170,7 @@ class Correctness:
         request = {"phase": "judge", "roles": [role for role, _ in seen], "allow": self._allow, **self._readings}
         return self._referee.ask("referee", request, files=tuple(each for _, each in seen)).result
 
-    def _seen(self, arm: int, job: str, request: JsonObject, *, files: tuple[int, ...] = ()) -> Answer:
+    def _seen(self, arm: int, job: str, request: JsonObject, *, files: tuple[int, ...] = ()) -> WorkerReply:
         self._last_step = ""
         side = self._arms[arm]
         label = ("baseline", "candidate")[arm]
@@ -181,7 +181,7 @@ class Correctness:
     def _step(self, what: str, _fraction: float) -> None:
         self._last_step = what
 
-    def _hold(self, answer: Answer) -> int:
+    def _hold(self, answer: WorkerReply) -> int:
         for each in answer.files:
             self._open.callback(os.close, each)
         return answer.files[0]

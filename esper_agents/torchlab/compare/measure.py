@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.handle import Answer, Worker
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import TargetSpec
+    from esper_agents.torchlab.worker_handle import WorkerHandle, WorkerReply
 
 _PILOT_CALLS = 3
 _RECHECKED = 2
@@ -43,7 +43,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TimingPlan:
     """What every replicate does alike, settled by a pilot before the first.
 
     Attributes:
@@ -70,7 +70,7 @@ class Plan:
 
 @dataclass
 class _Side:
-    worker: Worker
+    worker: WorkerHandle
     batch_ns: list[int] = field(default_factory=list)
     outside_ns: list[int] = field(default_factory=list)
     processor_ns: list[int] = field(default_factory=list)
@@ -107,7 +107,7 @@ class _Side:
         }
 
 
-def settle(
+def calibrate(
     lab: Lab,
     baseline: Arm,
     candidate: Arm,
@@ -116,7 +116,7 @@ def settle(
     train: bool,
     seed: int,
     is_stateless: bool = True,
-) -> Plan:
+) -> TimingPlan:
     """Try both arms once and decide how long a batch and a replicate are.
 
     Where what a call returns depends on how often it was called before, both arms are called as often.
@@ -149,7 +149,7 @@ def settle(
         (first + more) * (each + input_ns) for first, more, each in zip(lead_in, calls, call_ns, strict=True)
     )
     quads = min(max(timing["replicate_ns"] // quad_ns, timing["fewest_quads"]), timing["most_quads"])
-    return Plan(
+    return TimingPlan(
         (calls[0], calls[1]),
         (lead_in[0], lead_in[1]),
         int(quads),
@@ -166,10 +166,10 @@ def _warm_calls(call_ns: int, timing: JsonObject) -> int:
 def replicate(
     lab: Lab,
     arms: tuple[Arm, Arm],
-    plan: Plan,
+    plan: TimingPlan,
     *,
     seed: int,
-    recheck: Callable[[Answer, Answer, int], list[JsonObject]],
+    recheck: Callable[[WorkerReply, WorkerReply, int], list[JsonObject]],
 ) -> JsonObject:
     """Time both arms in a fresh pair of processes.
 
@@ -233,11 +233,11 @@ def log_ratio(sample: JsonObject) -> float:
     return math.log(baseline * sample["calls"][1] / (candidate * sample["calls"][0]))
 
 
-def _started(lab: Lab, arm: Arm, label: str, padding: int, cpu: int | None = None) -> Worker:
+def _started(lab: Lab, arm: Arm, label: str, padding: int, cpu: int | None = None) -> WorkerHandle:
     return lab.worker(root=arm.root, device=arm.target.device, label=label, padding=padding, cpu=cpu)
 
 
-def _warm(worker: Worker, calls: int, *, train: bool, seed: int) -> JsonObject:
+def _warm(worker: WorkerHandle, calls: int, *, train: bool, seed: int) -> JsonObject:
     return worker.ask("timing", {"phase": "warm", "calls": calls, "train": train, "seed": seed}).result
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ARMS = ("baseline", "candidate")
 
 
-class Outcome(StrEnum):
+class ComparisonOutcome(StrEnum):
     """What a comparison came to."""
 
     FASTER = "faster as claimed"
@@ -43,12 +43,12 @@ def judge(measured: JsonObject) -> JsonObject:
     failed = [each for each in measured["checks"] if not each["is_passed"]]
     failed += [each for sample in measured["samples"] for each in sample["rechecked"] if not each["is_passed"]]
     if failed:
-        return _verdict(Outcome.WRONG, [_check_text(each) for each in failed])
+        return _verdict(ComparisonOutcome.WRONG, [_check_text(each) for each in failed])
     if measured.get("error"):
-        return _verdict(Outcome.ERROR, [measured["error"]["problem"]])
+        return _verdict(ComparisonOutcome.ERROR, [measured["error"]["problem"]])
     look, interval = _last_look(measured)
     if interval is None:
-        return _verdict(Outcome.NOT_SHOWN, [_too_few(measured)], is_final=False)
+        return _verdict(ComparisonOutcome.NOT_SHOWN, [_too_few(measured)], is_final=False)
     return _timed(measured, look, interval)
 
 
@@ -67,19 +67,21 @@ def _timed(measured: JsonObject, look: int, interval: Interval) -> JsonObject:
     if interval.lower >= threshold:
         doubts = list(_doubts(measured))
         if doubts:
-            return _verdict(Outcome.NOT_SHOWN, doubts, **timed)
+            return _verdict(ComparisonOutcome.NOT_SHOWN, doubts, **timed)
         return _verdict(
-            Outcome.FASTER, [f"at least {interval.lower:.4g}x faster, and {threshold:.4g}x was asked"], **timed
+            ComparisonOutcome.FASTER,
+            [f"at least {interval.lower:.4g}x faster, and {threshold:.4g}x was asked"],
+            **timed,
         )
     if interval.upper < threshold:
         because = f"at most {interval.upper:.4g}x faster, and {threshold:.4g}x was asked"
-        return _verdict(Outcome.NOT_FASTER, [because], **timed)
+        return _verdict(ComparisonOutcome.NOT_FASTER, [because], **timed)
     is_last = look == len(measured["rules"]["looks"]["replicates"]) - 1
     because = f"{threshold:.4g}x lies between {interval.lower:.4g}x and {interval.upper:.4g}x"
-    return _verdict(Outcome.NOT_SHOWN, [because], is_final=is_last, **timed)
+    return _verdict(ComparisonOutcome.NOT_SHOWN, [because], is_final=is_last, **timed)
 
 
-def _verdict(outcome: Outcome, because: list[str], *, is_final: bool = True, **timed: Any) -> JsonObject:
+def _verdict(outcome: ComparisonOutcome, because: list[str], *, is_final: bool = True, **timed: Any) -> JsonObject:
     return {"outcome": outcome.value, "because": because, "is_final": is_final, **timed}
 
 

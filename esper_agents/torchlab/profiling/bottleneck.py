@@ -11,15 +11,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.torchlab.profiling.roofline import Bound, ProfilerCost, ceilings_of, judged
-from esper_agents.torchlab.profiling.undisturbed import call_of
+from esper_agents.torchlab.profiling.unprofiled_call import call_of
 from esper_agents.torchlab.report import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.profiling.roofline import Ceilings
-    from esper_agents.torchlab.profiling.undisturbed import Call
+    from esper_agents.torchlab.profiling.roofline import MachineCeilings
+    from esper_agents.torchlab.profiling.unprofiled_call import UnprofiledCall
 
 
 class Bottleneck(StrEnum):
@@ -80,7 +80,9 @@ def analyse(measured: JsonObject) -> dict[str, Any]:
     }
 
 
-def _shares(measured: JsonObject, operations: Sequence[JsonObject], call: Call, ceilings: Ceilings) -> dict[str, float]:
+def _shares(
+    measured: JsonObject, operations: Sequence[JsonObject], call: UnprofiledCall, ceilings: MachineCeilings
+) -> dict[str, float]:
     """Return which part of a call goes where; together they are 1."""
     total = float(call.ns)
     loading = min(total * _loading(measured), total)
@@ -140,7 +142,7 @@ def _loading(measured: JsonObject) -> float:
     return float(max(marked, python["input_ns"] / max(python["total_ns"], 1)))
 
 
-def _described_call(measured: JsonObject, call: Call, profiler: ProfilerCost) -> dict[str, Any]:
+def _described_call(measured: JsonObject, call: UnprofiledCall, profiler: ProfilerCost) -> dict[str, Any]:
     inputs = measured["inputs_ns"]
     return {
         "ns": call.ns,
@@ -166,7 +168,9 @@ def _split(measured: JsonObject) -> dict[str, Any]:
     return {**{name: rounded(part) for name, part in parts.items()}, "forward": rounded(1.0 - sum(parts.values()))}
 
 
-def _overhead(measured: JsonObject, shares: dict[str, float], call: Call, ceilings: Ceilings) -> dict[str, Any]:
+def _overhead(
+    measured: JsonObject, shares: dict[str, float], call: UnprofiledCall, ceilings: MachineCeilings
+) -> dict[str, Any]:
     operations = sum(row["count"] for row in measured["operations"]) + measured.get("rest", {}).get("count", 0)
     total_ns = shares[Bottleneck.OVERHEAD] * call.ns
     dispatch_ns = min(total_ns, operations * ceilings.dispatch_ns)
@@ -179,7 +183,7 @@ def _overhead(measured: JsonObject, shares: dict[str, float], call: Call, ceilin
     }
 
 
-def _achieved(operations: Sequence[JsonObject], call: Call, ceilings: Ceilings) -> dict[str, Any]:
+def _achieved(operations: Sequence[JsonObject], call: UnprofiledCall, ceilings: MachineCeilings) -> dict[str, Any]:
     """Return what the whole call reaches of the ceilings."""
     flops = sum(row.get("flops") or 0 for row in operations)
     moved = sum(row.get("moved_bytes") or 0 for row in operations)
@@ -216,7 +220,7 @@ def _by_line(rows: Sequence[JsonObject]) -> list[JsonObject]:
     return sorted(together.values(), key=lambda row: (-row["self_ns"], row["name"], str(row["file"]), str(row["line"])))
 
 
-def _summed(operations: Iterable[JsonObject], keys: tuple[str, ...], call: Call) -> list[dict[str, Any]]:
+def _summed(operations: Iterable[JsonObject], keys: tuple[str, ...], call: UnprofiledCall) -> list[dict[str, Any]]:
     """Return the time of operations by what they have in common, costliest first; without what has no such thing."""
     spent: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0, 0])
     for row in operations:

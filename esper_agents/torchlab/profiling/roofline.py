@@ -11,7 +11,7 @@ from esper_agents.torchlab.report import rounded
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.profiling.undisturbed import Call
+    from esper_agents.torchlab.profiling.unprofiled_call import UnprofiledCall
 
 
 class Bound(StrEnum):
@@ -96,7 +96,7 @@ _ALLOCATIONS = ("aten::empty", "aten::resize_", "aten::new_empty")
 
 
 @dataclass(frozen=True, slots=True)
-class Ceilings:
+class MachineCeilings:
     """The best that the machine did in any sample.
 
     Attributes:
@@ -117,10 +117,10 @@ class Ceilings:
         return fitting[0] if fitting else self.streams[-1][1] if self.streams else None
 
 
-def ceilings_of(measured: JsonObject) -> Ceilings:
+def ceilings_of(measured: JsonObject) -> MachineCeilings:
     """Return the best of all samples, and the usual price of a fresh page: it is multiplied by what is usual, too."""
     samples = measured["ceilings"]
-    return Ceilings(
+    return MachineCeilings(
         {each["dtype"]: max(each["flops_per_s"]) for each in samples["matrix"]},
         tuple((each["touched_bytes"], max(each["bytes_per_s"])) for each in samples["stream"]),
         min(samples["dispatch_ns"]),
@@ -135,7 +135,7 @@ class ProfilerCost:
         fastest_ns: Processor time of the profiled call that took least.
     """
 
-    def __init__(self, measured: JsonObject, call: Call, ceilings: Ceilings) -> None:
+    def __init__(self, measured: JsonObject, call: UnprofiledCall, ceilings: MachineCeilings) -> None:
         """Work out what the profiler cost.
 
         Args:
@@ -166,7 +166,7 @@ class ProfilerCost:
         return int(min(work_ns, row.get("faults", 0) * self._fault_ns))
 
 
-def judged(row: JsonObject, profiler: ProfilerCost, ceilings: Ceilings, call: Call) -> dict[str, Any]:
+def judged(row: JsonObject, profiler: ProfilerCost, ceilings: MachineCeilings, call: UnprofiledCall) -> dict[str, Any]:
     """Return a row of operations with what bounds it.
 
     Args:

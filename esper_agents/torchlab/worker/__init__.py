@@ -1,1 +1,5 @@
-"""Runs under the user's interpreter, with torch and the standard library alone: nothing else of ours is there."""
+"""Measurements that run under the user's interpreter, with torch and the standard library alone."""
+
+from pathlib import Path
+
+FOLDER = str(Path(__file__).parent)

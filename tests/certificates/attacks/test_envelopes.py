@@ -8,11 +8,11 @@ import pytest
 from certificate_samples import certificate, of_status
 
 from esper_agents.certificates.authenticity import Keyring, read_sealed, signature_check
-from esper_agents.certificates.check import Check, Outcome
-from esper_agents.certificates.sealing.dsse import envelope_bytes, seal
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.certificates.sealing.rotation import key_history
-from esper_agents.certificates.sealing.trust import trusted
+from esper_agents.certificates.check import Check, CheckOutcome
+from esper_agents.certificates.signing.dsse import envelope_bytes, seal
+from esper_agents.certificates.signing.key_history import key_history
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.certificates.signing.trusted_keys import trusted
 from esper_agents.certificates.statement import statement
 from esper_agents.domain.status import Status
 
@@ -41,7 +41,7 @@ def test_one_bit_of_any_byte_of_twenty_certificates_is_noticed(place, keyring, n
 
     def is_genuine(changed):
         sealed = read_sealed(changed)
-        return not isinstance(sealed, Check) and signature_check(sealed, keyring, 0).outcome is Outcome.HOLDS
+        return not isinstance(sealed, Check) and signature_check(sealed, keyring, 0).outcome is CheckOutcome.HOLDS
 
     assert is_genuine(data)
     for at in range(len(data)):

@@ -15,14 +15,14 @@ from certificate_samples import certificate, finding, source
 from judged import FAULTY
 
 from esper_agents.api import open_project
-from esper_agents.certificates.check import Outcome
+from esper_agents.certificates.check import CheckOutcome
 from esper_agents.certificates.log.merkle import leaf_hash
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
-from esper_agents.certificates.sealing.dsse import envelope_bytes, read_envelope, seal
-from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
+from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.statement import OLD_VOCABULARY, VOCABULARY, statement
 from esper_agents.certificates.subjects import SubjectState, verify_subjects
-from esper_agents.cli.exhibits import find_exhibit
+from esper_agents.cli.exhibits import find_certificate_files
 from esper_agents.cli.verifying import check
 from esper_agents.domain.finding import Location
 
@@ -47,7 +47,7 @@ def test_a_file_that_changes_while_it_is_read_is_valid_or_stale_and_never_a_forg
             (file,) = verify_subjects(data, judged.root)
             assert file.state in {SubjectState.VALID, SubjectState.STALE}
             if file.state is SubjectState.VALID:
-                assert {each.outcome for each in file.citations} == {Outcome.HOLDS}
+                assert {each.outcome for each in file.citations} == {CheckOutcome.HOLDS}
     finally:
         stop.set()
         writer.join()
@@ -84,11 +84,11 @@ def test_a_pipe_or_a_device_in_the_place_of_a_judged_file_hangs_nobody(judged, e
     ],
 )
 def test_no_clock_decides_what_came_later(archived, home, issued, noticed):
-    from esper_agents.certificates.log import log
+    from esper_agents.certificates.log import transparency_log
     from esper_agents.certificates.notices import enter_notice
-    from esper_agents.certificates.sealing.rotation import key_history
-    from esper_agents.certificates.standing import Ending, later_entries
-    from esper_agents.domain.notice import Notice, NoticeKind
+    from esper_agents.certificates.signing.key_history import key_history
+    from esper_agents.certificates.standing import EndingKind, later_entries
+    from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
     from esper_agents.domain.relation import Relation, RelationKind
 
     store = archived.store
@@ -97,15 +97,17 @@ def test_no_clock_decides_what_came_later(archived, home, issued, noticed):
     second = replace(certificate(), id="crt_" + "2" * 32, issued_at=noticed, relations=follows)
     for each in (first, second):
         archived.add(each, logged=True)
-    revoked = Notice("ntc_" + "3" * 32, NoticeKind.CERTIFICATE_REVOKED, noticed, "ann", "wrong", "", first.id, "0" * 64)
+    revoked = LogNoticeStatement(
+        "ntc_" + "3" * 32, NoticeKind.CERTIFICATE_REVOKED, noticed, "ann", "wrong", "", first.id, "0" * 64
+    )
     with store.writing() as transaction:
         enter_notice(transaction, PROJECT.key, revoked)
     with store.reading() as connection:
         keys = key_history((), [signing_key(home).public_key])
-        log_id = log.log_of(connection, PROJECT.key)
+        log_id = transparency_log.log_of(connection, PROJECT.key)
         found = later_entries(connection, log_id, first.id, keys)
-        assert log.size(connection, log_id) == 3
-    assert {each.ending for each in found} == {Ending.SUPERSEDED, Ending.REVOKED}
+        assert transparency_log.size(connection, log_id) == 3
+    assert {each.ending for each in found} == {EndingKind.SUPERSEDED, EndingKind.REVOKED}
 
 
 def newer(judged, home, version="2"):
@@ -125,16 +127,16 @@ def test_a_newer_version_cannot_be_decided_and_nonsense_is_none(judged, home, ex
 
 
 def test_a_newer_version_says_what_to_upgrade_and_stops_the_gate_undecided(judged, home):
-    from esper_agents.cli.gate.coverage import Standing
+    from esper_agents.cli.gate.coverage import CoverageState
     from esper_agents.cli.gate.work import gate
     from esper_agents.domain.status import Status
 
     newer(judged, home)
     judged.view.unlink()
-    found = check(asyncio.run(find_exhibit(str(judged.record), None)))
+    found = check(asyncio.run(find_certificate_files(str(judged.record), None)))
     assert "certificate/v2, and this version of esper-agents knows" in found.genuine[-1].detail
     coverage = asyncio.run(gate(judged.root, (), required=frozenset(Status), agents=(), signers=())).coverage
-    assert Standing.UNDECIDED in {each.standing for each in coverage if each.path.endswith(".dsse.json")}
+    assert CoverageState.UNDECIDED in {each.standing for each in coverage if each.path.endswith(".dsse.json")}
 
 
 def test_a_newer_version_that_nobody_trusted_signed_ends_nothing(judged, tmp_path, exit_code):

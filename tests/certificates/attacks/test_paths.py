@@ -12,9 +12,9 @@ from certificate_samples import certificate, finding, full, source
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esper_agents.certificates.naming import slug, view_name
 from esper_agents.certificates.statement import parse, statement
 from esper_agents.certificates.subjects import SubjectState, verify_subjects
+from esper_agents.certificates.views.file_names import slugify, view_name
 from esper_agents.domain.finding import Location
 
 HOSTILE = [
@@ -53,16 +53,16 @@ RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_field_leads_a_view_out_of_its_folder(text):
-    made = replace(certificate(), agent=text, descriptor=slug(text), component=slug(text))
+    made = replace(certificate(), agent=text, descriptor=slugify(text), component=slugify(text))
     assert re.fullmatch(r"[a-z0-9_]{1,200}_[0-9]{8}_[0-9]{6}_[0-9a-f]+\.md", view_name(made))
-    assert slug(text) not in RESERVED
+    assert slugify(text) not in RESERVED
 
 
 @settings(max_examples=200)
 @given(st.text(max_size=80))
 def test_no_text_makes_a_part_of_a_name_that_is_more_than_a_word(text):
-    assert re.fullmatch(r"[a-z0-9_]{1,61}", slug(text))
-    assert slug(text) not in RESERVED
+    assert re.fullmatch(r"[a-z0-9_]{1,61}", slugify(text))
+    assert slugify(text) not in RESERVED
 
 
 @pytest.mark.parametrize("text", HOSTILE)

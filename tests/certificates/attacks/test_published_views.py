@@ -6,9 +6,8 @@ import os
 import shutil
 
 import pytest
+from command_line import build
 from typer.testing import CliRunner
-
-from esper_agents.cli.main import build
 
 SUFFIXES = (".md", ".html", ".dsse.json", ".tlog-proof")
 

@@ -7,14 +7,14 @@ import shutil
 from hashlib import sha256
 
 import pytest
+from command_line import build
 from typer.testing import CliRunner
 
 from esper_agents.api import open_project
 from esper_agents.certificates.notices import notice_statement
-from esper_agents.certificates.sealing.dsse import envelope_bytes, read_envelope, seal
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.cli.main import build
-from esper_agents.domain.notice import Notice, NoticeKind
+from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
 from esper_agents.domain.status import Status
 
 
@@ -123,7 +123,7 @@ def test_a_notice_of_an_unknown_key_decides_nothing(restored, tmp_path):
 
 def test_a_countersignature_that_the_log_does_not_contain_is_not_authentic(judged, home):
     digest = sha256(read_envelope(judged.record.read_bytes()).payload).hexdigest()
-    notice = Notice(
+    notice = LogNoticeStatement(
         id=f"ntc_{'0' * 32}",
         kind=NoticeKind.COUNTERSIGNED,
         at="2026-01-31T09:30:00.000Z",

@@ -23,7 +23,7 @@ from certificate_samples import certificate, claim, finding, full, source
 from esper_agents.certificates.statement import parse, statement
 from esper_agents.certificates.subjects import verify_subjects
 from esper_agents.certificates.verify import verify_statement, verify_view
-from esper_agents.certificates.policy_table import policy_text
+from esper_agents.certificates.policy.policy_file import policy_text
 from esper_agents.errors import EsperError
 """
 
@@ -116,8 +116,8 @@ def test_json_that_never_ends_is_refused_in_one_line(tmp_path, opened):
 def test_what_is_issued_at_its_largest_can_be_read_again_from_its_envelope(tmp_path):
     said = ran(
         """
-from esper_agents.certificates.sealing.dsse import envelope_bytes, read_envelope, seal
-from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
+from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.statement import MOST_ISSUED
 made = certificate()
 made = replace(made, summary="x" * (MOST_ISSUED - len(statement(made)) + len(made.summary)))

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 from certificate_samples import certificate, source
 
-from esper_agents.agents.installed import installed_plugins, plugins_folder
+from esper_agents.agents.plugin_store import installed_plugins, plugins_folder
 from esper_agents.domain.memory import NoteKind
 from esper_agents.errors import NotFoundError
 from esper_agents.orchestration.publish import write_document
 from esper_agents.storage.artifacts import Artifacts
-from esper_agents.tools.scratch_tree import scratch_tree
+from esper_agents.tools.certified_tree import scratch_tree
 from esper_agents.torchlab.lab import Lab
-from esper_agents.torchlab.outcome import WorkerError
+from esper_agents.torchlab.worker_failure import WorkerError
 
 HOSTILE = [
     "../../../etc/passwd",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from esper_agents.certificates.audit.auditing import Audit, audit
-from esper_agents.certificates.audit.subject import Around
+from esper_agents.certificates.audit.auditing import DocumentAudit, audit
+from esper_agents.certificates.audit.subject import AuditContext
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 WRITTEN = "2026-02-10 09:30:00 UTC"
@@ -74,9 +74,9 @@ class Archive:
         done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **environment})
         return done.stdout.strip()
 
-    def audit(self, *paths: Path, days: int = 7) -> Audit:
+    def audit(self, *paths: Path, days: int = 7) -> DocumentAudit:
         """Audit paths, the whole repository where none is named."""
-        around = Around(lambda _: self.agents, self.now, before=timedelta(days=days))
+        around = AuditContext(lambda _: self.agents, self.now, before=timedelta(days=days))
         return audit(paths or (self.root,), around, self.root)
 
     def codes(self, text: str | bytes, name: str = NAME, at: str = COMMITTED) -> list[str]:

@@ -13,9 +13,9 @@ from freehand import COMMITTED, FOLDER, NAME, STAMP, WRITTEN, Archive, certifica
 
 from esper_agents.certificates.audit.auditing import MEANING
 from esper_agents.certificates.audit.checks import load_checks, meanings
-from esper_agents.certificates.check import Outcome
-from esper_agents.certificates.render import render_markdown
+from esper_agents.certificates.check import CheckOutcome
 from esper_agents.certificates.statement import statement
+from esper_agents.certificates.views.markdown import render_markdown
 from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode, InputFileError
 
@@ -234,7 +234,7 @@ def test_what_is_not_committed_is_looked_up_in_the_work_tree_and_its_date_is_ope
     (archive.root / "src/model.py").write_text("a = 1\nb = 2\n")
     archive.write(certificate(evidence="## EVIDENCE\n- `src/model.py:2`"))
     (document,) = archive.audit().documents
-    assert [(each.code, each.outcome) for each in document.problems] == [("date-undecided", Outcome.CANNOT_DECIDE)]
+    assert [(each.code, each.outcome) for each in document.problems] == [("date-undecided", CheckOutcome.CANNOT_DECIDE)]
     assert archive.audit().exit_code is ExitCode.UNDECIDED
     archive.write(certificate(evidence="## EVIDENCE\n- `src/model.py:3`"))
     assert "citation-line" in archive.details()

@@ -8,8 +8,8 @@ import pytest
 from certificate_samples import of_status
 from freehand import COMMITTED, NAME, certificate
 
-from esper_agents.certificates.render import render_markdown
 from esper_agents.certificates.statement import parse, statement
+from esper_agents.certificates.views.markdown import render_markdown
 from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode
 

@@ -10,17 +10,17 @@ from certificate_samples import certificate
 from sqlalchemy import delete, insert, select, text
 
 from esper_agents.certificates import archive
-from esper_agents.certificates.log import log, merkle, pins
+from esper_agents.certificates.log import merkle, pins, transparency_log
 from esper_agents.certificates.log.audit_log import audit_log
 from esper_agents.certificates.log.deep_audit import deep_audit
-from esper_agents.certificates.log.log import Record
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint
-from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.certificates.log.transparency_log import Record
+from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.statement import statement
 from esper_agents.domain.notice import EntryKind
-from esper_agents.domain.project import Project, Revision
+from esper_agents.domain.project import GitRevision, Project
 from esper_agents.domain.session import Submission
-from esper_agents.domain.status import Kind
+from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
 from esper_agents.storage import sessions
 from esper_agents.storage.tables import certificate as certificates
@@ -46,8 +46,8 @@ class Archive:
         self.home = home
         self.key = signing_key(home)
         self.logged = []
-        revision = Revision("", "", "", "", is_git=False, dirty=())
-        submission = Submission(Task("review", (), Kind.APPROVAL, "review"), "toy", revision, {}, "somebody")
+        revision = GitRevision("", "", "", "", is_git=False, dirty=())
+        submission = Submission(Task("review", (), QuestionType.APPROVAL, "review"), "toy", revision, {}, "somebody")
         self.session = sessions.create(store, PROJECT, submission).session
 
     def grow(self, count):
@@ -69,7 +69,7 @@ class Archive:
         with self.store.writing() as transaction:
             pins.check_before_append(transaction.connection, self.home, self.store.where, PROJECT.key)
             before(transaction)
-            logged = log.append(transaction, self.key, PROJECT.key, record)
+            logged = transparency_log.append(transaction, self.key, PROJECT.key, record)
         self.renew()
         self.logged.append(logged)
 
@@ -86,12 +86,12 @@ class Archive:
     @property
     def log_id(self):
         with self.store.reading() as connection:
-            return log.log_of(connection, PROJECT.key)
+            return transparency_log.log_of(connection, PROJECT.key)
 
     @property
     def size(self):
         with self.store.reading() as connection:
-            return log.size(connection, log.log_of(connection, PROJECT.key))
+            return transparency_log.size(connection, transparency_log.log_of(connection, PROJECT.key))
 
     def audit(self, published=()):
         return audit_log(self.store, self.home, PROJECT.key, [self.key.public_key], published)
@@ -145,7 +145,7 @@ class Archive:
         """Make every node fit the entries, as somebody would who knows how; with a key, sign that, too."""
         with self.store.writing() as transaction:
             connection = transaction.connection
-            log_id = log.log_of(connection, PROJECT.key)
+            log_id = transparency_log.log_of(connection, PROJECT.key)
             leaves = connection.scalars(select(log_entry.c.leaf_hash).order_by(log_entry.c.idx)).all()
             nodes = {}
             for idx, leaf in enumerate(leaves):
@@ -156,7 +156,9 @@ class Archive:
             )
             if key is not None:
                 root = merkle.root(len(leaves), lambda places: [nodes[each] for each in places])
-                note = signed_checkpoint(Checkpoint(log.origin(connection, log_id), len(leaves), root), key)
+                note = signed_checkpoint(
+                    Checkpoint(transparency_log.origin(connection, log_id), len(leaves), root), key
+                )
                 connection.execute(delete(log_checkpoint))
                 connection.execute(
                     insert(log_checkpoint).values(log_id=log_id, size=len(leaves), note=note, at=transaction.at)

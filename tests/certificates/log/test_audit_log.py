@@ -6,13 +6,13 @@ import pytest
 from log_samples import PROJECT, leaf, notice_bytes, notice_id
 from sqlalchemy import insert, select
 
-from esper_agents.certificates.log import log
+from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.log.audit_log import audit_log
-from esper_agents.certificates.log.blocks import BLOCK
+from esper_agents.certificates.log.block_tree import BLOCK
 from esper_agents.certificates.log.faults import MOST_OF_A_KIND
-from esper_agents.certificates.log.log import Record
 from esper_agents.certificates.log.note import Checkpoint, read_note, read_proof, signed_checkpoint
-from esper_agents.certificates.sealing.keys import load
+from esper_agents.certificates.log.transparency_log import Record
+from esper_agents.certificates.signing.signing_key import load
 from esper_agents.domain.notice import EntryKind
 from esper_agents.storage.tables import log_entry
 
@@ -61,7 +61,7 @@ def test_the_newest_deleted_with_their_nodes_are_named(grown):
 
 def test_the_newest_deleted_and_the_checkpoint_with_them_are_missed_by_a_published_proof(grown):
     with grown.store.reading() as connection:
-        published = read_proof(log.proof(connection, grown.log_id, notice_id(0))).note
+        published = read_proof(transparency_log.proof(connection, grown.log_id, notice_id(0))).note
     grown.sql("DELETE FROM log_entry WHERE idx >= 5")
     grown.rebuild(key=grown.key)
     assert grown.kinds() & {"rolled-back"}
@@ -149,7 +149,7 @@ def test_an_older_copy_restored_and_then_used_is_named(grown):
     for each in range(3):
         with grown.store.writing() as transaction:
             record = Record(notice_id(1000 + each), EntryKind.NOTICE, "", notice_bytes(1000 + each))
-            log.append(transaction, grown.key, PROJECT.key, record)
+            transparency_log.append(transaction, grown.key, PROJECT.key, record)
     assert grown.kinds() == {"forked"}
 
 

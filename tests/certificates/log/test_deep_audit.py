@@ -5,7 +5,7 @@ from certificate_samples import full
 from log_samples import PROJECT
 
 from esper_agents.certificates.log.deep_audit import deep_audit
-from esper_agents.certificates.log.log import Record
+from esper_agents.certificates.log.transparency_log import Record
 from esper_agents.domain.notice import EntryKind
 
 

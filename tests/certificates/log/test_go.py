@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from log_samples import notice_id
 
-from esper_agents.certificates.log import log, merkle
-from esper_agents.certificates.sealing.dsse import envelope_bytes
-from esper_agents.certificates.sealing.keys import as_note_key
+from esper_agents.certificates.log import merkle, transparency_log
+from esper_agents.certificates.signing.dsse import envelope_bytes
+from esper_agents.certificates.signing.signing_key import as_note_key
 
 GOPATH = Path("/usr/share/gocode")
 SIZE, OLD = 11, 6
@@ -39,11 +39,11 @@ def arguments(archive, tmp_path):
     with archive.store.reading() as connection:
         for each in range(SIZE):
             envelope, proof = tmp_path / f"{each}.dsse.json", tmp_path / f"{each}.tlog-proof"
-            envelope.write_bytes(envelope_bytes(log.envelope(connection, archive.log_id, notice_id(each))))
-            proof.write_text(log.proof(connection, archive.log_id, notice_id(each)))
+            envelope.write_bytes(envelope_bytes(transparency_log.envelope(connection, archive.log_id, notice_id(each))))
+            proof.write_text(transparency_log.proof(connection, archive.log_id, notice_id(each)))
             found += [envelope, proof]
-        hashes = merkle.consistency(OLD, SIZE, log.reader(connection, archive.log_id))
-        key = as_note_key(archive.key.public_key, log.origin(connection, archive.log_id))
+        hashes = merkle.consistency(OLD, SIZE, transparency_log.reader(connection, archive.log_id))
+        key = as_note_key(archive.key.public_key, transparency_log.origin(connection, archive.log_id))
     lines = [archive.logged[OLD - 1].root, *hashes]
     consistency = tmp_path / "consistency"
     consistency.write_text("\n".join([str(OLD), *(b64encode(each).decode() for each in lines)]) + "\n")

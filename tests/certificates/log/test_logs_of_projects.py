@@ -15,29 +15,29 @@ from sqlalchemy import create_engine, select, text, update
 from alembic import command
 from esper_agents.certificates import archive
 from esper_agents.certificates.authenticity import Keyring, proof_check
-from esper_agents.certificates.check import Outcome
-from esper_agents.certificates.entering import enter, enter_unlogged
-from esper_agents.certificates.log import log, merkle, pins
+from esper_agents.certificates.check import CheckOutcome
+from esper_agents.certificates.log import merkle, pins, transparency_log
 from esper_agents.certificates.log.audit_log import audit_log
 from esper_agents.certificates.log.deep_audit import deep_audit
-from esper_agents.certificates.log.log import Record
 from esper_agents.certificates.log.note import Checkpoint, read_checkpoint, read_note, signed_checkpoint
+from esper_agents.certificates.log.transparency_log import Record
+from esper_agents.certificates.log_entry import enter_unlogged, sign_and_log
 from esper_agents.certificates.notices import log_notices
-from esper_agents.certificates.sealing.dsse import envelope_bytes, seal
-from esper_agents.certificates.sealing.keys import signing_key
-from esper_agents.certificates.sealing.public_keys import key_id_of
-from esper_agents.certificates.sealing.rotation import key_history
-from esper_agents.certificates.sealing.signers import own_signer
-from esper_agents.certificates.sealing.trust import trust, trusted
+from esper_agents.certificates.signing.allowed_signers import own_signer
+from esper_agents.certificates.signing.dsse import envelope_bytes, seal
+from esper_agents.certificates.signing.key_history import key_history
+from esper_agents.certificates.signing.public_keys import key_id_of
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.certificates.signing.trusted_keys import trust, trusted
 from esper_agents.certificates.statement import OLD_VOCABULARY, VOCABULARY, statement
 from esper_agents.domain.notice import EntryKind, NoticeKind
-from esper_agents.domain.project import Project, Revision
+from esper_agents.domain.project import GitRevision, Project
 from esper_agents.domain.session import Submission
-from esper_agents.domain.status import Kind
+from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
 from esper_agents.errors import IntegrityError, NotFoundError, StorageError
 from esper_agents.orchestration import key_changes, logs
-from esper_agents.orchestration.key_changes import Said, revoke, rotate
+from esper_agents.orchestration.key_changes import ChangeReason, revoke, rotate
 from esper_agents.paths import data_folder
 from esper_agents.storage import migrate, sessions
 from esper_agents.storage.engine import WRITES
@@ -46,7 +46,7 @@ from esper_agents.storage.tables import log_entry
 from esper_agents.storage.tables import project as projects
 
 ONE, TWO, THREE = (Project(f"/nowhere/{name}", name, f"{name}-0123456789ab", is_git=False) for name in "abc")
-SAID = Said("ann", "once a year")
+SAID = ChangeReason("ann", "once a year")
 
 
 class Team:
@@ -64,18 +64,18 @@ class Team:
         with self.store.writing() as transaction:
             enter_unlogged(transaction, str(self.store.where), project.key)
             archive.add(transaction, project.key, issued, data)
-            enter(transaction, project.key, issued.id, data)
+            sign_and_log(transaction, project.key, issued.id, data)
         with self.store.reading() as connection:
             pins.renew(connection, self.home, self.store.where, project.key)
         return issued.id
 
     def log_of(self, project):
         with self.store.reading() as connection:
-            return log.log_of(connection, project.key)
+            return transparency_log.log_of(connection, project.key)
 
     def origin(self, project):
         with self.store.reading() as connection:
-            return log.origin(connection, log.log_of(connection, project.key))
+            return transparency_log.origin(connection, transparency_log.log_of(connection, project.key))
 
     def faults(self, project):
         shallow = audit_log(self.store, self.home, project.key, list(self.keys.values()))
@@ -87,7 +87,9 @@ class Team:
 
     def notices(self, project):
         with self.store.reading() as connection:
-            return list(log_notices(log.notices(connection, log.log_of(connection, project.key))))
+            return list(
+                log_notices(transparency_log.notices(connection, transparency_log.log_of(connection, project.key)))
+            )
 
     def history(self, project, *roots):
         return key_history(self.notices(project), roots)
@@ -95,9 +97,9 @@ class Team:
     def sealed(self, project, certificate_id):
         """Return an envelope and its proof, as they are published."""
         with self.store.reading() as connection:
-            log_id = log.log_of(connection, project.key)
-            envelope = envelope_bytes(log.envelope(connection, log_id, certificate_id))
-            return envelope, log.proof(connection, log_id, certificate_id)
+            log_id = transparency_log.log_of(connection, project.key)
+            envelope = envelope_bytes(transparency_log.envelope(connection, log_id, certificate_id))
+            return envelope, transparency_log.proof(connection, log_id, certificate_id)
 
     def write(self, *statements):
         with self.store.writing() as transaction:
@@ -106,8 +108,8 @@ class Team:
 
 
 def session_of(store, project):
-    revision = Revision("", "", "", "", is_git=False, dirty=())
-    submission = Submission(Task("review", (), Kind.APPROVAL, "review"), "toy", revision, {}, "somebody")
+    revision = GitRevision("", "", "", "", is_git=False, dirty=())
+    submission = Submission(Task("review", (), QuestionType.APPROVAL, "review"), "toy", revision, {}, "somebody")
     return sessions.create(store, project, submission).session
 
 
@@ -130,7 +132,7 @@ def test_each_project_has_a_log_of_its_own_that_is_whole_and_pinned(team):
     assert (team.log_of(ONE), team.log_of(TWO)) == (2, 3)
     assert team.origin(ONE) != team.origin(TWO)
     with team.store.reading() as connection:
-        assert [log.size(connection, team.log_of(each)) for each in (ONE, TWO)] == [2, 3]
+        assert [transparency_log.size(connection, team.log_of(each)) for each in (ONE, TWO)] == [2, 3]
     for project, size in ((ONE, 2), (TWO, 3)):
         assert (team.faults(project), team.check_pin(project)) == (set(), [])
         pin = pins.pinned(team.home, team.store.where, project.key)
@@ -142,7 +144,7 @@ def test_a_project_that_asks_for_nothing_begins_no_log(team):
     with team.store.writing() as transaction:
         assert enter_unlogged(transaction, str(team.store.where), ONE.key) == 0
     with team.store.reading() as connection:
-        assert log.logs(connection) == {}
+        assert transparency_log.logs(connection) == {}
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -155,7 +157,7 @@ def test_while_one_project_issues_another_does_not_wait_and_a_second_writer_of_t
     def append(transaction, project, number):
         transaction.connection.execute(text("SET LOCAL lock_timeout = '500ms'"))
         record = Record(notice_id(number), EntryKind.NOTICE, "", notice_bytes(number))
-        log.append(transaction, team.key, project.key, record)
+        transparency_log.append(transaction, team.key, project.key, record)
 
     with team.store.writing() as held:
         append(held, ONE, 1)
@@ -179,7 +181,7 @@ def test_projects_that_begin_at_once_get_a_log_each(team, database):
             with store.writing() as transaction:
                 enter_unlogged(transaction, str(store.where), project.key)
                 record = Record(notice_id(number), EntryKind.NOTICE, "", notice_bytes(number))
-                log.append(transaction, team.key, project.key, record)
+                transparency_log.append(transaction, team.key, project.key, record)
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not be
             errors.append(error)
         store.close()
@@ -211,8 +213,8 @@ def test_an_entry_that_is_moved_to_the_log_of_another_project_is_missed_in_one_a
     assert team.faults(TWO)
     with team.store.reading() as connection:
         with pytest.raises(NotFoundError):
-            log.envelope(connection, team.log_of(ONE), mine)
-        assert log.envelope(connection, team.log_of(TWO), moved)
+            transparency_log.envelope(connection, team.log_of(ONE), mine)
+        assert transparency_log.envelope(connection, team.log_of(TWO), moved)
     for project in (ONE, TWO):
         with pytest.raises(IntegrityError):
             team.issue(project)
@@ -246,16 +248,16 @@ def test_a_proof_under_the_name_of_another_project_s_log_shows_nothing(team):
     team.issue(TWO)
     envelope, proof = team.sealed(ONE, first)
     ring = Keyring(trusted(team.home, None), key_history((), [team.key.public_key]))
-    assert proof_check(envelope, proof.encode(), ring).outcome is Outcome.HOLDS
-    assert proof_check(envelope, proof.encode(), ring, team.origin(TWO)).outcome is Outcome.FAILS
+    assert proof_check(envelope, proof.encode(), ring).outcome is CheckOutcome.HOLDS
+    assert proof_check(envelope, proof.encode(), ring, team.origin(TWO)).outcome is CheckOutcome.FAILS
     renamed = proof.replace(team.origin(ONE), team.origin(TWO))
-    assert proof_check(envelope, renamed.encode(), ring, team.origin(TWO)).outcome is Outcome.CANNOT_DECIDE
+    assert proof_check(envelope, renamed.encode(), ring, team.origin(TWO)).outcome is CheckOutcome.CANNOT_DECIDE
 
 
 def test_a_proof_of_one_project_does_not_lead_from_a_certificate_of_another(team):
     one, two = team.issue(ONE), team.issue(TWO)
     ring = Keyring(trusted(team.home, None), key_history((), [team.key.public_key]))
-    assert proof_check(team.sealed(TWO, two)[0], team.sealed(ONE, one)[1].encode(), ring).outcome is Outcome.FAILS
+    assert proof_check(team.sealed(TWO, two)[0], team.sealed(ONE, one)[1].encode(), ring).outcome is CheckOutcome.FAILS
 
 
 # Keys.
@@ -266,7 +268,7 @@ def test_a_key_that_is_revoked_counts_no_longer_in_any_project_of_the_database_n
     trust(known.home, own_signer("bob", bob.public_key))
     for project in (ONE, TWO):
         known.issue(project)
-    done = revoke(known.home, bob.public_key, Said("ann", "stolen"), project_key=ONE.key)
+    done = revoke(known.home, bob.public_key, ChangeReason("ann", "stolen"), project_key=ONE.key)
     assert len(done.logs) == 1
     known.issue(THREE)
     for project in (ONE, TWO, THREE):
@@ -297,7 +299,7 @@ def test_whoever_trusts_the_old_key_trusts_the_new_one_in_every_project_and_in_l
 def test_a_rotation_that_stopped_between_two_logs_is_finished_by_the_next_one(known, monkeypatch):
     for project in (ONE, TWO):
         known.issue(project)
-    append, calls = log.append, []
+    append, calls = transparency_log.append, []
 
     def stop_at_the_second(*arguments):
         calls.append(arguments)
@@ -425,7 +427,7 @@ def test_projects_that_shared_a_log_go_on_in_it_and_a_new_one_has_its_own(earlie
     team = earlier.upgraded(home)
     assert pins.pin_file(home, team.store.where, pins.SHARED) == file
     for project in (ONE, TWO):
-        assert team.log_of(project) == log.SHARED
+        assert team.log_of(project) == transparency_log.SHARED
         assert (team.faults(project), team.check_pin(project)) == (set(), [])
     team.issue(ONE)
     team.issue(TWO)
@@ -439,7 +441,7 @@ def test_projects_that_shared_a_log_go_on_in_it_and_a_new_one_has_its_own(earlie
     ring = Keyring(trusted(home, None), key_history((), [team.key.public_key]))
     for project, each in zip((ONE, TWO, ONE, TWO, ONE), issued, strict=True):
         envelope, proof = team.sealed(project, each)
-        assert proof_check(envelope, proof.encode(), ring, earlier.ORIGIN).outcome is Outcome.HOLDS
+        assert proof_check(envelope, proof.encode(), ring, earlier.ORIGIN).outcome is CheckOutcome.HOLDS
     team.store.close()
 
 
@@ -507,7 +509,7 @@ def test_the_upgrade_changes_no_byte_of_what_was_entered(earlier, home):
     team = earlier.upgraded(home)
     with team.store.reading() as connection:
         assert read(connection) == before
-        assert connection.scalars(select(log_entry.c.log_id).distinct()).all() == [log.SHARED]
+        assert connection.scalars(select(log_entry.c.log_id).distinct()).all() == [transparency_log.SHARED]
     team.store.close()
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from log_samples import leaf
 
 from esper_agents.certificates.log import merkle
-from esper_agents.certificates.log.blocks import BLOCK, Tree
+from esper_agents.certificates.log.block_tree import BLOCK, BlockTree
 from esper_agents.certificates.log.merkle import (
     EMPTY_ROOT,
     appended,
@@ -126,7 +126,7 @@ def test_the_subtrees_of_a_tree_of_a_million_are_few():
 def test_a_tree_in_blocks_has_the_nodes_and_roots_of_one_that_grew_leaf_by_leaf():
     leaves = [leaf(each) for each in range(2 * BLOCK + 5)]
     nodes, read = grown(leaves)
-    tree, found = Tree(), {(0, idx): each for idx, each in enumerate(leaves)}
+    tree, found = BlockTree(), {(0, idx): each for idx, each in enumerate(leaves)}
     for first in range(0, len(leaves), BLOCK):
         for run in tree.add(leaves[first : first + BLOCK]):
             found |= {(run.level, idx): each for idx, each in enumerate(run.hashes, run.first)}

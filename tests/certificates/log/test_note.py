@@ -21,7 +21,7 @@ from esper_agents.certificates.log.note import (
     signer,
     write_proof,
 )
-from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.errors import IntegrityError
 
 ORIGIN = "example.org/log"

@@ -9,10 +9,10 @@ import pytest
 from log_samples import PROJECT, Archive, notice_id
 from sqlalchemy import URL, delete, insert, update
 
-from esper_agents.certificates.log import log, pins
-from esper_agents.certificates.log.log import Record
+from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint
-from esper_agents.certificates.sealing.keys import signing_key
+from esper_agents.certificates.log.transparency_log import Record
+from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.domain.notice import EntryKind
 from esper_agents.errors import BusyError, ExitCode, IntegrityError, StorageError
 from esper_agents.storage import locks
@@ -131,7 +131,7 @@ def append_elsewhere(archive, count, statement=b"{}"):
     for each in range(count):
         with archive.store.writing() as transaction:
             record = Record(notice_id(1000 + each), EntryKind.NOTICE, "", statement)
-            log.append(transaction, archive.key, PROJECT.key, record)
+            transparency_log.append(transaction, archive.key, PROJECT.key, record)
 
 
 def test_a_pin_follows_a_log_that_others_wrote_to_and_none_that_was_rolled_back_and_used(archive):
@@ -281,7 +281,7 @@ from pathlib import Path
 sys.path[:0] = sys.argv[4:]
 from log_samples import Archive, notice_id
 from sqlalchemy import make_url
-from esper_agents.certificates.log.log import Record
+from esper_agents.certificates.log.transparency_log import Record
 from esper_agents.domain.notice import EntryKind
 from esper_agents.storage.store import Store
 url, home, first = sys.argv[1:4]

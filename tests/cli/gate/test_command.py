@@ -9,13 +9,13 @@ import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
+from command_line import build
 from judged import FAULTY
 from typer.testing import CliRunner
 
 from esper_agents.api import open_project
-from esper_agents.certificates.sealing.keys import as_ssh, signing_key
-from esper_agents.cli.main import build
-from esper_agents.domain.status import Kind, Status
+from esper_agents.certificates.signing.signing_key import as_ssh, signing_key
+from esper_agents.domain.status import QuestionType, Status
 from esper_agents.errors import ExitCode, UsageError
 
 
@@ -87,7 +87,7 @@ def test_advice_and_narrower_questions_that_come_later_change_nothing(make_proje
     assert gate("train.py", *required) == (ExitCode.NOT_CURRENT, {"train.py": "uncovered"})
     submit(root, "review this training code")
     assert gate("train.py", *required) == (ExitCode.DONE, {"train.py": "covered"})
-    assert submit(root, "explain what this does").verdict.kind is Kind.ADVICE
+    assert submit(root, "explain what this does").verdict.kind is QuestionType.ADVICE
     submit(root, "explain what this does", "pytorch-code-reviewer")
     assert gate("train.py", *required) == (ExitCode.DONE, {"train.py": "covered"})
 

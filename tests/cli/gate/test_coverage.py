@@ -6,10 +6,17 @@ from pathlib import Path
 import pytest
 from certificate_samples import evidence, measurement, of_status, ran_tests, source
 
-from esper_agents.certificates.check import Check, Outcome
+from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.standing import Override
-from esper_agents.cli.gate.coverage import AGAINST, Judged, Standing, coverage_of, exit_code, narrower_than_review
-from esper_agents.cli.verifying import Currency, Verified
+from esper_agents.cli.gate.coverage import (
+    AGAINST,
+    CoverageState,
+    CoveringCertificate,
+    coverage_of,
+    exit_code,
+    narrower_than_review,
+)
+from esper_agents.cli.verifying import FreshnessState, VerificationResult
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode
@@ -23,23 +30,23 @@ def judged(
     *,
     agent="pytorch-code-reviewer",
     digest=HERE,
-    genuine=Outcome.HOLDS,
-    complete=Outcome.HOLDS,
-    currency=Currency.VALID,
+    genuine=CheckOutcome.HOLDS,
+    complete=CheckOutcome.HOLDS,
+    currency=FreshnessState.VALID,
 ):
-    verified = Verified(
+    verified = VerificationResult(
         certificate=replace(of_status(status), agent=agent),
         genuine=(Check("signature", genuine, ""),),
         complete=(Check("log", complete, ""),),
-        verdict=(Check("ceiling", Outcome.HOLDS, ""),),
-        citations=(Check("citations", Outcome.HOLDS, ""),),
+        verdict=(Check("ceiling", CheckOutcome.HOLDS, ""),),
+        citations=(Check("citations", CheckOutcome.HOLDS, ""),),
         currency=currency,
         place=None,
         later=(),
         files=(),
         root=Path(),
     )
-    return Judged(verified, {PATH: frozenset({digest})})
+    return CoveringCertificate(verified, {PATH: frozenset({digest})})
 
 
 def standing(*found, agent="", required=ENOUGH):
@@ -47,7 +54,7 @@ def standing(*found, agent="", required=ENOUGH):
 
 
 def test_a_valid_approval_of_the_bytes_that_are_there_covers_them():
-    assert standing(judged()).standing is Standing.COVERED
+    assert standing(judged()).standing is CoverageState.COVERED
 
 
 @pytest.mark.parametrize("status", [Status.APPROVED, Status.GO])
@@ -57,59 +64,59 @@ def test_a_status_that_todays_policy_would_not_allow_for_its_evidence_does_not_c
     issued = replace(old.verified.certificate, evidence=(evidence(), *run))
     old = replace(old, verified=replace(old.verified, certificate=issued))
     found = standing(old)
-    assert (found.standing, found.certificate) == (Standing.NOT_CURRENT, issued.id)
+    assert (found.standing, found.certificate) == (CoverageState.NOT_CURRENT, issued.id)
     assert found.why.startswith(f"it does not count: {status}, and today's policy allows ")
     assert "executed examples/train.py" in found.why
     # Another one that counts does.
-    assert standing(old, judged()).standing is Standing.COVERED
+    assert standing(old, judged()).standing is CoverageState.COVERED
 
 
 def test_a_verdict_against_a_file_counts_whatever_todays_policy_says():
     against = judged(Status.REQUIRES_REMEDIATION)
     issued = replace(against.verified.certificate, findings=())
     against = replace(against, verified=replace(against.verified, certificate=issued))
-    assert standing(against).standing is Standing.AGAINST
+    assert standing(against).standing is CoverageState.AGAINST
 
 
 def test_what_nobody_judged_is_uncovered():
-    assert standing().standing is Standing.UNCOVERED
-    assert standing(replace(judged(), digests={"other.py": frozenset({HERE})})).standing is Standing.UNCOVERED
+    assert standing().standing is CoverageState.UNCOVERED
+    assert standing(replace(judged(), digests={"other.py": frozenset({HERE})})).standing is CoverageState.UNCOVERED
 
 
 def test_other_bytes_are_not_covered():
     found = standing(judged(digest=OLD))
-    assert (found.standing, found.why) == (Standing.NOT_CURRENT, "the file has changed since")
+    assert (found.standing, found.why) == (CoverageState.NOT_CURRENT, "the file has changed since")
 
 
-@pytest.mark.parametrize("currency", [Currency.STALE, Currency.SUPERSEDED, Currency.REVOKED])
+@pytest.mark.parametrize("currency", [FreshnessState.STALE, FreshnessState.SUPERSEDED, FreshnessState.REVOKED])
 def test_a_verdict_that_has_ended_covers_nothing_even_where_this_file_is_the_same(currency):
-    assert standing(judged(currency=currency)).standing is Standing.NOT_CURRENT
+    assert standing(judged(currency=currency)).standing is CoverageState.NOT_CURRENT
 
 
 @pytest.mark.parametrize("group", ["genuine", "complete"])
 def test_what_cannot_be_decided_covers_nothing(group):
-    assert standing(judged(**{group: Outcome.CANNOT_DECIDE})).standing is Standing.UNDECIDED
+    assert standing(judged(**{group: CheckOutcome.CANNOT_DECIDE})).standing is CoverageState.UNDECIDED
 
 
 def test_a_tree_that_may_be_another_one_is_not_covered():
-    assert standing(judged(currency=Currency.CANNOT_DECIDE)).standing is Standing.UNDECIDED
+    assert standing(judged(currency=FreshnessState.CANNOT_DECIDE)).standing is CoverageState.UNDECIDED
 
 
 @pytest.mark.parametrize("group", ["genuine", "complete"])
 def test_what_is_not_genuine_stops_the_gate_whatever_else_there_is(group):
-    assert standing(judged(), judged(**{group: Outcome.FAILS})).standing is Standing.TAMPERED
-    assert standing(judged(), judged(**{group: Outcome.FAILS}, digest=OLD)).standing is Standing.TAMPERED
+    assert standing(judged(), judged(**{group: CheckOutcome.FAILS})).standing is CoverageState.TAMPERED
+    assert standing(judged(), judged(**{group: CheckOutcome.FAILS}, digest=OLD)).standing is CoverageState.TAMPERED
 
 
 @pytest.mark.parametrize("status", sorted(AGAINST))
 def test_a_verdict_against_the_same_bytes_stops_the_gate_whoever_approved_them(status):
-    assert standing(judged(), judged(status, agent="pytorch-expert")).standing is Standing.AGAINST
-    assert standing(judged(status, agent="pytorch-expert"), judged()).standing is Standing.AGAINST
+    assert standing(judged(), judged(status, agent="pytorch-expert")).standing is CoverageState.AGAINST
+    assert standing(judged(status, agent="pytorch-expert"), judged()).standing is CoverageState.AGAINST
 
 
 @pytest.mark.parametrize("status", sorted(AGAINST))
 def test_a_verdict_against_that_the_same_agent_took_back_later_does_not(status):
-    assert standing(judged(), judged(status)).standing is Standing.COVERED
+    assert standing(judged(), judged(status)).standing is CoverageState.COVERED
 
 
 def with_tests(found, *outcomes):
@@ -121,32 +128,32 @@ def with_tests(found, *outcomes):
 CONDITIONAL = frozenset({Status.APPROVED, Status.CONDITIONALLY_APPROVED})
 
 
-@pytest.mark.parametrize("currency", [Currency.VALID, Currency.SUPERSEDED])
+@pytest.mark.parametrize("currency", [FreshnessState.VALID, FreshnessState.SUPERSEDED])
 @pytest.mark.parametrize("runs", [("failed",), ("failed", "passed")])
 def test_failing_tests_stand_against_the_same_bytes_until_a_later_run_passes(runs, currency):
     failing = with_tests(judged(Status.REQUIRES_REMEDIATION, currency=currency), *runs)
     unrun = with_tests(judged(Status.CONDITIONALLY_APPROVED))
     found = standing(unrun, failing, required=CONDITIONAL)
-    assert (found.standing, found.certificate) == (Standing.AGAINST, failing.verified.certificate.id)
+    assert (found.standing, found.certificate) == (CoverageState.AGAINST, failing.verified.certificate.id)
     assert found.why.startswith("the tests failed on these bytes, and no later run of them passed")
     undecided = with_tests(judged(Status.CONDITIONALLY_APPROVED), "not decided")
-    assert standing(undecided, failing, required=CONDITIONAL).standing is Standing.AGAINST
+    assert standing(undecided, failing, required=CONDITIONAL).standing is CoverageState.AGAINST
     passing = with_tests(judged(Status.CONDITIONALLY_APPROVED), "passed")
-    assert standing(passing, failing, required=CONDITIONAL).standing is Standing.COVERED
-    assert standing(unrun, passing, failing, required=CONDITIONAL).standing is Standing.COVERED
+    assert standing(passing, failing, required=CONDITIONAL).standing is CoverageState.COVERED
+    assert standing(unrun, passing, failing, required=CONDITIONAL).standing is CoverageState.COVERED
 
 
 def test_failing_tests_of_other_bytes_or_of_a_revoked_certificate_do_not_stand():
     unrun = with_tests(judged(Status.CONDITIONALLY_APPROVED))
-    for ended in ({"digest": OLD}, {"currency": Currency.REVOKED}, {"currency": Currency.STALE}):
+    for ended in ({"digest": OLD}, {"currency": FreshnessState.REVOKED}, {"currency": FreshnessState.STALE}):
         failing = with_tests(judged(Status.REQUIRES_REMEDIATION, **ended), "failed")
-        assert standing(unrun, failing, required=CONDITIONAL).standing is Standing.COVERED
+        assert standing(unrun, failing, required=CONDITIONAL).standing is CoverageState.COVERED
 
 
 def test_failing_tests_that_an_accepted_override_answers_for_do_not_stand():
     unrun = with_tests(judged(Status.CONDITIONALLY_APPROVED))
     failing = with_tests(judged(Status.REQUIRES_REMEDIATION), "failed")
-    for accepted, expected in ((True, Standing.COVERED), (False, Standing.AGAINST)):
+    for accepted, expected in ((True, CoverageState.COVERED), (False, CoverageState.AGAINST)):
         waived = overridden(failing, Status.CONDITIONALLY_APPROVED, is_better=True, accepted=accepted)
         assert standing(unrun, waived, required=CONDITIONAL).standing is expected
 
@@ -156,27 +163,27 @@ ASIDE = frozenset({Status.RECOMMEND, Status.DO_NOT_RECOMMEND, Status.ADVISORY_ON
 
 @pytest.mark.parametrize("status", sorted(ASIDE))
 def test_advice_and_recommendations_count_neither_for_nor_against(status):
-    assert standing(judged(status), judged()).standing is Standing.COVERED
+    assert standing(judged(status), judged()).standing is CoverageState.COVERED
     alone = standing(judged(status), required=frozenset(Status))
-    assert alone.standing is Standing.UNCOVERED
+    assert alone.standing is CoverageState.UNCOVERED
     assert alone.why.endswith(("is advice, which does not count", "is a recommendation, which does not count"))
     refused = standing(judged(status), judged(Status.REJECTED))
-    assert (refused.standing, refused.status) == (Standing.AGAINST, Status.REJECTED)
+    assert (refused.standing, refused.status) == (CoverageState.AGAINST, Status.REJECTED)
 
 
 def test_a_certificate_that_is_narrower_than_a_review_does_not_cover_a_file():
     narrow = replace(judged(), narrower={PATH: "reviewed for memory only"})
     alone = standing(narrow, agent="pytorch-code-reviewer")
-    assert alone.standing is Standing.UNCOVERED
+    assert alone.standing is CoverageState.UNCOVERED
     assert "does not cover it: the file was reviewed for memory only" in alone.why
-    assert standing(narrow, judged()).standing is Standing.COVERED
+    assert standing(narrow, judged()).standing is CoverageState.COVERED
 
 
 def test_a_narrower_certificate_stands_against_a_file_and_takes_nothing_back():
     against = replace(judged(Status.REJECTED), narrower={PATH: "reviewed for memory only"})
-    assert standing(against, judged()).standing is Standing.AGAINST
+    assert standing(against, judged()).standing is CoverageState.AGAINST
     narrow = replace(judged(), narrower={PATH: "reviewed for memory only"})
-    assert standing(narrow, judged(Status.REJECTED)).standing is Standing.AGAINST
+    assert standing(narrow, judged(Status.REJECTED)).standing is CoverageState.AGAINST
 
 
 def call_of(**arguments):
@@ -208,9 +215,9 @@ def test_what_was_reviewed_follows_from_the_evidence(calls, said):
 @pytest.mark.parametrize("status", sorted(set(Status) - ENOUGH - AGAINST - ASIDE))
 def test_another_status_than_is_required_is_named(status):
     found = standing(judged(status), judged())
-    assert found.standing is Standing.OTHER_STATUS
+    assert found.standing is CoverageState.OTHER_STATUS
     assert found.why == f"{status}, and APPROVED or GO is required"
-    assert standing(judged(status), required=frozenset({status})).standing is Standing.COVERED
+    assert standing(judged(status), required=frozenset({status})).standing is CoverageState.COVERED
 
 
 @pytest.mark.parametrize("status", [Status.GO])
@@ -221,10 +228,10 @@ def test_a_go_on_a_condition_covers_only_where_conditions_are_taken(status):
     found = replace(found, verified=replace(found.verified, certificate=replace(issued, verdict=verdict)))
     required = frozenset({Status.APPROVED, status})
     open_still = standing(found, required=required)
-    assert open_still.standing is Standing.OTHER_STATUS
+    assert open_still.standing is CoverageState.OTHER_STATUS
     assert "its tests must pass as well" in open_still.why
     taken = standing(found, required=required | {Status.CONDITIONALLY_APPROVED})
-    assert taken.standing is Standing.COVERED
+    assert taken.standing is CoverageState.COVERED
 
 
 def overridden(found, status, *, is_better, accepted=False):
@@ -235,17 +242,17 @@ def overridden(found, status, *, is_better, accepted=False):
 def test_an_override_that_makes_a_status_better_counts_only_where_that_is_accepted():
     found = overridden(judged(Status.REJECTED), Status.APPROVED, is_better=True)
     refused = standing(found)
-    assert (refused.standing, refused.status) == (Standing.AGAINST, Status.REJECTED)
+    assert (refused.standing, refused.status) == (CoverageState.AGAINST, Status.REJECTED)
     assert "overridden by ann to APPROVED: not shipped (which counts only with --accept-overrides)" in refused.why
     taken = standing(replace(found, accepts_overrides=True))
-    assert (taken.standing, taken.status) == (Standing.COVERED, Status.APPROVED)
+    assert (taken.standing, taken.status) == (CoverageState.COVERED, Status.APPROVED)
     assert taken.why == "overridden by ann to APPROVED: not shipped"
 
 
 @pytest.mark.parametrize("accepted", [False, True])
 def test_an_override_that_makes_a_status_worse_always_counts(accepted):
     found = standing(overridden(judged(), Status.REJECTED, is_better=False, accepted=accepted))
-    assert (found.standing, found.status) == (Standing.AGAINST, Status.REJECTED)
+    assert (found.standing, found.status) == (CoverageState.AGAINST, Status.REJECTED)
     assert found.why.endswith("; overridden by ann to REJECTED: not shipped")
 
 
@@ -253,38 +260,38 @@ def test_what_an_accepted_override_puts_in_the_place_of_a_status_is_not_under_it
     found = judged(Status.CONDITIONALLY_APPROVED)
     assert found.verified.certificate.verdict.conditions
     accepted = overridden(found, Status.APPROVED, is_better=True, accepted=True)
-    assert standing(accepted).standing is Standing.COVERED
-    assert standing(replace(accepted, accepts_overrides=False)).standing is Standing.OTHER_STATUS
+    assert standing(accepted).standing is CoverageState.COVERED
+    assert standing(replace(accepted, accepts_overrides=False)).standing is CoverageState.OTHER_STATUS
 
 
 def test_an_override_that_makes_a_status_worse_waives_no_condition():
     found = judged(Status.CONDITIONALLY_APPROVED)
     worse = overridden(found, Status.NEEDS_FURTHER_REVIEW, is_better=False, accepted=True)
     required = frozenset({Status.NEEDS_FURTHER_REVIEW})
-    assert standing(worse, required=required).standing is Standing.OTHER_STATUS
+    assert standing(worse, required=required).standing is CoverageState.OTHER_STATUS
 
 
-@pytest.mark.parametrize("outcome", [Outcome.FAILS, Outcome.CANNOT_DECIDE])
+@pytest.mark.parametrize("outcome", [CheckOutcome.FAILS, CheckOutcome.CANNOT_DECIDE])
 def test_no_override_makes_up_for_what_is_not_genuine(outcome):
     found = overridden(judged(Status.REJECTED, genuine=outcome), Status.APPROVED, is_better=True, accepted=True)
-    assert standing(found).standing in {Standing.TAMPERED, Standing.UNDECIDED}
+    assert standing(found).standing in {CoverageState.TAMPERED, CoverageState.UNDECIDED}
 
 
 def test_each_agent_that_is_asked_for_must_have_judged_it():
-    assert standing(judged(), agent="pytorch-expert").standing is Standing.UNCOVERED
-    assert standing(judged(agent="pytorch-expert"), agent="pytorch-expert").standing is Standing.COVERED
+    assert standing(judged(), agent="pytorch-expert").standing is CoverageState.UNCOVERED
+    assert standing(judged(agent="pytorch-expert"), agent="pytorch-expert").standing is CoverageState.COVERED
 
 
 @pytest.mark.parametrize(
     ("standings", "code"),
     [
         ([], ExitCode.DONE),
-        ([Standing.COVERED], ExitCode.DONE),
-        ([Standing.COVERED, Standing.UNDECIDED], ExitCode.UNDECIDED),
-        ([Standing.UNDECIDED, Standing.UNCOVERED], ExitCode.NOT_CURRENT),
-        ([Standing.UNCOVERED, Standing.OTHER_STATUS], ExitCode.AGAINST),
-        ([Standing.AGAINST, Standing.NOT_CURRENT], ExitCode.AGAINST),
-        ([Standing.AGAINST, Standing.TAMPERED], ExitCode.TAMPERED),
+        ([CoverageState.COVERED], ExitCode.DONE),
+        ([CoverageState.COVERED, CoverageState.UNDECIDED], ExitCode.UNDECIDED),
+        ([CoverageState.UNDECIDED, CoverageState.UNCOVERED], ExitCode.NOT_CURRENT),
+        ([CoverageState.UNCOVERED, CoverageState.OTHER_STATUS], ExitCode.AGAINST),
+        ([CoverageState.AGAINST, CoverageState.NOT_CURRENT], ExitCode.AGAINST),
+        ([CoverageState.AGAINST, CoverageState.TAMPERED], ExitCode.TAMPERED),
     ],
 )
 def test_the_worst_standing_decides_the_exit_code(standings, code):

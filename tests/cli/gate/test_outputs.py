@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.cli.gate.coverage import FileCoverage, Standing
+from esper_agents.cli.gate.coverage import CoverageState, FileCoverage
 from esper_agents.cli.gate.outputs import as_junit, as_markdown, as_sarif
 
 HOSTILE = (
@@ -15,12 +15,14 @@ HOSTILE = (
 )
 
 
-def found(standing=Standing.UNCOVERED, text="train.py"):
+def found(standing=CoverageState.UNCOVERED, text="train.py"):
     return FileCoverage(text, text, standing, "crt_1", "APPROVED", text)
 
 
 def test_a_summary_counts_and_names_the_worst_first():
-    text = as_markdown([found(Standing.COVERED, "a.py"), found(Standing.UNCOVERED, "b.py"), found(Standing.TAMPERED)])
+    text = as_markdown(
+        [found(CoverageState.COVERED, "a.py"), found(CoverageState.UNCOVERED, "b.py"), found(CoverageState.TAMPERED)]
+    )
     assert text.startswith("## Certificates cover 1 of 3\n")
     rows = [line.split(" | ")[0] for line in text.splitlines()[4:]]
     assert rows == ["| train.py", "| b.py", "| a.py"]
@@ -34,24 +36,24 @@ def test_a_summary_keeps_one_row_a_file_whatever_a_name_holds():
     assert "\u202e" not in text
 
 
-@pytest.mark.parametrize("standing", Standing)
+@pytest.mark.parametrize("standing", CoverageState)
 def test_sarif_has_a_result_for_each_file_that_is_not_covered(standing):
     run = as_sarif([found(standing)])["runs"][0]
-    assert len(run["results"]) == (standing is not Standing.COVERED)
+    assert len(run["results"]) == (standing is not CoverageState.COVERED)
     for result in run["results"]:
         rule = run["tool"]["driver"]["rules"][result["ruleIndex"]]
         assert rule["id"] == result["ruleId"] == f"gate/{standing.name.lower().replace('_', '-')}"
 
 
 def test_junit_counts_its_cases_and_failures():
-    suite = ET.fromstring(as_junit([found(Standing.COVERED), found()]))  # noqa: S314 - our own
+    suite = ET.fromstring(as_junit([found(CoverageState.COVERED), found()]))  # noqa: S314 - our own
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [len(case) for case in suite] == [0, 1]
 
 
 @given(st.text(max_size=60))
 def test_whatever_texts_hold_junit_is_xml_and_sarif_is_json(text):
-    coverage = [found(text=text), found(Standing.COVERED, text)]
+    coverage = [found(text=text), found(CoverageState.COVERED, text)]
     suite = ET.fromstring(as_junit(coverage))  # noqa: S314 - our own
     assert len(suite) == 2
     json.dumps(as_sarif(coverage)).encode()

@@ -7,7 +7,7 @@ import shlex
 import pytest
 import typer
 
-from esper_agents.cli.torch.options import Asked, Target, bytes_of, measuring
+from esper_agents.cli.torch.options import MeasurementOptions, Target, bytes_of, measuring
 from esper_agents.errors import UsageError
 
 
@@ -19,7 +19,7 @@ def parse():
 
     @app.command()
     @measuring
-    def look(target: Target, *, asked: Asked, steps: int = 3) -> None:
+    def look(target: Target, *, asked: MeasurementOptions, steps: int = 3) -> None:
         """Look at a target."""
         taken.append((target, asked, steps))
 

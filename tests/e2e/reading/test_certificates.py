@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from esper_agents.certificates.sealing.dsse import read_envelope
+from esper_agents.certificates.signing.dsse import read_envelope
 
 
 def test_list_shows_each_certificate_newest_first(desk, ids) -> None:

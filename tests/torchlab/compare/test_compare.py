@@ -9,15 +9,15 @@ import threading
 import pytest
 
 from esper_agents.errors import IntegrityError, UsageError
-from esper_agents.torchlab.compare.compare import Mode, Question, compare, recheck
-from esper_agents.torchlab.compare.correctness import Metric
-from esper_agents.torchlab.compare.governance import Base, Governance
+from esper_agents.torchlab.compare.change_control import BaseRevision, ChangeControl
+from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, compare, recheck
+from esper_agents.torchlab.compare.correctness import OutputMetric
 from esper_agents.torchlab.compare.measure import Arm, _children
-from esper_agents.torchlab.lab import Lab, Settings
-from esper_agents.torchlab.outcome import Outcome, WorkerError
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.recheck import recheck as whole
-from esper_agents.torchlab.report import Report, read
+from esper_agents.torchlab.report import MeasurementReport, read
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING was compared")
 
@@ -111,15 +111,17 @@ def project(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lab(project):
-    with Lab(project, Settings(timeout_s=20)) as opened:
+    with Lab(project, LabSettings(timeout_s=20)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def faster(lab, project):
     """Return one comparison that several tests look at."""
-    base = Base(project, "0" * 40, is_target_changed=True, others=("other.py",))
-    return compare(lab, *pair(lab, "slow", "fast"), Question(claim=1.5), governance=Governance(base, flag="use_fast"))
+    base = BaseRevision(project, "0" * 40, is_target_changed=True, others=("other.py",))
+    return compare(
+        lab, *pair(lab, "slow", "fast"), ComparisonRequest(claim=1.5), governance=ChangeControl(base, flag="use_fast")
+    )
 
 
 def pair(lab, one, other, **given):
@@ -128,7 +130,7 @@ def pair(lab, one, other, **given):
 
 
 def outcome(lab, one, other, question=None, **given):
-    question = question or Question(has_extras=False)
+    question = question or ComparisonRequest(has_extras=False)
     return compare(lab, *pair(lab, one, other, **given), question).result["verdict"]
 
 
@@ -169,7 +171,7 @@ def test_a_report_with_another_verdict_is_refused(faster):
     body = copy.deepcopy(dict(faster.body))
     body["result"]["verdict"]["speedup"]["estimate"] = 99.0
     with pytest.raises(IntegrityError, match="its measurements say"):
-        recheck(Report("compare", body))
+        recheck(MeasurementReport("compare", body))
 
 
 def test_a_report_with_another_sample_is_refused(faster):
@@ -177,7 +179,7 @@ def test_a_report_with_another_sample_is_refused(faster):
     for sample in body["result"]["samples"]:
         sample["candidate"]["batch_ns"] = [each // 2 for each in sample["candidate"]["batch_ns"]]
     with pytest.raises(IntegrityError):
-        recheck(Report("compare", body))
+        recheck(MeasurementReport("compare", body))
 
 
 @pytest.mark.parametrize(("name", "forged"), [("threshold", 1.01), ("allow", ["waiting"])])
@@ -185,14 +187,14 @@ def test_a_report_judged_by_what_nobody_asked_for_is_refused(faster, name, forge
     body = json.loads(faster.text())
     body["result"][name] = forged
     with pytest.raises(IntegrityError, match="judges by"):
-        recheck(Report("compare", body))
+        recheck(MeasurementReport("compare", body))
 
 
 def test_a_report_with_rules_of_its_own_says_so(faster, tmp_path):
     body = json.loads(faster.text())
-    assert "that are not those of here" not in whole(Report("compare", body), tmp_path).says
+    assert "that are not those of here" not in whole(MeasurementReport("compare", body), tmp_path).says
     body["result"]["rules"]["witnesses"]["most_idle_share"] = 1.0
-    assert "that are not those of here" in whole(Report("compare", body), tmp_path).says
+    assert "that are not those of here" in whole(MeasurementReport("compare", body), tmp_path).says
 
 
 def test_a_process_that_a_second_thread_started_is_counted():
@@ -238,7 +240,7 @@ def test_a_candidate_that_dies_only_when_it_is_timed_is_an_error(lab):
 def test_a_baseline_that_dies_is_no_verdict(lab):
     with pytest.raises(WorkerError) as caught:
         outcome(lab, "dies", "fast")
-    assert caught.value.outcome is Outcome.EXITED
+    assert caught.value.outcome is WorkerFailureKind.EXITED
     assert caught.value.label == "baseline"
 
 
@@ -248,14 +250,14 @@ def test_a_baseline_that_never_does_the_same_twice_is_bad_input(lab):
 
 
 def test_modules_with_the_same_weights_are_compared_in_training(lab):
-    question = Question(mode=Mode.TRAINING_STEP, has_extras=False)
+    question = ComparisonRequest(mode=ComparisonMode.TRAINING_STEP, has_extras=False)
     verdict = outcome(lab, "net", "other_net", question, inputs=("randn(4,16)",))
     assert verdict["outcome"] in {"not as fast as claimed", "not shown"}
 
 
 @pytest.mark.parametrize(("tolerance", "is_wrong"), [(0.01, False), (1e-9, True)])
 def test_a_metric_of_the_persons_own_judges_the_numbers(lab, tolerance, is_wrong):
-    question = Question(metric=Metric("ops.py:mean", tolerance), has_extras=False)
+    question = ComparisonRequest(metric=OutputMetric("ops.py:mean", tolerance), has_extras=False)
     verdict = outcome(lab, "slow", "rough", question)
     assert (verdict["outcome"] == "wrong") is is_wrong
 
@@ -268,6 +270,6 @@ def test_inputs_that_never_change_are_said_to_be_remembered(lab):
     report = compare(
         lab,
         *pair(lab, "embed", "embed", inputs_from="ops.py:whole_numbers"),
-        Question(has_extras=False),
+        ComparisonRequest(has_extras=False),
     )
     assert report.result["plan"]["remembers"] is True

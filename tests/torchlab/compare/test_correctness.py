@@ -6,7 +6,7 @@ import pytest
 
 from esper_agents.torchlab.compare.correctness import Correctness
 from esper_agents.torchlab.compare.measure import Arm
-from esper_agents.torchlab.lab import Lab, Settings
+from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.target import TargetSpec
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING was compared")
@@ -29,7 +29,7 @@ TRAINED = {"gradient_wrong"}
 
 @pytest.fixture(scope="module")
 def lab():
-    with Lab(PAIRS, Settings(timeout_s=60)) as opened:
+    with Lab(PAIRS, LabSettings(timeout_s=60)) as opened:
         yield opened
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.torchlab.compare.acceptance import acceptance
+from esper_agents.torchlab.compare.acceptance_rules import acceptance
 from esper_agents.torchlab.compare.statistics import confidence, speedup_interval
 
 LOOKS = list(zip(acceptance()["looks"]["replicates"], acceptance()["looks"]["ranks"], strict=True))

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from esper_agents.torchlab.compare.acceptance import acceptance
+from esper_agents.torchlab.compare.acceptance_rules import acceptance
 from esper_agents.torchlab.compare.verdict import judge
 
 CALLS, LEAD_IN, BESIDE_NS = 4, 1, 300_000

@@ -24,7 +24,7 @@ def load(folder):
 load(sys.argv[1])
 
 import torch  # noqa: E402 - as the warm parent does: the worker's package comes first
-from esper_worker import fingerprint  # noqa: E402
+from esper_worker.compare import process_fingerprint as fingerprint  # noqa: E402
 from torch import nn  # noqa: E402
 
 

@@ -48,7 +48,10 @@ def load(folder):
     module = importlib.util.module_from_spec(spec)
     sys.modules["esper_worker"] = module
     spec.loader.exec_module(module)
-    return [importlib.import_module(f"esper_worker.{each}") for each in ("devices", "inputs", "target", "jobs.timing")]
+    return [
+        importlib.import_module(f"esper_worker.{each}")
+        for each in ("process.devices", "target.input_spec", "target.target", "jobs.timing")
+    ]
 
 
 driver = Driver()
@@ -75,7 +78,7 @@ devices.wait("cuda:1")
 noted("waits")
 devices.wait("cpu")
 noted("waits_of_the_cpu")
-run = target.Target("t", "function", None, None, "/", None, lambda _: done.append("called"), make_inputs, "cuda")
+run = target.LoadedTarget("t", "function", None, None, "/", None, lambda _: done.append("called"), make_inputs, "cuda")
 timing.run(run, {"phase": "warm", "calls": 1, "train": False, "seed": 0}, None)
 noted("warm")
 

@@ -28,7 +28,7 @@ def _package():
 
 
 def _answer(asked):
-    load = importlib.import_module("esper_worker.target").load
+    load = importlib.import_module("esper_worker.target.target").load
     job = importlib.import_module(f"esper_worker.jobs.{asked['job']}")
     request = {**asked["request"], "scratch": SCRATCH}
     if asked["job"] == "memory_estimate":

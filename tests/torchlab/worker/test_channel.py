@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from esper_agents.torchlab.worker.channel import Channel, ChannelError
+from esper_agents.torchlab.worker.process.channel import Channel, ChannelError
 
 
 @pytest.fixture

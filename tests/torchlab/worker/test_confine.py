@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from cages import HELD, cage_for
 
-from esper_agents.torchlab.worker import landlock
+from esper_agents.torchlab.worker.process import landlock
 
 REFUSED = {"PermissionError", "FileNotFoundError", "OSError", "ProcessLookupError", "ConnectionRefusedError"}
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
@@ -294,7 +294,8 @@ def test_a_worker_says_which_of_its_memory_is_bounded(cages):
 
 def test_a_limit_counts_as_changed_only_where_the_worker_changed_it(cages):
     code = (
-        "import resource\nfrom esper_worker.confine import is_as_confined as asked\nbefore = asked('RLIMIT_AS')\n"
+        "import resource\nfrom esper_worker.process.confine import is_as_confined as asked\n"
+        "before = asked('RLIMIT_AS')\n"
         "soft, hard = resource.getrlimit(resource.RLIMIT_AS)\n"
         "resource.setrlimit(resource.RLIMIT_AS, (soft - 4096, hard))\n"
         "result = [before, asked('RLIMIT_AS'), asked('RLIMIT_DATA'), asked('RLIMIT_CPU')]\n"

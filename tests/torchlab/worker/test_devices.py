@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING of devices was tested")
 
-from esper_agents.torchlab.worker.devices import bound, usable, wait  # noqa: E402 - wants torch
-from esper_agents.torchlab.worker.inputs import TargetError  # noqa: E402 - wants torch
+from esper_agents.torchlab.worker.process.devices import bound, usable, wait  # noqa: E402 - wants torch
+from esper_agents.torchlab.worker.target.input_spec import TargetError  # noqa: E402 - wants torch
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.torchlab.worker.out_of_memory import ran_out, wanted_bytes
+from esper_agents.torchlab.worker.process.out_of_memory import ran_out, wanted_bytes
 
 CPU = (
     "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes."

@@ -8,19 +8,19 @@ import struct
 
 import pytest
 
-from esper_agents.torchlab.worker import kernel, seccomp
-from esper_agents.torchlab.worker.seccomp import Fences
+from esper_agents.torchlab.worker.process import seccomp, syscalls
+from esper_agents.torchlab.worker.process.seccomp import OtherConfinement
 
 ALLOWED = 0
-ALONE = Fences(has_own_network=False, is_walled=False, landlock=7)
-OLD = Fences(has_own_network=False, is_walled=False, landlock=2)
-WALLED = Fences(has_own_network=True, is_walled=True, landlock=7)
+ALONE = OtherConfinement(has_own_network=False, is_walled=False, landlock=7)
+OLD = OtherConfinement(has_own_network=False, is_walled=False, landlock=2)
+WALLED = OtherConfinement(has_own_network=True, is_walled=True, landlock=7)
 PID = 4711
 
 
 @pytest.fixture(params=["x86_64", "aarch64"])
 def machine(request, monkeypatch):
-    monkeypatch.setattr(kernel, "MACHINE", request.param)
+    monkeypatch.setattr(syscalls, "MACHINE", request.param)
     return request.param
 
 
@@ -98,7 +98,7 @@ def test_sockets_are_those_of_ones_own_network_or_none(machine):
 def test_sockets_on_disk_are_reached_only_where_something_else_says_which(machine):
     assert verdict(machine, WALLED, "connect") == ALLOWED
     assert verdict(machine, ALONE, "connect") == errno.EACCES
-    assert verdict(machine, Fences(has_own_network=False, is_walled=False, landlock=9), "connect") == ALLOWED
+    assert verdict(machine, OtherConfinement(has_own_network=False, is_walled=False, landlock=9), "connect") == ALLOWED
 
 
 def test_other_processes_are_out_of_reach_where_they_can_be_named(machine):

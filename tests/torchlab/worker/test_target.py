@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING of targets was loaded")
 
-from esper_agents.torchlab.worker.inputs import TargetError  # noqa: E402 - wants torch
-from esper_agents.torchlab.worker.target import load  # noqa: E402 - wants torch
+from esper_agents.torchlab.worker.target.input_spec import TargetError  # noqa: E402 - wants torch
+from esper_agents.torchlab.worker.target.target import load  # noqa: E402 - wants torch
 
 CODE = """
 import torch

@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING was judged")
 
-from esper_agents.torchlab.worker.magnitude import pooled, ulp  # noqa: E402
-from esper_agents.torchlab.worker.noise import Shaken, jitter  # noqa: E402
-from esper_agents.torchlab.worker.tolerance import Runs, fit  # noqa: E402
+from esper_agents.torchlab.worker.compare.numeric_error import pooled, ulp  # noqa: E402 - wants torch
+from esper_agents.torchlab.worker.compare.rounding_noise import RoundingNoiseMode, jitter  # noqa: E402 - wants torch
+from esper_agents.torchlab.worker.compare.tolerance import Runs, fit  # noqa: E402 - wants torch
 
 
 def runs(function, other, *inputs, shifts=0, dtype=torch.float64):
@@ -15,7 +15,7 @@ def runs(function, other, *inputs, shifts=0, dtype=torch.float64):
     shifted = []
     for seed in range(shifts):
         moved = jitter(inputs, 2 * seed)
-        with Shaken(2 * seed + 1):
+        with RoundingNoiseMode(2 * seed + 1):
             shifted.append(function(*moved))
     return Runs(baseline, other(*inputs), function(*wide), shifted)
 
@@ -166,7 +166,7 @@ def test_noise_moves_every_number_by_an_ulp_and_leaves_zeros():
     assert torch.equal((moved - x).abs() > 0, x != 0)
     assert ((moved - x).abs() <= ulp(x.abs().double(), torch.float32) * 1.01).all()
     plain = torch.exp(x)
-    with Shaken(2):
+    with RoundingNoiseMode(2):
         shaken, joined = torch.exp(x), torch.cat([x, x])
     assert (shaken != plain).all()
     assert torch.equal(joined[:100], x)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from esper_agents.certificates.audit.document import DocumentKind
-    from esper_agents.certificates.audit.problem import Problem
-    from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.certificates.audit.problem import AuditProblem
+    from esper_agents.certificates.audit.subject import AuditContext, Subject
 
 
 class AuditCheck(Protocol):
@@ -30,7 +30,7 @@ class AuditCheck(Protocol):
     MEANING: Mapping[str, str]
     KINDS: frozenset[DocumentKind]
 
-    def find(self, subject: Subject, around: Around) -> Iterator[Problem]:
+    def find(self, subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
         """Yield what does not hold in one document, or cannot be decided."""
         ...
 

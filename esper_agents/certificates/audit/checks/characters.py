@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.document import DocumentKind
-from esper_agents.certificates.audit.problem import Problem
+from esper_agents.certificates.audit.problem import AuditProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.certificates.audit.subject import AuditContext, Subject
 
 MEANING = {
     "text-encoding": "it is not UTF-8",
@@ -24,16 +24,16 @@ _HIDDEN = re.compile(
 )
 
 
-def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
     """Yield what is wrong with the characters."""
     document = subject.document
     try:
         document.data.decode()
     except UnicodeDecodeError as error:
-        yield Problem(
+        yield AuditProblem(
             "text-encoding", f"byte {error.start} is not UTF-8", document.data.count(b"\n", 0, error.start) + 1
         )
     found = [(line.number, len(_HIDDEN.findall(line.text))) for line in document.lines if _HIDDEN.search(line.text)]
     if found:
         count = sum(each for _, each in found)
-        yield Problem("text-hidden", f"{count} characters that are not seen, on {len(found)} lines", found[0][0])
+        yield AuditProblem("text-hidden", f"{count} characters that are not seen, on {len(found)} lines", found[0][0])

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.audit.document import DocumentKind, Part
+from esper_agents.certificates.audit.cited_paths import commits_for, find_cited, is_outside
+from esper_agents.certificates.audit.document import DocumentKind, DocumentSection
 from esper_agents.certificates.audit.files import UnreadableError, read_bytes, read_records
-from esper_agents.certificates.audit.places import commits_for, find_cited, is_outside
-from esper_agents.certificates.audit.problem import Problem, quoted, undecided
-from esper_agents.certificates.ink import MarkdownInk
+from esper_agents.certificates.audit.problem import AuditProblem, quoted, undecided
 from esper_agents.certificates.statement import digest_of, parse
-from esper_agents.domain.plural import number_of
+from esper_agents.certificates.views.escaping import MarkdownInk
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import IntegrityError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from esper_agents.certificates.audit.document import Citation, FreehandCertificate, Line
-    from esper_agents.certificates.audit.history import History
-    from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.certificates.audit.document import Citation, DocumentLine, FreehandCertificate
+    from esper_agents.certificates.audit.history import GitHistory
+    from esper_agents.certificates.audit.subject import AuditContext, Subject
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.evidence import Artifact
 
@@ -37,7 +37,7 @@ MEANING = {
     "citations-undecided": "git does not know which files and lines were there",
 }
 KINDS = frozenset(DocumentKind)
-_LISTED = frozenset((Part.SCOPE, Part.EVIDENCE))
+_LISTED = frozenset((DocumentSection.SCOPE, DocumentSection.EVIDENCE))
 _MOST_BYTES = 64 * 2**20
 _MOST_RECORDS = 2000
 _NOTE = re.compile(r"<!-- esper:note (\{.*\}) -->")
@@ -56,7 +56,7 @@ class _Looked:
     most_lines: int | None
 
 
-def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
     """Yield the citations of what is not there."""
     document = subject.document
     record = _record(subject)
@@ -65,7 +65,7 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001
     named = [] if artifacts is None else [line for line in document.lines if _is_artifact(line)]
     for line in named:
         if not any(_names(line, each) for each in artifacts or ()):
-            yield Problem("artifact-unknown", f"{quoted(line.text)} is not in its record", line.number)
+            yield AuditProblem("artifact-unknown", f"{quoted(line.text)} is not in its record", line.number)
     # A file of the project may be called like an artifact; with a line number it is the file that is cited.
     files = {line.number for line in named}, {each.name for each in artifacts or ()}
     claims = [each for each in document.citations if _is_claim(each, document.kind) and not _is_settled(each, *files)]
@@ -127,11 +127,15 @@ def _was_examined(citation: Citation, lines: dict[str, int]) -> bool:
     return 1 <= citation.first <= citation.last <= count
 
 
-def _is_artifact(line: Line) -> bool:
-    return line.part is Part.EVIDENCE and not line.is_code and line.text.lstrip(" \t-*+").startswith("Artifact:")
+def _is_artifact(line: DocumentLine) -> bool:
+    return (
+        line.part is DocumentSection.EVIDENCE
+        and not line.is_code
+        and line.text.lstrip(" \t-*+").startswith("Artifact:")
+    )
 
 
-def _names(line: Line, artifact: Artifact) -> bool:
+def _names(line: DocumentLine, artifact: Artifact) -> bool:
     """Return whether a line names an artifact with its digest, as a view does."""
     return MarkdownInk().code(artifact.name).text in line.text and f"`{artifact.sha256}`" in line.text
 
@@ -153,15 +157,19 @@ def _is_claim(citation: Citation, kind: DocumentKind) -> bool:
     return citation.part in _LISTED or (kind is not DocumentKind.CERTIFICATE and "/" in citation.path)
 
 
-def _unknown_commits(subject: Subject, history: History) -> Iterator[Problem]:
+def _unknown_commits(subject: Subject, history: GitHistory) -> Iterator[AuditProblem]:
     for name, line in subject.document.commits[:20]:
         if not history.commit(name):
             detail = f"commit {name} is not in this repository"
             is_whole = not history.is_partial and not history.is_shallow
-            yield Problem("commit-unknown", detail, line) if is_whole else undecided("commit-unknown", detail, line)
+            yield (
+                AuditProblem("commit-unknown", detail, line) if is_whole else undecided("commit-unknown", detail, line)
+            )
 
 
-def _looked_up(subject: Subject, history: History, commits: Iterable[str], claim: Citation) -> Iterator[Problem]:
+def _looked_up(
+    subject: Subject, history: GitHistory, commits: Iterable[str], claim: Citation
+) -> Iterator[AuditProblem]:
     first, last = claim.first, claim.last
     is_memory = subject.document.kind is not DocumentKind.CERTIFICATE
     looked = [_look(history, commit, claim, subject.where) for commit in commits]
@@ -179,17 +187,19 @@ def _looked_up(subject: Subject, history: History, commits: Iterable[str], claim
             detail = f"{shown} is a source of a note, and no record beside the document has it"
             yield undecided("citation-absent", detail, claim.line)
         else:
-            yield Problem("citation-absent", f"{shown} was not there{_when(came.commit if came else '')}", claim.line)
+            yield AuditProblem(
+                "citation-absent", f"{shown} was not there{_when(came.commit if came else '')}", claim.line
+            )
     elif first is not None and last is not None:
         counts = [each.most_lines for each in there if each.most_lines is not None]
         if last < first:
-            yield Problem("citation-line", f"lines {first} to {last} of {shown} end before they begin", claim.line)
+            yield AuditProblem("citation-line", f"lines {first} to {last} of {shown} end before they begin", claim.line)
         elif not counts:
             yield undecided("citation-line", f"the lines of {shown} cannot be counted", claim.line)
         # Editors count the empty line after the last line feed.
         elif first < 1 or last > max(counts) + (last > first):
             detail = f"{shown} had {number_of(max(counts), 'line')}, and {max(first, last)} is cited"
-            yield Problem("citation-line", detail, claim.line)
+            yield AuditProblem("citation-line", detail, claim.line)
 
 
 def _note_sources(document: FreehandCertificate) -> set[str]:
@@ -207,7 +217,7 @@ def _when(commit: str) -> str:
     return f" at commit {commit[:12]}, nor before it" if commit else ""
 
 
-def _look(history: History, commit: str, claim: Citation, where: str) -> _Looked:
+def _look(history: GitHistory, commit: str, claim: Citation, where: str) -> _Looked:
     found = find_cited(history, commit, claim.path, where.rpartition("/")[0])
     if not found or claim.first is None:
         return _Looked(bool(found), None)

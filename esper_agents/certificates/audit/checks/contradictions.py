@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.document import DocumentKind
-from esper_agents.certificates.audit.problem import Problem, quoted
+from esper_agents.certificates.audit.problem import AuditProblem, quoted
 from esper_agents.certificates.audit.status import AGAINST, FOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.certificates.audit.history import History
-    from esper_agents.certificates.audit.subject import Around, Standing, Subject
+    from esper_agents.certificates.audit.history import GitHistory
+    from esper_agents.certificates.audit.subject import AuditContext, StatedConclusion, Subject
     from esper_agents.domain.status import Status
 
 MEANING = {
@@ -26,7 +26,7 @@ _MOST = 200
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
-def find(subject: Subject, around: Around) -> Iterator[Problem]:
+def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
     """Yield a problem where a certificate contradicts an earlier one; it stands at the later of the two.
 
     One that names the other, by its file or identifier, answers it. Where a file of code changed between the commits
@@ -45,20 +45,20 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:
         last = max(unanswered, key=_order)
         stated = subject.document.statuses
         detail = f"{own.status}, and {quoted(last.path)} says {last.status} of the same code"
-        yield Problem("status-contradicts", detail, stated[0].line if stated else None)
+        yield AuditProblem("status-contradicts", detail, stated[0].line if stated else None)
 
 
 def _are_opposite(one: Status, other: Status | None) -> bool:
     return (one in FOR and other in AGAINST) or (one in AGAINST and other in FOR)
 
 
-def _is_on_same_code(history: History | None, one: Standing, other: Standing) -> bool:
+def _is_on_same_code(history: GitHistory | None, one: StatedConclusion, other: StatedConclusion) -> bool:
     return history is None or one.commit == other.commit or history.code(one.commit) == history.code(other.commit)
 
 
-def _order(standing: Standing) -> tuple[datetime, str]:
+def _order(standing: StatedConclusion) -> tuple[datetime, str]:
     return (standing.at.earliest if standing.at else _NEVER, standing.path)
 
 
-def _names(text: str, other: Standing) -> bool:
+def _names(text: str, other: StatedConclusion) -> bool:
     return other.name.removesuffix(".md") in text or (len(other.identifier) > 5 and other.identifier in text)  # noqa: PLR2004 - shorter ones are words

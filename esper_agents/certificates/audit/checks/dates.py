@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.audit.document import DocumentKind, Part
-from esper_agents.certificates.audit.moment import Moment, has_template_form, moment_in_name, read_moment
-from esper_agents.certificates.audit.problem import Problem, quoted, undecided
+from esper_agents.certificates.audit.date_spans import DateSpan, has_template_form, moment_in_name, read_moment
+from esper_agents.certificates.audit.document import DocumentKind, DocumentSection
+from esper_agents.certificates.audit.problem import AuditProblem, quoted, undecided
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from esper_agents.certificates.audit.history import Recorded
-    from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.certificates.audit.history import DocumentCommit
+    from esper_agents.certificates.audit.subject import AuditContext, Subject
 
 MEANING = {
     "date-format": "a date is not written YYYY-MM-DD HH:MM:SS UTC, or does not exist",
@@ -28,15 +28,15 @@ KINDS = frozenset((DocumentKind.CERTIFICATE,))
 _SAME = timedelta(minutes=1)
 
 
-def find(subject: Subject, around: Around) -> Iterator[Problem]:
+def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
     """Yield what is wrong with the dates."""
     document = subject.document
-    heads = [each for each in document.said("date") if each.part is not Part.SIGNATURE and each.text][:1]
-    signed = [each for each in document.said("timestamp", Part.SIGNATURE) if each.text][:1]
+    heads = [each for each in document.said("date") if each.part is not DocumentSection.SIGNATURE and each.text][:1]
+    signed = [each for each in document.said("timestamp", DocumentSection.SIGNATURE) if each.text][:1]
     for each in (*heads, *signed):
         if not has_template_form(each.text):
             what = "is not written YYYY-MM-DD HH:MM:SS UTC" if read_moment(each.text) else "is no date that exists"
-            yield Problem("date-format", f"{quoted(each.text)} {what}", each.line)
+            yield AuditProblem("date-format", f"{quoted(each.text)} {what}", each.line)
     named = [
         *((f"its {each.name}", moment) for each in (*heads, *signed) if (moment := read_moment(each.text))),
         *((("its file name", moment),) if (moment := moment_in_name(document.name)) else ()),
@@ -47,16 +47,16 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:
     for other, at in others:
         if not moment.overlaps(at, _SAME):
             far = span(max(moment.earliest, at.earliest) - min(moment.latest, at.latest))
-            yield Problem("dates-differ", f"{what} and {other} lie {far} apart", heads[0].line if heads else None)
+            yield AuditProblem("dates-differ", f"{what} and {other} lie {far} apart", heads[0].line if heads else None)
     yield from _compared(subject, around, moment, heads[0].line if heads else None)
 
 
-def _compared(subject: Subject, around: Around, moment: Moment, line: int | None) -> Iterator[Problem]:
+def _compared(subject: Subject, around: AuditContext, moment: DateSpan, line: int | None) -> Iterator[AuditProblem]:
     added = subject.added
     if added is None:
         late = moment.earliest - around.now
         if late > around.after:
-            yield Problem("date-in-future", f"it lies {span(late)} ahead", line)
+            yield AuditProblem("date-in-future", f"it lies {span(late)} ahead", line)
         elif subject.history is None:
             yield undecided("date-undecided", "it lies in no git repository that can be read")
         else:
@@ -69,16 +69,16 @@ def _compared(subject: Subject, around: Around, moment: Moment, line: int | None
     early = min(added.authored, added.committed) - moment.latest
     if late > around.after:
         detail = f"it lies {span(late)} after commit {_named(added)}{_explained(added, moment, around.after)}"
-        yield Problem("date-after-commit", detail, line)
+        yield AuditProblem("date-after-commit", detail, line)
     elif early > around.before:
-        yield Problem("date-before-commit", f"it lies {span(early)} before commit {_named(added)}", line)
+        yield AuditProblem("date-before-commit", f"it lies {span(early)} before commit {_named(added)}", line)
 
 
-def _named(added: Recorded) -> str:
+def _named(added: DocumentCommit) -> str:
     return f"{added.commit[:12]} of {added.authored.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _explained(added: Recorded, moment: Moment, after: timedelta) -> str:
+def _explained(added: DocumentCommit, moment: DateSpan, after: timedelta) -> str:
     """Return a remark where the local time of the commit's author was called UTC."""
     offset = _offset(added.authored)
     if offset > timedelta() and moment.earliest - offset - max(added.authored, added.committed) <= after:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.audit.document import DocumentKind, Part
-from esper_agents.certificates.audit.problem import Problem
+from esper_agents.certificates.audit.document import DocumentKind, DocumentSection
+from esper_agents.certificates.audit.problem import AuditProblem
 from esper_agents.certificates.audit.status import read_status
 from esper_agents.domain.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.certificates.audit.document import FreehandCertificate, Line
-    from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.certificates.audit.document import DocumentLine, FreehandCertificate
+    from esper_agents.certificates.audit.subject import AuditContext, Subject
 
 MEANING = {"evidence-cites-nothing": "its evidence names no file, command, commit, digest or address"}
 KINDS = frozenset((DocumentKind.CERTIFICATE,))
@@ -44,12 +44,12 @@ _ADDRESS = re.compile(r"https?://\w")
 _DIGEST = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,128}\b|\b(?:ev|crt)_[0-9a-f]{32}\b")
 
 
-def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
     """Yield a problem where nothing under EVIDENCE can be looked up or run again."""
     document = subject.document
-    lines = [line for line in document.lines if line.part is Part.EVIDENCE]
+    lines = [line for line in document.lines if line.part is DocumentSection.EVIDENCE]
     body = [line for line in lines[1:] if line.text.strip()]
-    if not body or any(each.part is Part.EVIDENCE for each in document.citations):
+    if not body or any(each.part is DocumentSection.EVIDENCE for each in document.citations):
         return
     if _decides_nothing(document) and all(line.text.strip(" \t-*+._").lower() == "none" for line in body):
         return
@@ -57,7 +57,7 @@ def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001
     named = {each.path for each in document.citations}
     commits = {line for _, line in document.commits}
     if not any(_rests_on_something(line, named) or line.number in commits for line in body):
-        yield Problem(
+        yield AuditProblem(
             "evidence-cites-nothing", f"none of its {len(body)} lines can be looked up or run", lines[0].number
         )
 
@@ -67,7 +67,7 @@ def _decides_nothing(document: FreehandCertificate) -> bool:
     return {read_status(each.text).status for each in document.statuses} == {Status.NEEDS_FURTHER_REVIEW}
 
 
-def _rests_on_something(line: Line, named: set[str]) -> bool:
+def _rests_on_something(line: DocumentLine, named: set[str]) -> bool:
     text = line.text[:4000]
     command = _COMMAND if line.is_code else _TOLD
     return any(pattern.search(text) for pattern in (command, _ADDRESS, _DIGEST)) or any(each in text for each in named)

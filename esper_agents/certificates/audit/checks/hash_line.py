@@ -9,15 +9,15 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.audit.cited_paths import commits_for, find_cited
 from esper_agents.certificates.audit.document import DocumentKind
 from esper_agents.certificates.audit.files import read_records
-from esper_agents.certificates.audit.places import commits_for, find_cited
-from esper_agents.certificates.audit.problem import Problem, quoted
+from esper_agents.certificates.audit.problem import AuditProblem, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.certificates.audit.subject import AuditContext, Subject
 
 MEANING = {
     "hash-no-digest": "its hash is no digest of anything",
@@ -56,25 +56,25 @@ _DIGESTS: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
 )
 
 
-def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
     """Yield what is wrong with the hash; what an ordinary digest is one of is found out by making them."""
     stated = [each for each in subject.document.said("certificate hash") if each.text.lower() not in _NONE]
     for each in stated[:1]:
         wanted = _digest(each.text)
         if wanted is None:
-            yield Problem("hash-no-digest", f"{quoted(each.text)} is no digest", each.line)
+            yield AuditProblem("hash-no-digest", f"{quoted(each.text)} is no digest", each.line)
         elif not any(
             _is_digest_of(wanted, data) for data in (*_variants(subject.document.data), *read_records(subject.file))
         ):
             yield _of_what(subject, wanted, each.line)
 
 
-def _of_what(subject: Subject, wanted: bytes, line: int) -> Problem:
+def _of_what(subject: Subject, wanted: bytes, line: int) -> AuditProblem:
     history, added = subject.history, subject.added
     if history is not None and added is not None:
         first = history.read(history.blob(added.commit, subject.where) or "0")
         if first is not None and any(_is_digest_of(wanted, data) for data in _variants(first)):
-            return Problem("hash-of-earlier", "the text was changed after it was committed with this hash", line)
+            return AuditProblem("hash-of-earlier", "the text was changed after it was committed with this hash", line)
     if history is not None:
         folder = subject.where.rpartition("/")[0]
         paths = list(dict.fromkeys(each.path for each in subject.document.citations))[:_MOST_CITED]
@@ -82,8 +82,8 @@ def _of_what(subject: Subject, wanted: bytes, line: int) -> Problem:
             for found in (each for path in paths for each in find_cited(history, commit, path, folder)[:1]):
                 data = history.read(history.blob(commit, found))
                 if data is not None and _is_digest_of(wanted, data):
-                    return Problem("hash-of-other", f"it is a digest of {quoted(found)}, not of this text", line)
-    return Problem("hash-not-of-text", "no common digest of this text, with or without the hash, is that", line)
+                    return AuditProblem("hash-of-other", f"it is a digest of {quoted(found)}, not of this text", line)
+    return AuditProblem("hash-not-of-text", "no common digest of this text, with or without the hash, is that", line)
 
 
 def _digest(text: str) -> bytes | None:

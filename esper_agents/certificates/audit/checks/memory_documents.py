@@ -6,17 +6,17 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.checks.dates import span
+from esper_agents.certificates.audit.date_spans import read_moment
 from esper_agents.certificates.audit.document import DocumentKind
-from esper_agents.certificates.audit.moment import read_moment
-from esper_agents.certificates.audit.problem import Problem, quoted, undecided
+from esper_agents.certificates.audit.problem import AuditProblem, quoted, undecided
 from esper_agents.certificates.audit.status import read_status
 from esper_agents.domain.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.certificates.audit.document import Line
-    from esper_agents.certificates.audit.subject import Around, Standing, Subject
+    from esper_agents.certificates.audit.document import DocumentLine
+    from esper_agents.certificates.audit.subject import AuditContext, StatedConclusion, Subject
 
 MEANING = {
     "certificate-absent": "it names a certificate that is not there",
@@ -36,25 +36,25 @@ _LATER = re.compile(
 )
 
 
-def find(subject: Subject, around: Around) -> Iterator[Problem]:
+def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
     """Yield what does not hold in a memory document."""
     for line in subject.document.lines:
         if not line.is_code and line.text.strip():
             yield from _certificates(subject, around, line)
     for each in subject.document.said("status"):
         if each.text and _VERDICT.search(each.text[:300].upper()) and read_status(each.text).status is None:
-            yield Problem("memory-status", f"{quoted(each.text)} is none of the eleven statuses", each.line)
+            yield AuditProblem("memory-status", f"{quoted(each.text)} is none of the eleven statuses", each.line)
     if subject.document.kind is not DocumentKind.NEXT_ACTIONS:
         yield from _dates(subject, around)
 
 
-def _certificates(subject: Subject, around: Around, line: Line) -> Iterator[Problem]:
+def _certificates(subject: Subject, around: AuditContext, line: DocumentLine) -> Iterator[AuditProblem]:
     text = line.text[:4000]
     said = set(_STATUS.findall(text))
     for name in _FILE.findall(text)[:20]:
         known = around.standings.by_name.get(name, ())
         if not known and not _is_in_repository(subject, name):
-            problem = Problem if subject.history is not None else undecided
+            problem = AuditProblem if subject.history is not None else undecided
             yield problem("certificate-absent", f"there is no certificate {quoted(name)}", line.number)
         elif known and len(said) == 1:
             yield from _differs(known, said.pop(), line)
@@ -63,11 +63,13 @@ def _certificates(subject: Subject, around: Around, line: Line) -> Iterator[Prob
             yield undecided("certificate-elsewhere", f"no document here is {identifier}", line.number)
 
 
-def _differs(known: list[Standing] | tuple[Standing, ...], said: str, line: Line) -> Iterator[Problem]:
+def _differs(
+    known: list[StatedConclusion] | tuple[StatedConclusion, ...], said: str, line: DocumentLine
+) -> Iterator[AuditProblem]:
     statuses = {each.status for each in known}
     if None not in statuses and Status(said) not in statuses:
         own = ", ".join(sorted(str(each) for each in statuses))
-        yield Problem(
+        yield AuditProblem(
             "certificate-differs", f"it says {said} of {quoted(known[0].name)}, which says {own}", line.number
         )
 
@@ -80,13 +82,13 @@ def _is_in_repository(subject: Subject, name: str) -> bool:
     return (tree is not None and name in tree.by_name) or (subject.file.parent / "certificates" / name).is_file()
 
 
-def _dates(subject: Subject, around: Around) -> Iterator[Problem]:
+def _dates(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
     limit = subject.changed.committed if subject.changed else around.now
     named = {each.line for each in subject.document.fields if each.name in {"date", "updated", "timestamp"}}
     for line in subject.document.lines:
         if (line.is_heading or line.number in named) and not line.is_code and not _LATER.search(line.text[:300]):
             moment = read_moment(line.text)
             if moment is not None and moment.earliest - limit > around.after:
-                yield Problem(
+                yield AuditProblem(
                     "memory-date", f"it lies {span(moment.earliest - limit)} after it was written", line.number
                 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.audit.date_spans import moment_in_name
 from esper_agents.certificates.audit.document import DocumentKind
-from esper_agents.certificates.audit.moment import moment_in_name
-from esper_agents.certificates.audit.problem import Problem, quoted
+from esper_agents.certificates.audit.problem import AuditProblem, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.certificates.audit.subject import AuditContext, Subject
 
 MEANING = {
     "file-name": "the file is not called {descriptor}_{component}_{YYYYMMDD_HHMMSS}.md",
@@ -24,17 +24,19 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*_[\w.-]+_\d{8}_\d{6}(?:_[0-9a-f]{8,32})?\
 _FOLDER = re.compile(r"(?:^|/)docs/ai/agents/([^/]+)/certificates/[^/]+$")
 
 
-def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
     """Yield what is wrong with the name and the place."""
     name = subject.document.name
     if _NAME.fullmatch(name) is None:
-        yield Problem("file-name", f"{quoted(name)} is not of the form descriptor_component_YYYYMMDD_HHMMSS.md")
+        yield AuditProblem("file-name", f"{quoted(name)} is not of the form descriptor_component_YYYYMMDD_HHMMSS.md")
     elif moment_in_name(name) is None:
-        yield Problem("file-name", f"{quoted(name)} names a time that does not exist")
+        yield AuditProblem("file-name", f"{quoted(name)} names a time that does not exist")
     folder = _FOLDER.search(subject.file.as_posix())
     agent = subject.document.agent
     if folder and agent and _plain(folder.group(1)) != _plain(agent):
-        yield Problem("agent-folder", f"it lies in the folder of {quoted(folder.group(1))} and names {quoted(agent)}")
+        yield AuditProblem(
+            "agent-folder", f"it lies in the folder of {quoted(folder.group(1))} and names {quoted(agent)}"
+        )
 
 
 def _plain(name: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.audit.document import MANDATORY_PARTS, DocumentKind, Part
-from esper_agents.certificates.audit.problem import Problem
+from esper_agents.certificates.audit.document import MANDATORY_PARTS, DocumentKind, DocumentSection
+from esper_agents.certificates.audit.problem import AuditProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.certificates.audit.document import FreehandCertificate
-    from esper_agents.certificates.audit.subject import Around, Subject
+    from esper_agents.certificates.audit.subject import AuditContext, Subject
 
 MEANING = {
     "section-missing": "a mandatory section is not there",
@@ -22,29 +22,29 @@ KINDS = frozenset((DocumentKind.CERTIFICATE,))
 _FIELDS = ("component", "agent", "date", "certificate id")
 
 
-def find(subject: Subject, around: Around) -> Iterator[Problem]:  # noqa: ARG001 - every check is given both
+def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
     """Yield what is not there."""
     document = subject.document
     for part in MANDATORY_PARTS:
         inside = [line for line in document.lines if line.part is part]
         if not inside:
-            yield Problem("section-missing", f"there is no section {part}")
+            yield AuditProblem("section-missing", f"there is no section {part}")
         elif not any(line.text.strip() and not (line.is_heading or line is inside[0]) for line in inside):
-            yield Problem("section-empty", f"the section {part} is empty", inside[0].number)
+            yield AuditProblem("section-empty", f"the section {part} is empty", inside[0].number)
     for name in _FIELDS:
         # The signature repeats some of them: that does for neither place.
-        fields = [each for each in document.said(name) if each.part is not Part.SIGNATURE]
+        fields = [each for each in document.said(name) if each.part is not DocumentSection.SIGNATURE]
         yield from _missing(document, name, fields[0].line if fields else None, any(each.text for each in fields))
-    if Part.DECISION in document.parts:
-        said = document.said("rationale", Part.DECISION)
+    if DocumentSection.DECISION in document.parts:
+        said = document.said("rationale", DocumentSection.DECISION)
         yield from _missing(document, "rationale", said[0].line if said else None, any(each.text for each in said))
 
 
-def _missing(document: FreehandCertificate, name: str, line: int | None, has_text: bool) -> Iterator[Problem]:  # noqa: FBT001 - one of four facts
+def _missing(document: FreehandCertificate, name: str, line: int | None, has_text: bool) -> Iterator[AuditProblem]:  # noqa: FBT001 - one of four facts
     if line is None:
-        yield Problem("field-missing", f"there is no line `{name.title()}`")
+        yield AuditProblem("field-missing", f"there is no line `{name.title()}`")
     elif not has_text and not goes_on(document, line):
-        yield Problem("field-missing", f"the line `{name.title()}` says nothing", line)
+        yield AuditProblem("field-missing", f"the line `{name.title()}` says nothing", line)
 
 
 def goes_on(document: FreehandCertificate, line: int) -> bool:

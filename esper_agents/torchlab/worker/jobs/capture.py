@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from ..bundle import write
-from ..captured import EnoughError, Watch
-from ..inputs import TargetError
-from ..lookup import runnable
-from ..target import Target
+from ..compare.tensor_bundle import write
+from ..target.captured_calls import CallRecorder, EnoughError
+from ..target.input_spec import TargetError
+from ..target.lookup import runnable
+from ..target.target import LoadedTarget
 
 _FILE = "calls.espb"
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Record the first calls of a target.
 
     Args:
@@ -40,7 +40,7 @@ def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], No
     source = str(request["source"])
     tell(f"running {source} for the inputs", 0.0)
     ended, is_early = "", False
-    watch = Watch(target.module if target.module is not None else target.call, int(request["calls"]))
+    watch = CallRecorder(target.module if target.module is not None else target.call, int(request["calls"]))
     go = _script(target.root, source) if ":" not in source else runnable(target.root, source)
     os.chdir(target.root)
     try:
@@ -89,7 +89,7 @@ def _script(root: str, source: str) -> Callable[[], Any]:
     return go
 
 
-def _nothing(target: Target, source: str, watch: Watch) -> TargetError:
+def _nothing(target: LoadedTarget, source: str, watch: CallRecorder) -> TargetError:
     if watch.refused:
         problem = f"no call of {target.name!r} in {source!r} can be kept: {watch.refused}"
         return TargetError(
@@ -98,6 +98,6 @@ def _nothing(target: Target, source: str, watch: Watch) -> TargetError:
     return TargetError(f"{source!r} did not call {target.name!r}", "name a script or function that does")
 
 
-def _keep(watch: Watch, path: Path) -> None:
+def _keep(watch: CallRecorder, path: Path) -> None:
     with os.fdopen(write(watch.pieces, {}), "rb") as made, path.open("wb") as kept:
         shutil.copyfileobj(made, kept)

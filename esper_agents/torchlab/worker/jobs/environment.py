@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..fingerprint import describe
+from ..compare.process_fingerprint import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 
-def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Describe this process; see `fingerprint.describe`. Needs no target."""
     del target, request, tell
     return describe()

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..compile_study import Study, message
-from ..compile_told import breaks_told, limits_told, recompiles_told
-from ..dynamo import warm
+from ..compilation.break_reports import breaks_told, limits_told, recompiles_told
+from ..compilation.compile_runs import Study, message
+from ..compilation.dynamo_listener import warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 __all__ = ["run", "warm"]
 
 _MOST_GRAPHS = 100
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Diagnose what `torch.compile` does with a target.
 
     Args:
@@ -72,7 +72,7 @@ def _status(study: Study) -> str:
     return "breaks" if len(study.calls[0].graphs) > 1 or is_late else "fails-fullgraph"
 
 
-def _described(target: Target, study: Study) -> dict[str, Any]:
+def _described(target: LoadedTarget, study: Study) -> dict[str, Any]:
     first = study.calls[0].graphs
     calls = [each.breaks for each in study.calls]
     described: dict[str, Any] = {

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_map
 
-from ..compile_calls import eagerly, leading, resized
-from ..compile_study import uncompiled
-from ..dynamo import listen, reset, warm
-from ..export_check import as_module, check, copied
-from ..export_told import failure_told, issues_told
-from ..places import definition
+from ..compilation.call_variants import eagerly, leading, resized
+from ..compilation.compile_runs import uncompiled
+from ..compilation.dynamo_listener import listen, reset, warm
+from ..exporting.failure_reports import failure_told, issues_told
+from ..exporting.numeric_check import as_module, check, copied
+from ..target.user_lines import definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..inputs import Inputs
-    from ..target import Target
+    from ..target.input_spec import Inputs
+    from ..target.target import LoadedTarget
 
 __all__ = ["run", "warm"]
 
 _ONNX = ("onnx", "onnxscript")
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Export a target in every way there is.
 
     Args:
@@ -63,7 +63,7 @@ def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], No
 
 
 class _Exporter:
-    def __init__(self, target: Target, call: Callable[..., Any], seed: int) -> None:
+    def __init__(self, target: LoadedTarget, call: Callable[..., Any], seed: int) -> None:
         self.missing: list[dict[str, str]] = []
         self.artifacts: list[dict[str, str]] = []
         self._target = target

@@ -6,18 +6,18 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ..profile_call import Runner
+from ..profiling.call_runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 _BATCH = 64
 _LOOK_NS = 20_000_000
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Call a target until those outside have seen enough, or the time is up.
 
     Args:

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from ..memory_blocks import CATEGORIES, described, timeline
-from ..memory_cuda import Allocator
-from ..memory_leaks import look
-from ..memory_run import measure
-from ..memory_step import Stepper, load_what_steps_need
-from ..out_of_memory import wanted_bytes
-from ..target import Target
+from ..memory.allocations import CATEGORIES, described, timeline
+from ..memory.cuda_allocator import Allocator
+from ..memory.leak_search import look
+from ..memory.profiled_run import measure
+from ..memory.training_step import Stepper, load_what_steps_need
+from ..process.out_of_memory import wanted_bytes
+from ..target.target import LoadedTarget
 
 _MOST_EVENTS = 500_000
 _TORCH = Path(torch.__file__).parent
@@ -27,7 +27,7 @@ def warm() -> None:
     load_what_steps_need()
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Measure the memory of a target.
 
     Args:
@@ -85,7 +85,7 @@ def _phase_of(error: BaseException) -> str:
     return "forward"
 
 
-def _out_of_memory(target: Target, error: BaseException, phase: str, step: int) -> dict[str, Any]:
+def _out_of_memory(target: LoadedTarget, error: BaseException, phase: str, step: int) -> dict[str, Any]:
     message = (str(error) or type(error).__name__).splitlines()[0][:300]
     about: dict[str, Any] = {"phase": phase, "step": step, "message": message}
     wanted = wanted_bytes(message)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..memory_blocks import described
-from ..memory_estimate import estimate
-from ..memory_step import Stepper, load_what_steps_need
-from ..target import Target, load
+from ..memory.allocations import described
+from ..memory.estimate import estimate
+from ..memory.training_step import Stepper, load_what_steps_need
+from ..target.target import LoadedTarget, load
 
 
 def warm() -> None:
@@ -16,7 +16,7 @@ def warm() -> None:
     load_what_steps_need()
 
 
-def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Estimate the memory of a target.
 
     Args:
@@ -33,7 +33,7 @@ def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, flo
     """
     train, optimizer = bool(request.get("train")), request.get("optimizer") or "adamw"
 
-    def make() -> Target:
+    def make() -> LoadedTarget:
         return target or load(request["root"], **request["target"])
 
     tell("working out two steps without running them", 0.1)

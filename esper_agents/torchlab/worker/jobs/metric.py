@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..bundle import Bundle
-from ..case import Seen
-from ..inputs import TargetError
-from ..target import seed_all
+from ..compare.observations import ObservedRun
+from ..compare.tensor_bundle import Bundle
+from ..target.input_spec import TargetError
+from ..target.target import seed_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Return what a metric says of the baseline's and the candidate's outputs.
 
     Args:
@@ -31,7 +31,7 @@ def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], No
         TargetError: It returns no number.
     """
     plan, *arms = (Bundle(each) for each in request["files"])
-    seen = [Seen(each, {int(number): step for number, step in each.about["steps"].items()}) for each in arms]
+    seen = [ObservedRun(each, {int(number): step for number, step in each.about["steps"].items()}) for each in arms]
     steps, readings = plan.about["steps"], {}
     for number, step in enumerate(steps):
         tell(f"the metric on {step['name']}", number / len(steps))
@@ -47,7 +47,7 @@ def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], No
     return {"readings": readings}
 
 
-def _reading(target: Target, output: Any, args: Any, kwargs: dict[str, Any], seed: int) -> float:
+def _reading(target: LoadedTarget, output: Any, args: Any, kwargs: dict[str, Any], seed: int) -> float:
     seed_all(seed)
     found = target.call(output, *args, **kwargs)
     try:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..nan_search import Search
+from ..nan.search import NonfiniteSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 _STEPS = 10
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Run steps until one leaves a NaN or Inf in something that matters.
 
     What matters: outputs, the loss, gradients, parameters, buffers, optimizer state, and an exception that came of it.
@@ -34,7 +34,7 @@ def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], No
         `missing`.
     """
     steps = int(request.get("steps") or _STEPS)
-    search = Search(target, train=bool(request.get("train")), lr=request.get("lr"))
+    search = NonfiniteSearch(target, train=bool(request.get("train")), lr=request.get("lr"))
     with search.watched():
         for step in range(steps):
             if search.step(step):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..observe import observe
+from ..compare.observe import observe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> Any:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> Any:
     """Return what `observe.observe` returns."""
     return observe(target, request, tell)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..plan import prepare
+from ..compare.test_plan import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> Any:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> Any:
     """Return what `plan.prepare` returns."""
     return prepare(target, request, tell)

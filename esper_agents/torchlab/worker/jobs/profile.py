@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from ..ceilings import Sampler
-from ..inputs import TargetError
-from ..profile_call import Runner
-from ..profile_events import Event, Recorded, memory_of, operations_by_name, record, summary
-from ..profile_operations import Attributed, attributed, dtypes_of, empty_ns, rows_of
-from ..profile_python import python_functions
-from ..profile_rounds import rounds
-from ..profile_stacks import stacks
-from ..profile_waits import waits
+from ..profiling.call_runner import Runner
+from ..profiling.host_syncs import waits
+from ..profiling.machine_ceilings import Sampler
+from ..profiling.operation_times import Attributed, attributed, dtypes_of, empty_ns, rows_of
+from ..profiling.profiler_events import Event, ProfiledCalls, memory_of, operations_by_name, record, summary
+from ..profiling.python_profile import python_functions
+from ..profiling.stack_profile import stacks
+from ..profiling.timing_rounds import rounds
+from ..target.input_spec import TargetError
 
 if TYPE_CHECKING:
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 _Tell = Callable[[str, float], None]
 
@@ -32,7 +32,7 @@ _MOST_CALLS = 200
 _ALONE = 1.2
 
 
-def run(target: Target, request: dict[str, Any], tell: _Tell) -> dict[str, Any]:
+def run(target: LoadedTarget, request: dict[str, Any], tell: _Tell) -> dict[str, Any]:
     """Profile a target.
 
     Args:
@@ -142,7 +142,7 @@ def _look_for_threads(timed: list[dict[str, int]], missing: list[dict[str, str]]
         missing.append({"what": "operations of other threads", "why": why})
 
 
-def _profiled(runner: Runner, calls: int) -> Recorded:
+def _profiled(runner: Runner, calls: int) -> ProfiledCalls:
     return record(runner, runner.batch(calls), profile_memory=True)
 
 

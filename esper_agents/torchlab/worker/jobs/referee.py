@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..referee import judge, judge_timed
+from ..compare.equivalence import judge, judge_timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 
-def run(target: Target | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Return a judgement, or the checks of one timed call.
 
     Args:

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from ..devices import wait
-from ..gradients import backward
-from ..inputs import Inputs
-from ..target import Target, mapped, on_device, seed_all
+from ..process.devices import wait
+from ..target.backward import backward
+from ..target.input_spec import Inputs
+from ..target.target import LoadedTarget, mapped, on_device, seed_all
 
 # Loops below are written out twice rather than made general: what stands in them is timed.
 _VARIATION = 1e-3
@@ -35,7 +35,7 @@ class _Arm:
     kept: Any = None
 
 
-def run(target: Target, request: dict[str, Any], tell: _Tell) -> Any:
+def run(target: LoadedTarget, request: dict[str, Any], tell: _Tell) -> Any:
     """Do one phase of a comparison.
 
     Args:
@@ -56,13 +56,13 @@ def run(target: Target, request: dict[str, Any], tell: _Tell) -> Any:
         return _warm(target, request)
     arm: _Arm = target.notes["arm"]
     if phase == "output":
-        from ..bundle import to_file
+        from ..compare.tensor_bundle import to_file
 
         return to_file(arm.kept)
     return _time(target, arm, request)
 
 
-def _warm(target: Target, request: dict[str, Any]) -> dict[str, int]:
+def _warm(target: LoadedTarget, request: dict[str, Any]) -> dict[str, int]:
     arm = target.notes["arm"] = _Arm(_with_backward(target) if request["train"] else target.call, request["train"])
     calls_ns, inputs_ns, size = [], [], 0
     target.notes["repeats"] = _repeats(target)
@@ -85,7 +85,7 @@ def _warm(target: Target, request: dict[str, Any]) -> dict[str, int]:
     return told
 
 
-def _time(target: Target, arm: _Arm, request: dict[str, Any]) -> dict[str, int]:
+def _time(target: LoadedTarget, arm: _Arm, request: dict[str, Any]) -> dict[str, int]:
     arm.kept = None
     # Where a tensor lies can make it 9 % slower. Each batch lies elsewhere, so the fastest is well placed in both arms.
     shifts = [torch.empty(each, dtype=torch.uint8) for each in request["shifts"]]
@@ -115,7 +115,9 @@ def _time(target: Target, arm: _Arm, request: dict[str, Any]) -> dict[str, int]:
     return {"batch_ns": took}
 
 
-def _in_a_row(target: Target, call: Callable[..., Any], batch: list[tuple[Any, ...]], pick: int) -> tuple[int, Any]:
+def _in_a_row(
+    target: LoadedTarget, call: Callable[..., Any], batch: list[tuple[Any, ...]], pick: int
+) -> tuple[int, Any]:
     before, picked, after = batch[:pick], batch[pick], batch[pick + 1 :]
     wait(target.device)
     begun = perf_counter_ns()
@@ -128,7 +130,7 @@ def _in_a_row(target: Target, call: Callable[..., Any], batch: list[tuple[Any, .
     return perf_counter_ns() - begun, kept
 
 
-def _with_names(target: Target, call: Callable[..., Any], batch: list[Inputs], pick: int) -> tuple[int, Any]:
+def _with_names(target: LoadedTarget, call: Callable[..., Any], batch: list[Inputs], pick: int) -> tuple[int, Any]:
     before, picked, after = batch[:pick], batch[pick], batch[pick + 1 :]
     wait(target.device)
     begun = perf_counter_ns()
@@ -141,7 +143,7 @@ def _with_names(target: Target, call: Callable[..., Any], batch: list[Inputs], p
     return perf_counter_ns() - begun, kept
 
 
-def _one_by_one(target: Target, call: Callable[..., Any], batch: list[Inputs], pick: int) -> tuple[int, Any]:
+def _one_by_one(target: LoadedTarget, call: Callable[..., Any], batch: list[Inputs], pick: int) -> tuple[int, Any]:
     took, kept = 0, None
     for number, each in enumerate(batch):
         wait(target.device)
@@ -156,7 +158,7 @@ def _one_by_one(target: Target, call: Callable[..., Any], batch: list[Inputs], p
     return took, kept
 
 
-def _with_backward(target: Target) -> Callable[..., Any]:
+def _with_backward(target: LoadedTarget) -> Callable[..., Any]:
     if target.kind == "step":
         return target.call
 
@@ -169,7 +171,7 @@ def _with_backward(target: Target) -> Callable[..., Any]:
     return forward_and_backward
 
 
-def _fresh(target: Target, calls: int, *, train: bool) -> list[Inputs]:
+def _fresh(target: LoadedTarget, calls: int, *, train: bool) -> list[Inputs]:
     batch = target.many(calls)
     if target.device != "cpu":
         batch = [on_device(each, target.device) for each in batch]
@@ -182,7 +184,7 @@ def _fresh(target: Target, calls: int, *, train: bool) -> list[Inputs]:
     return batch
 
 
-def _repeats(target: Target) -> bool:
+def _repeats(target: LoadedTarget) -> bool:
     """Return whether inputs are the same each time, so that remembering an answer would look like speed."""
     one, other = (_tensors((each.args, each.kwargs)) for each in (target.inputs(1), target.inputs(2)))
     return bool(one) and len(one) == len(other) and all(map(_is_same, one, other))
@@ -213,6 +215,6 @@ def _tensors(thing: Any) -> list[torch.Tensor]:
     return []
 
 
-def _clear(target: Target) -> None:
+def _clear(target: LoadedTarget) -> None:
     if target.module is not None:
         target.module.zero_grad(set_to_none=True)

@@ -9,20 +9,20 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..inputs import TargetError
-from ..profile_call import Runner
-from ..target import own_file
+from ..profiling.call_runner import Runner
+from ..target.input_spec import TargetError
+from ..target.target import own_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
 
-    from ..target import Target
+    from ..target.target import LoadedTarget
 
 _MOST_TEXT = 500
 
 
-def run(target: Target, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
+def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
     """Call a target so many times and count.
 
     Args:

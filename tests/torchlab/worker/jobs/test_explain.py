@@ -15,10 +15,11 @@ spec = importlib.util.spec_from_file_location(
     "esper_worker", folder + "/__init__.py", submodule_search_locations=[folder]
 )
 sys.modules["esper_worker"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["esper_worker"])
 import torch
 torch.set_num_threads(1)
 job = importlib.import_module("esper_worker.jobs.explain")
-load = importlib.import_module("esper_worker.target").load
+load = importlib.import_module("esper_worker.target.target").load
 import torch._dynamo
 told = {}
 for name in ("straight", "cut", "tail", "skipped", "nested"):

@@ -1,0 +1,91 @@
+"""What a project says of itself in `CLAUDE.md`, `AGENTS.md` and `.esper/project.md`: data, which permits nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.decoding import MAX_BYTES, decode
+from esper_agents.agents.definition_warnings import DefinitionWarnings
+from esper_agents.certificates.redaction import redacted
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.domain.frame import ContextDocument
+from esper_agents.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = ("CLAUDE.md", "AGENTS.md", ".esper/project.md")
+MOST_CHARACTERS = 20_000
+_MARKDOWN = ".md"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectContext:
+    """What a project says of itself.
+
+    Attributes:
+        documents: What can be shown; of two with the same bytes, the first.
+        refused: What cannot: links that lead out, binaries, files that are too large or cannot be read.
+    """
+
+    documents: tuple[ContextDocument, ...]
+    refused: tuple[DefinitionError, ...]
+
+
+def project_context(root: Path) -> tuple[ContextDocument, ...]:
+    """Return what a project says of itself to agents; see `read_context`."""
+    return read_context(root).documents
+
+
+def read_context(root: Path) -> ProjectContext:
+    """Return what a project says of itself, and what of it cannot be used.
+
+    Lines such as `@docs/style.md`, by which Claude Code reads further files, stay text. Secrets are struck out. A text
+    of more than 20,000 characters is cut, and says so.
+
+    Args:
+        root: The project.
+    """
+    documents: dict[str, ContextDocument] = {}
+    refused: list[DefinitionError] = []
+    for name in FILES:
+        try:
+            found = _document(root, name)
+        except DefinitionError as error:
+            refused.append(error)
+        else:
+            if found is not None:
+                documents.setdefault(found.sha256, found)
+    return ProjectContext(tuple(documents.values()), tuple(refused))
+
+
+def _document(root: Path, name: str) -> ContextDocument | None:
+    """Return one document; None where there is none.
+
+    Raises:
+        DefinitionError: It cannot be used.
+    """
+    place, notes = root / name, DefinitionWarnings(name)
+    try:
+        # A link could name a file with secrets in it, and what stands here is sent to a model.
+        target = place.resolve()
+        if not target.is_relative_to(root.resolve()):
+            raise notes.refusal("is a link that leads out of the project", remedy="put a copy in its place")
+        if target.suffix.casefold() != _MARKDOWN:
+            raise notes.refusal("is a link to what is no Markdown", remedy="put a copy in its place")
+        read = read_plain(place, MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise notes.refusal(reason, remedy="make it a file that you may read") from error
+    if read is None:
+        raise notes.refusal("is no plain file", remedy="put a text file in its place")
+    if not read.data.strip():
+        return None
+    text = redacted(decode(read.data, notes)).value
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[:MOST_CHARACTERS]}\n(cut here: {len(text)} characters in all)"
+    return ContextDocument(name, sha256(read.data).hexdigest(), text)

@@ -1,0 +1,121 @@
+"""Says at which line a skill could mislead who loads it, or never be loaded at all."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from esper_agents.agents.companions import companions_of
+from esper_agents.agents.decoding import decode
+from esper_agents.agents.definition_warnings import DefinitionWarnings, shorten
+from esper_agents.agents.front_matter import read_document
+from esper_agents.agents.skill_files import path_of, read_sheet, sheet_files
+from esper_agents.agents.skills import read_bytes
+from esper_agents.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from esper_agents.agents.skills import SkillFile
+    from esper_agents.domain.agent import DefinitionWarning
+    from esper_agents.domain.skill import Skill
+
+# What the format defines, and what is read here.
+_KNOWN = frozenset(("name", "description", "license", "compatibility", "metadata", "version", "companions", "facts"))
+# Fields of Claude Code that say when and how a skill is offered there, and nothing that matters here.
+_WITHOUT_EFFECT = frozenset(
+    (
+        *("agent", "argument-hint", "context", "disable-model-invocation", "effort", "model", "paths"),
+        *("user-invocable", "user-invokable", "when-to-use"),
+    )
+)
+_GRANTS = frozenset(("allowed-tools", "hooks", "tools"))
+_MOST_DESCRIPTION = 1_024
+_MOST_LINES = 500
+_LINK = re.compile(r"\]\(<?(?P<target>[^)\s>#]+\.md)(?:#[^)\s]*)?>?\)")
+
+
+def lint_skill(where: SkillFile, skill: Skill) -> tuple[DefinitionWarning, ...]:
+    """Return every warning about one skill and its sheets by file and line, with what was odd on reading it.
+
+    Args:
+        where: Where it stands; its files are read again to find the lines.
+        skill: What was read there.
+
+    Raises:
+        DefinitionError: A file cannot be used: one of its sheets, or what it says of companions.
+    """
+    notes = DefinitionWarnings(where.path)
+    raw = read_bytes(where, where.file, notes)
+    # What is odd about the text itself was noted when it was read.
+    text = decode(raw, DefinitionWarnings(where.path))
+    fields = read_document(text, DefinitionWarnings(where.path)).fields
+    _check_fields({key: field.line for key, field in fields.items()}, notes)
+    if len(skill.description) > _MOST_DESCRIPTION:
+        line = fields["description"].line if "description" in fields else 1
+        notes.add(line, f"description is longer than {_MOST_DESCRIPTION} characters", "move details into the body")
+    if (lines := skill.body.count("\n") + 1) > _MOST_LINES:
+        notes.add(_MOST_LINES, f"{lines} lines are loaded at once", "move parts of them into sheets beside it")
+    sheets = sheet_files(where)
+    _check_links(where, text, notes)
+    companions_of(where)
+    in_sheets = [odd for name in sheets for odd in _lint_sheet(where, name)]
+    for name in _unnamed(sheets, text):
+        notes.add(1, f"sheet {shorten(name)} is not named in it, so that nobody loads it", f"say when to load {name}")
+    return (*sorted((*skill.oddities, *notes.all()), key=lambda each: each.line), *in_sheets)
+
+
+def _check_fields(lines: Mapping[str, int], notes: DefinitionWarnings) -> None:
+    for written, line in lines.items():
+        key = written.strip().lower().replace("_", "-")
+        if key in _GRANTS:
+            notes.add(line, f"{shorten(written)} grants nothing here", "delete it, or leave it for Claude Code")
+        elif key not in _KNOWN | _WITHOUT_EFFECT:
+            notes.add(line, f"unknown field {shorten(written)}", "correct its name or delete it")
+
+
+def _check_links(where: SkillFile, text: str, notes: DefinitionWarnings) -> None:
+    for number, target in _links(text):
+        file = where.file.parent / target
+        if not file.is_file() or not where.holds(file):
+            notes.add(number, f"names a sheet that is not there: {shorten(target)}", "correct its name or delete it")
+
+
+def _links(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        for found in _LINK.finditer(line):
+            if "://" not in found["target"] and not found["target"].startswith("/"):
+                yield number, found["target"]
+
+
+def _lint_sheet(where: SkillFile, name: str) -> tuple[DefinitionWarning, ...]:
+    notes = DefinitionWarnings(path_of(where, sheet_files(where)[name]))
+    read_sheet(where, name, notes)
+    # Sheets need no front matter.
+    return tuple(odd for odd in notes.all() if odd.problem != "no front matter")
+
+
+def _unnamed(sheets: Collection[str], text: str) -> list[str]:
+    return [name for name in sheets if name.rpartition("/")[2] not in text]
+
+
+def lint_all(
+    files: Collection[SkillFile], skills: Mapping[str, Skill]
+) -> tuple[list[DefinitionWarning], list[DefinitionError]]:
+    """Return the warnings about some skills, and the files among theirs that cannot be used.
+
+    Args:
+        files: Where they stand; one that could not be read is passed over.
+        skills: What was read there, by name.
+    """
+    warnings: list[DefinitionWarning] = []
+    refused: list[DefinitionError] = []
+    for each in files:
+        skill = skills.get(each.name)
+        if skill is None or skill.path != each.path:
+            continue
+        try:
+            warnings += lint_skill(each, skill)
+        except DefinitionError as error:
+            refused.append(error)
+    return warnings, refused

@@ -1,0 +1,162 @@
+"""What an open project does with what is asked: the tasks that become of words, files and earlier certificates."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.api.certificates import CertificateService
+from esper_agents.certificates.policy.question_type import kind_of
+from esper_agents.certificates.redaction import redacted
+from esper_agents.certificates.statement import parse
+from esper_agents.domain.codec import carried
+from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE
+from esper_agents.domain.task import Task
+from esper_agents.errors import InputFileError, UsageError
+from esper_agents.orchestration.genuine import load_verified
+from esper_agents.orchestration.permission_rules import ALLOW
+from esper_agents.orchestration.permissions import restrict
+from esper_agents.review.discover import discover
+from esper_agents.review.source import ReviewSource, read
+from esper_agents.tools.projects import refuse_unusable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from esper_agents.domain.budget import Amount
+    from esper_agents.orchestration.genuine import VerifiedCertificate
+
+_FILE = re.compile(r"(?<![\w./~-])\w[\w./-]*\.(?:py|ipynb)(?!\w)")
+# Who checks the work of others.
+_CHECKER = "validation-specialist"
+
+
+class TaskService(CertificateService):
+    """The part of `OpenProject` that makes tasks; it stores nothing."""
+
+    def task(
+        self,
+        request: str,
+        paths: Sequence[str | Path] = (),
+        *,
+        agent: str = "",
+        again: str = "",
+        options: Mapping[str, str] | None = None,
+        budget: Sequence[Amount] = (),
+    ) -> Task:
+        """Return a task that has been checked; nothing is stored.
+
+        Args:
+            request: What is asked, in words.
+            paths: What it is about; where empty, the files that the request names, else the whole project if it is
+                under git.
+            agent: Who is to be given it; empty lets the router choose.
+            again: The certificate whose question is asked again.
+            options: Further options.
+            budget: How much the session may use; see `domain.budget.read_budget`.
+
+        Raises:
+            UsageError: The request is empty.
+            InputFileError: A path cannot be reviewed.
+            NotFoundError: No agent of that name.
+        """
+        if not request.strip():
+            raise UsageError("the request is empty", remedy='say what you ask: esper submit "review this" train.py')
+        request = redacted(carried(request)).value
+        asked = kind_of(request)
+        name = self.workshop.agents.get(agent).name if agent else ""
+        inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
+        _refuse_unreadable(self.root, inside)
+        inside = inside or files_named_in(self.root, request)
+        everything = (".",) if self.workshop.project.is_git and not inside else ()
+        return Task(
+            request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget)
+        )
+
+    def restricted(
+        self, task: Task, *, ask: Sequence[str] = (), deny: Sequence[str] = (), allow: Sequence[str] = ()
+    ) -> Task:
+        """Return a task whose agents, consulted ones too, ask before they call some tools and never call others.
+
+        Args:
+            task: The task.
+            ask: Tools that are asked about; `*` stands for others.
+            deny: Tools that are never called.
+            allow: Tools that its session may call unasked, and exceptions such as `run-tests:network`; a rule that
+                asks or denies still holds. Only the user may say so: never take it from a file of the project.
+
+        Raises:
+            NotFoundError: There is no such tool.
+            UsageError: There is no such exception.
+        """
+        return restrict(self.workshop, task, ask=ask, deny=deny, allow=allow)
+
+    def _inside(self, path: Path) -> str:
+        target = Path.cwd() / path.expanduser()
+        refuse_unusable(target, Path.cwd())
+        real = target.resolve()
+        if not real.is_relative_to(self.root):
+            raise UsageError(
+                f"{str(path)!r} is not in the project {str(self.root)!r}",
+                remedy="name paths in it, or submit another task for the other",
+            )
+        return real.relative_to(self.root).as_posix()
+
+    async def again(self, certificate_id: str) -> Task:
+        """Return the task of a certificate, to be asked again of the code as it is now, of the same agent.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            InputFileError: A path of it is gone.
+        """
+        before = await self.read(certificate_id)
+        _refuse_unreadable(self.root, before.task.paths)
+        agent = self.workshop.agents.get(before.route.agent).name
+        # What was allowed was allowed for that session.
+        options = {name: said for name, said in before.task.options.items() if name != ALLOW}
+        return replace(before.task, again=before.id, agent=agent, budget=(), options=options)
+
+    async def reproduction(self, certificate_id: str) -> Task:
+        """Return the task of running the evidence of a certificate again, for who checks the work of others.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: It is not what was issued.
+            EvidenceError: Nobody who is trusted here signed it.
+            UsageError: There is no evidence in it.
+        """
+        found = await self._genuine(certificate_id)
+        before = parse(found.data)
+        if not before.evidence:
+            problem = f"certificate {before.id} rests on no evidence that could be run again"
+            raise UsageError(problem, remedy=f"see what it says: esper certificates show {before.id}")
+        request = f"verify the evidence of {before.id} by running it again"
+        asked = kind_of(request)
+        options = {REPRODUCE: before.id, EVIDENCE: " ".join(each.id for each in before.evidence)}
+        return Task(request, before.task.paths, asked.kind, asked.because, _CHECKER, options=options)
+
+    async def _genuine(self, certificate_id: str) -> VerifiedCertificate:
+        return await self._store.run(load_verified, self.workshop.project, self.workshop.home, certificate_id)
+
+
+def files_named_in(root: Path, request: str) -> tuple[str, ...]:
+    """Return the files of the project that a request names in its words."""
+    found = dict.fromkeys(_FILE.findall(request))
+    here = root.resolve()
+    return tuple(each for each in found if (at := (root / each).resolve()).is_file() and at.is_relative_to(here))
+
+
+def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:
+    """Refuse a named path that holds nothing to read, before a session is made of it."""
+    # A path of another project than the working folder's is shown whole.
+    base = Path() if Path.cwd().is_relative_to(root) else root
+    for candidate in discover(root, [base / path for path in paths], notebooks=True):
+        if candidate.is_explicit:
+            found = read(candidate.file, candidate.path)
+            shown = str(base / candidate.path)
+            if not isinstance(found, ReviewSource):
+                raise InputFileError(shown, found.problem, remedy=found.remedy)
+            if not found.text.strip():
+                raise InputFileError(shown, "the file is empty", remedy="name a file with code in it")

@@ -1,0 +1,197 @@
+"""Domain values to JSON values fit for a record, and back with nothing let through that does not belong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import StrEnum
+from functools import cache, partial
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from esper_agents.certificates.strict_json import LARGEST_INTEGER, refuse
+from esper_agents.certificates.views.plain_text import is_plain, plain
+from esper_agents.errors import IntegrityError
+
+T = TypeVar("T")
+
+# Of the 64 levels that a reader allows, the statement and the certificate themselves use up to ten.
+_MOST_DEPTH = 50
+_TOO_DEEP = f"(nested deeper than {_MOST_DEPTH} levels)"
+_LARGE = re.compile(r"-?[1-9][0-9]{15,}")
+
+
+def to_json(thing: object, depth: int = 0) -> Any:  # noqa: PLR0911 - one for each kind of value
+    """Return a domain value as JSON that holds no float and no text that is not plain.
+
+    A float becomes the decimal string that `repr` gives (`0.1`, `nan`), because canonical forms of floats are where
+    readers disagree; an integer beyond 53 bits becomes a decimal string. What nests deeper than 50 levels becomes a
+    note that says so: its digest is on record beside it.
+
+    Raises:
+        TypeError: Something in it is no JSON and no domain value.
+    """
+    if isinstance(thing, str):
+        return plain(str(thing))
+    if thing is None or isinstance(thing, bool):
+        return thing
+    if depth > _MOST_DEPTH and isinstance(thing, (Mapping, list, tuple)):
+        return _TOO_DEEP
+    if isinstance(thing, int):
+        return int(thing) if abs(thing) <= LARGEST_INTEGER else _digits(thing)
+    if isinstance(thing, float):
+        return repr(float(thing))
+    kind: Any = thing.__class__
+    if names := _names(kind):
+        return {name: to_json(getattr(thing, name), depth + 1) for name in names}
+    if isinstance(thing, (list, tuple)):
+        return [to_json(each, depth + 1) for each in thing]
+    if isinstance(thing, Mapping):
+        return _members(thing, depth)
+    raise TypeError(f"a certificate cannot hold {type(thing).__name__}")
+
+
+def from_json(shape: type[T], value: object, where: str = "") -> T:
+    """Return the domain value of a shape that a JSON value holds.
+
+    Members with a default may be left out, so that a later version may add some.
+
+    Raises:
+        IntegrityError: A member is missing, unknown or of a wrong type, or a text is not plain.
+    """
+    try:
+        kind: Any = shape
+        found: T = _reader(kind)(value)
+    except (_MisfitError, IntegrityError, KeyError, TypeError):
+        # What reads quickly does not know where it is: this says what is wrong, or that nothing is.
+        found = _read(shape, value, where or shape.__name__.lower())
+    return found
+
+
+class _MisfitError(Exception):
+    """A value is not of its shape, or is of it in a way that takes a closer look."""
+
+
+@cache
+def _reader(shape: Any) -> Callable[[Any], Any]:
+    """Return what reads a shape quickly: it takes nothing that `_read` refuses, and reads the same from the rest."""
+    if is_dataclass(shape):
+        return _dataclass_reader(shape)
+    match get_origin(shape) or shape:
+        case builtin if builtin in {str, bool, int}:
+            return partial(_scalar, builtin)
+        case builtin if builtin is tuple:
+            return partial(_items, _reader(get_args(shape)[0]))
+        case enum if isinstance(enum, type) and issubclass(enum, StrEnum):
+            return {str(each): each for each in enum}.__getitem__
+        case _:
+            return lambda value: _read(shape, value, "")
+
+
+def _dataclass_reader(shape: Any) -> Callable[[Any], Any]:
+    readers = {name: _reader(hint) for name, hint in _hints(shape).items()}
+    names = frozenset(each.name for each in fields(shape))
+
+    def read(value: Any) -> Any:
+        if value.__class__ is not dict or not value.keys() <= names:
+            raise _MisfitError
+        return shape(**{name: readers[name](each) for name, each in value.items()})
+
+    return read
+
+
+def _scalar(shape: type, value: Any) -> Any:
+    if type(value) is not shape or (isinstance(value, str) and not is_plain(value)):
+        raise _MisfitError
+    return value
+
+
+def _items(read: Callable[[Any], Any], value: Any) -> tuple[Any, ...]:
+    if value.__class__ is not list:
+        raise _MisfitError
+    return tuple(map(read, value))
+
+
+def _members(mapping: Mapping[Any, object], depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, each in mapping.items():
+        name = plain(str(key))
+        # Two keys may differ only in what is not plain; neither may vanish.
+        while name in found:
+            name += "'"
+        found[name] = to_json(each, depth + 1)
+    return found
+
+
+def _digits(number: int) -> str:
+    # str() refuses integers of more than 4300 digits.
+    return str(number) if abs(number) < 10**4000 else hex(number)
+
+
+def _read(shape: Any, value: Any, where: str) -> Any:  # noqa: PLR0911 - one for each kind of shape
+    if is_dataclass(shape):
+        return _read_dataclass(shape, value, where)
+    match get_origin(shape) or shape:
+        case builtin if builtin in {str, bool, int}:
+            return _read_scalar(builtin, value, where)
+        case builtin if builtin is tuple:
+            _want(isinstance(value, list), where, "a list")
+            inner = get_args(shape)[0]
+            return tuple(_read(inner, each, f"{where}[{index}]") for index, each in enumerate(value))
+        case builtin if builtin in {dict, Mapping}:
+            _want(isinstance(value, dict), where, "an object")
+            inner = get_args(shape)[1]
+            return {_read(str, key, where): _read(inner, each, f"{where}.{key}") for key, each in value.items()}
+        case special if special is Literal:
+            _want(value in get_args(shape), where, f"one of {', '.join(map(repr, get_args(shape)))}")
+            return value
+        case special if special is Any:
+            return _read_any(value, where)
+        case enum:
+            _want(issubclass(enum, StrEnum) and value in tuple(enum), where, f"one of {', '.join(enum)}")
+            return enum(value)
+
+
+def _read_dataclass(shape: Any, value: Any, where: str) -> Any:
+    _want(isinstance(value, dict), where, "an object")
+    hints = _hints(shape)
+    for name in value:
+        if name not in hints:
+            refuse(f"{where} has an unknown member {name!a}")
+    required = {each.name for each in fields(shape) if each.default is MISSING and each.default_factory is MISSING}
+    for name in sorted(required - set(value)):
+        refuse(f"{where} has no {name}")
+    return shape(**{name: _read(hints[name], each, f"{where}.{name}") for name, each in value.items()})
+
+
+def _read_scalar(shape: type, value: Any, where: str) -> Any:
+    if shape is int and isinstance(value, str) and _LARGE.fullmatch(value) and abs(int(value)) > LARGEST_INTEGER:
+        return int(value)
+    _want(type(value) is shape, where, {str: "a text", int: "an integer", bool: "true or false"}[shape])
+    if shape is str and not is_plain(value):
+        refuse(f"{where} holds a control character or half a surrogate pair")
+    return value
+
+
+def _read_any(value: Any, where: str) -> Any:
+    if isinstance(value, dict):
+        return {_read(str, key, where): _read_any(each, where) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_read_any(each, where) for each in value]
+    return _read(str, value, where) if isinstance(value, str) else value
+
+
+def _want(holds: bool, where: str, what: str) -> None:  # noqa: FBT001 - a claim
+    if not holds:
+        refuse(f"{where[:200]!a} wants {what}")
+
+
+@cache
+def _names(shape: Any) -> tuple[str, ...]:
+    """Return the names of a data class's fields; none of anything else."""
+    return tuple(each.name for each in fields(shape)) if is_dataclass(shape) else ()
+
+
+@cache
+def _hints(shape: type) -> dict[str, Any]:
+    return get_type_hints(shape)

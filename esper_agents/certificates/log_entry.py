@@ -1,0 +1,95 @@
+"""Enters certificates in the log, signed with the key of whoever runs this."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from esper_agents.certificates.log import pins, transparency_log
+from esper_agents.certificates.log.transparency_log import Record
+from esper_agents.certificates.notices import log_notices
+from esper_agents.certificates.signing.key_history import key_history
+from esper_agents.certificates.signing.signing_key import signing_key
+from esper_agents.certificates.signing.trusted_keys import trusted
+from esper_agents.domain.notice import EntryKind
+from esper_agents.paths import home
+from esper_agents.storage.tables import certificate, project
+
+if TYPE_CHECKING:
+    from esper_agents.certificates.log.transparency_log import AppendResult
+    from esper_agents.storage.store import Transaction
+
+
+def sign_and_log(transaction: Transaction, project_key: str, certificate_id: str, statement: bytes) -> AppendResult:
+    """Sign a certificate that stands in the archive and enter it in the log.
+
+    Raises:
+        IntegrityError: The log is not what it was.
+        UsageError: The signing key cannot be used.
+    """
+    record = Record(certificate_id, EntryKind.CERTIFICATE, certificate_id, statement)
+    return transparency_log.append(transaction, signing_key(home()), project_key, record)
+
+
+def enter_unlogged(transaction: Transaction, where: str, project_key: str) -> int:
+    """Make sure that a project's log can be gone on with, or can begin; return how many certificates were entered.
+
+    The first log of a database begins with what was archived before there was one; each log with the changes of keys
+    that the other logs have. Where a log was seen before and is gone, nothing is entered: whoever took the log away may
+    have changed the archive.
+
+    Args:
+        transaction: What the next entry goes into. It holds the lock of no log.
+        where: `Store.where`.
+        project_key: The project.
+
+    Raises:
+        IntegrityError: The log contradicts what was last seen of it.
+    """
+    connection = transaction.connection
+    pins.check_before_append(connection, home(), where, project_key)
+    if transparency_log.log_of(connection, project_key):
+        return 0
+    transparency_log.hold_beginnings(transaction)
+    if transparency_log.logs(connection):
+        carry_key_notices(transaction, project_key)
+        return 0
+    if any(pins.pinned(home(), where, each) is not None for each in (project_key, pins.SHARED)):
+        return 0
+    wanted = select(certificate.c.project_key, certificate.c.id, certificate.c.statement).order_by(
+        certificate.c.position
+    )
+    unlogged = connection.execute(wanted).all()
+    for key, certificate_id, statement in unlogged:
+        sign_and_log(transaction, key, certificate_id, bytes(statement))
+    return len(unlogged)
+
+
+def carry_key_notices(transaction: Transaction, project_key: str) -> None:
+    """Begin a project's log with the notices on keys of the database's other logs, as far as trusted keys signed them.
+
+    A key that was revoked for the database is so for projects that come later. Nothing is done if there is a log.
+
+    Args:
+        transaction: What they are entered in. It holds the lock of no log.
+        project_key: The project.
+
+    Raises:
+        UsageError: The signing key cannot be used.
+    """
+    connection = transaction.connection
+    transparency_log.hold_beginnings(transaction)
+    if transparency_log.log_of(connection, project_key):
+        return
+    root = connection.scalar(select(project.c.root).where(project.c.key == project_key))
+    roots = trusted(home(), Path(root) if root else None, project_key).roots()
+    found = (each for each in log_notices(transparency_log.notices_about_none(connection)) if each.notice.key)
+    said = [replace(each, index=index) for index, each in enumerate(found)]
+    ignored = {each.index for each in key_history(said, roots).ignored}
+    for each in said:
+        if each.index not in ignored:
+            record = Record(each.notice.id, EntryKind.NOTICE, "", each.envelope.payload)
+            transparency_log.append_envelope(transaction, signing_key(home()), project_key, record, each.envelope)

@@ -1,0 +1,394 @@
+"""The closed set of conditions that a line of the policy may have, and when each of them holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from esper_agents.certificates.policy.question_type import change_asked, speed_up_asked
+from esper_agents.certificates.views.plain_text import plain
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap
+from esper_agents.domain.evidence import CallOutcome, Evidence, coverage_rows
+from esper_agents.domain.finding import Category, Confidence, Finding, Severity
+from esper_agents.domain.task import is_about
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.domain.agent_action import RiskAssessment
+    from esper_agents.domain.risk_acknowledgement import RiskAcknowledgement
+
+RISK_LEVELS = ("Low", "Medium", "High", "Critical")
+_HARD_TO_UNDO = ("Difficult", "Irreversible")
+_LONGEST_QUOTE = 100
+_PYTHON = (".py", ".ipynb")
+_PASSED = "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is on record when a verdict is due.
+
+    Attributes:
+        findings: All findings of the session.
+        evidence: All evidence of the session, in order.
+        assumptions: What was taken for granted.
+        gaps: What could not be known.
+        examined_lines: How many lines of what the task is about were read.
+        risks: The agent's risk section.
+        request: What was asked, in the person's words.
+        agent: Who concludes.
+        agreements: What people said of the risk.
+        paths: What the task is about; everything where empty.
+    """
+
+    findings: Sequence[Finding]
+    evidence: Sequence[Evidence]
+    assumptions: Sequence[Assumption]
+    gaps: Sequence[InformationGap]
+    examined_lines: int
+    risks: RiskAssessment
+    request: str = ""
+    agent: str = ""
+    agreements: Sequence[RiskAcknowledgement] = ()
+    paths: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionMatch:
+    """A condition that holds.
+
+    Attributes:
+        count: How many things make it hold.
+        places: What they are, in words, in order.
+        findings: Fingerprints of those that are findings.
+    """
+
+    count: int = 1
+    places: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsStand:
+    """Enough findings of a sort stand; an empty set of categories or rules means any."""
+
+    severity: Severity
+    confidence: frozenset[Confidence]
+    at_least: int = 1
+    categories: frozenset[Category] = field(default_factory=frozenset)
+    rules: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class NothingExamined:
+    """No completed call read a file that has a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoMeasurement:
+    """None of these tools completed a call."""
+
+    tools: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NotExecuted:
+    """A Python file that the task is about was executed by nothing that could have failed.
+
+    Attributes:
+        tests: Tools that run tests and say which lines those that passed have executed.
+        comparisons: Tools that compare with a reference.
+        outcomes: What a comparison comes to that shows the results to be the same.
+    """
+
+    tests: frozenset[str]
+    comparisons: frozenset[str]
+    outcomes: frozenset[str]
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The tools whose calls can make it not hold."""
+        return self.tests | self.comparisons
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAsked:
+    """The request is about a merge or a change, and no call of these tools compared it with an earlier revision."""
+
+    comparisons: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedUpAsked:
+    """A speed-up is in question, and none of these agents concludes."""
+
+    agents: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeMissing:
+    """One of these agents concludes, and a completed call of these tools came to another outcome, or there is none."""
+
+    agents: frozenset[str]
+    tools: frozenset[str]
+    outcomes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeReached:
+    """A completed call of these tools came to one of these outcomes."""
+
+    tools: frozenset[str]
+    outcomes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceMissing:
+    """A call ended like this and was not made good later by the same call; no tools in `only_tools` means any."""
+
+    outcome: CallOutcome
+    except_tools: frozenset[str] = field(default_factory=frozenset)
+    only_tools: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalAssumption:
+    """A critical assumption is in this state; one settled without completed evidence on record counts as open."""
+
+    state: AssumptionState
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingGap:
+    """An information gap blocks the decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesUnread:
+    """A completed call of these tools lists a file that it could not read, and no later call read it."""
+
+    tools: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ImplementationRisk:
+    """Acting on the verdict has at least this risk, and nobody has agreed to it."""
+
+    at_least: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoSafeWay:
+    """A critical finding stands, and the way out has at least this risk and is hard to undo."""
+
+    at_least: str
+
+
+Condition: TypeAlias = (
+    FindingsStand
+    | NothingExamined
+    | NoMeasurement
+    | NotExecuted
+    | ChangeAsked
+    | SpeedUpAsked
+    | OutcomeMissing
+    | OutcomeReached
+    | EvidenceMissing
+    | CriticalAssumption
+    | BlockingGap
+    | FilesUnread
+    | ImplementationRisk
+    | NoSafeWay
+)
+
+
+def match_condition(condition: Condition, facts: Facts) -> ConditionMatch | None:  # noqa: C901, PLR0911, PLR0912 - one for each condition
+    """Return what makes a condition hold, or None where it does not. Total."""
+    match condition:
+        case FindingsStand():
+            return _findings_stand(condition, facts)
+        case NothingExamined():
+            return None if _has_examined(facts) else ConditionMatch()
+        case NoMeasurement(tools):
+            measured = any(each.tool in tools and each.outcome is CallOutcome.COMPLETED for each in facts.evidence)
+            return None if measured else ConditionMatch()
+        case NotExecuted():
+            return _not_executed(condition, facts)
+        case ChangeAsked(comparisons):
+            is_compared = any(each.arguments.get("base") for each in _calls(comparisons, facts))
+            return None if is_compared else _quoted([asked] if (asked := change_asked(plain(facts.request))) else [])
+        case SpeedUpAsked(agents):
+            return None if facts.agent in agents else _quoted([asked] if (asked := _speed_up(facts)) else [])
+        case OutcomeMissing():
+            return _outcome_missing(condition, facts)
+        case OutcomeReached(tools, outcomes):
+            return _told([each for each in _calls(tools, facts) if _outcome(each) in outcomes])
+        case EvidenceMissing():
+            return _evidence_missing(condition, facts)
+        case CriticalAssumption(state):
+            texts = [each.text for each in facts.assumptions if each.is_critical and _state(each, facts) is state]
+            return _quoted(texts)
+        case BlockingGap():
+            return _quoted([gap.what for gap in facts.gaps if gap.blocks_approval])
+        case FilesUnread(tools):
+            return _files_unread(tools, facts)
+        case ImplementationRisk(at_least):
+            is_open = _is_risky(facts, at_least) and not _is_agreed(facts)
+            return ConditionMatch(places=(facts.risks.implementation_risk,)) if is_open else None
+        case NoSafeWay(at_least):
+            return _no_safe_way(at_least, facts)
+
+
+def _findings_stand(condition: FindingsStand, facts: Facts) -> ConditionMatch | None:
+    standing: dict[str, Finding] = {}
+    for each in sorted(facts.findings, key=_place):
+        if _is_of_sort(condition, each):
+            standing.setdefault(each.claim.fingerprint, each)
+    if len(standing) < max(condition.at_least, 1):
+        return None
+    places = tuple(f"{each.claim.rule} at {each.claim.location}" for each in standing.values())
+    return ConditionMatch(len(standing), places, tuple(standing))
+
+
+def _place(finding: Finding) -> tuple[str, int, str, str]:
+    claim = finding.claim
+    return (plain(claim.location.path), claim.location.line, plain(claim.rule), claim.fingerprint)
+
+
+def _is_of_sort(condition: FindingsStand, finding: Finding) -> bool:
+    claim = finding.claim
+    return (
+        claim.severity is condition.severity
+        and claim.confidence in condition.confidence
+        and (not condition.categories or claim.category in condition.categories)
+        and (not condition.rules or claim.rule in condition.rules or claim.name in condition.rules)
+    )
+
+
+def _has_examined(facts: Facts) -> bool:
+    completed = (each for each in facts.evidence if each.outcome is CallOutcome.COMPLETED)
+    return facts.examined_lines > 0 and any(file.lines > 0 for each in completed for file in each.examined)
+
+
+def _speed_up(facts: Facts) -> str:
+    # As it goes on record: what is derived again from the record must come out the same.
+    return speed_up_asked(plain(facts.request))
+
+
+def _calls(tools: frozenset[str], facts: Facts) -> list[Evidence]:
+    return [each for each in facts.evidence if each.tool in tools and each.outcome is CallOutcome.COMPLETED]
+
+
+def _outcome(evidence: Evidence) -> str:
+    return str(evidence.output.get("outcome", ""))
+
+
+def _not_executed(condition: NotExecuted, facts: Facts) -> ConditionMatch | None:
+    """Every file counts by itself: tests of one say nothing about another."""
+    executed = set(_compared_files(condition, facts))
+    exempt: set[str] = set()
+    for each in _calls(condition.tests, facts):
+        for path, lines, hit_lines in coverage_rows(each):
+            if lines == 0:
+                exempt.add(path)
+            elif hit_lines > 0 and _outcome(each) == _PASSED:
+                executed.add(path)
+    read = {
+        file.path
+        for each in facts.evidence
+        if each.outcome is CallOutcome.COMPLETED
+        for file in each.examined
+        if file.lines > 0 and file.path.endswith(_PYTHON)
+    }
+    wanted = {path for path in read if is_about(facts.paths, path)}
+    missing = tuple(sorted(map(plain, wanted - executed - exempt)))
+    if missing:
+        return ConditionMatch(len(missing), missing)
+    return None if wanted & executed else ConditionMatch(places=("a line of what is asked about",))
+
+
+def _compared_files(condition: NotExecuted, facts: Facts) -> Iterator[str]:
+    for each in _calls(condition.comparisons, facts):
+        baseline, candidate = (str(each.arguments.get(name, "")) for name in ("baseline", "candidate"))
+        base = each.arguments.get("base")
+        # What is compared with itself cannot come out otherwise.
+        if _outcome(each) in condition.outcomes and (base or baseline != candidate):
+            yield candidate.rpartition(":")[0]
+            if not base:
+                yield baseline.rpartition(":")[0]
+
+
+def _outcome_missing(condition: OutcomeMissing, facts: Facts) -> ConditionMatch | None:
+    """Measuring again until it comes out as wished is no way round: every call counts."""
+    if facts.agent not in condition.agents:
+        return None
+    calls = _calls(condition.tools, facts)
+    others = [each for each in calls if _outcome(each) not in condition.outcomes]
+    return _told(others) if calls else ConditionMatch(places=("nothing was compared",))
+
+
+def _told(calls: Sequence[Evidence]) -> ConditionMatch | None:
+    places = tuple(f"{each.tool} came to {plain(_outcome(each) or 'no outcome')} ({each.id})" for each in calls)
+    return ConditionMatch(len(calls), places) if calls else None
+
+
+def _evidence_missing(condition: EvidenceMissing, facts: Facts) -> ConditionMatch | None:
+    missing: dict[tuple[str, str], Evidence] = {}
+    for each in facts.evidence:
+        call = (each.tool, each.arguments_sha256)
+        if each.outcome is CallOutcome.COMPLETED:
+            missing.pop(call, None)
+        elif each.outcome is condition.outcome and _is_meant(condition, each.tool):
+            missing[call] = each
+    places = tuple(f"{each.tool} ({each.id})" for each in missing.values())
+    return ConditionMatch(len(missing), places) if missing else None
+
+
+def _files_unread(tools: frozenset[str], facts: Facts) -> ConditionMatch | None:
+    unread: dict[str, None] = {}
+    for each in facts.evidence:
+        if each.outcome is not CallOutcome.COMPLETED:
+            continue
+        for file in each.examined:
+            unread.pop(file.path, None)
+        listed = each.output.get("unreadable", []) if each.tool in tools else []
+        for entry in listed if isinstance(listed, list | tuple) else []:
+            if isinstance(entry, dict):
+                unread[str(entry.get("path", ""))] = None
+    return _quoted(tuple(unread))
+
+
+def _is_meant(condition: EvidenceMissing, tool: str) -> bool:
+    return tool not in condition.except_tools and (not condition.only_tools or tool in condition.only_tools)
+
+
+def _state(assumption: Assumption, facts: Facts) -> AssumptionState:
+    completed = {each.id for each in facts.evidence if each.outcome is CallOutcome.COMPLETED}
+    return assumption.state if completed.intersection(assumption.evidence) else AssumptionState.OPEN
+
+
+def _is_risky(facts: Facts, at_least: str) -> bool:
+    return RISK_LEVELS.index(facts.risks.implementation_risk) >= RISK_LEVELS.index(at_least)
+
+
+def _is_agreed(facts: Facts) -> bool:
+    """Return whether a named person agreed to this very risk."""
+    risk = facts.risks.implementation_risk
+    return any(each.is_given and each.by and each.implementation_risk == risk for each in facts.agreements)
+
+
+def _no_safe_way(at_least: str, facts: Facts) -> ConditionMatch | None:
+    if not _is_risky(facts, at_least) or facts.risks.reversibility not in _HARD_TO_UNDO:
+        return None
+    certain = frozenset((Confidence.HIGH, Confidence.MODERATE))
+    return _findings_stand(FindingsStand(Severity.CRITICAL, certain), facts)
+
+
+def _quoted(texts: Sequence[str]) -> ConditionMatch | None:
+    places = tuple(_quote(plain(text)) for text in texts)
+    return ConditionMatch(len(places), places) if places else None
+
+
+def _quote(text: str) -> str:
+    return f"'{text}'" if len(text) <= _LONGEST_QUOTE else f"'{text[:_LONGEST_QUOTE]}...'"

@@ -1,0 +1,263 @@
+"""Reads `certificates/policy.toml` into the table that the policy works on."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from esper_agents.certificates.policy.conditions import (
+    RISK_LEVELS,
+    BlockingGap,
+    ChangeAsked,
+    Condition,
+    CriticalAssumption,
+    EvidenceMissing,
+    FilesUnread,
+    FindingsStand,
+    ImplementationRisk,
+    NoMeasurement,
+    NoSafeWay,
+    NotExecuted,
+    NothingExamined,
+    OutcomeMissing,
+    OutcomeReached,
+    SpeedUpAsked,
+)
+from esper_agents.domain.assumption import AssumptionState
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.domain.status import QuestionType, Stance
+from esper_agents.errors import DefinitionError
+from esper_agents.paths import data_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from enum import StrEnum
+
+    S = TypeVar("S", bound=StrEnum)
+
+_FILE = "certificates/policy.toml"
+_VERSION = 1
+_TOML_LINE = re.compile(r"\(at line (\d+)")
+_LINE_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*line[ \t]*\]\]", re.MULTILINE)
+_COMMON = ("name", "kinds", "when", "stance", "stance_for_go", "because", "because_many")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRule:
+    """One line of the policy.
+
+    Attributes:
+        name: What it is called in certificates.
+        kinds: The kinds of question it applies to.
+        condition: When it applies.
+        stance: The most it allows.
+        because: The sentence for one thing that made it apply, with `{count}` and `{places}` to fill in.
+        because_many: The sentence for several.
+        stance_for_go: The most it allows a go/no-go question; None where that is the same.
+    """
+
+    name: str
+    kinds: frozenset[QuestionType]
+    condition: Condition
+    stance: Stance
+    because: str
+    because_many: str
+    stance_for_go: Stance | None = None
+
+    def stance_of(self, kind: QuestionType) -> Stance:
+        """Return the most that the line allows a kind of question."""
+        return self.stance_for_go if kind is QuestionType.GO and self.stance_for_go else self.stance
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The table that sets the ceiling of a verdict.
+
+    Attributes:
+        lines: Its lines, in order.
+        sha256: Digest of the text it was read from.
+    """
+
+    lines: tuple[PolicyRule, ...]
+    sha256: str
+
+
+def load_policy(text: str | None = None) -> Policy:
+    """Return the policy that a text holds, or the one that ships where no text is given.
+
+    Raises:
+        DefinitionError: The text is not TOML, or says something that no policy can.
+    """
+    source = policy_text() if text is None else text
+    try:
+        table = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        found = _TOML_LINE.search(str(error))
+        # The other place that tomllib names is the end of the document.
+        line = int(found.group(1)) if found else source.count("\n") + 1
+        raise _problem(f"not TOML: {error}", line) from None
+    if table.get("version") != _VERSION or set(table) - {"version", "line"}:
+        raise _problem(f"wants version = {_VERSION}, tables [[line]] and nothing else")
+    rows = table.get("line", [])
+    headers = [source.count("\n", 0, found.end()) + 1 for found in _LINE_HEADER.finditer(source)]
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise _problem("has no [[line]]")
+    lines = tuple(_Reader(row, at).line() for row, at in zip(rows, headers + [None] * len(rows), strict=False))
+    names = [line.name for line in lines]
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise _problem(f"two lines are named {name!r}", headers[position] if position < len(headers) else None)
+    return Policy(lines, sha256(source.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+@cache
+def policy_text() -> str:
+    """Return the text of the policy that ships, byte for byte."""
+    return (data_folder("certificates") / "policy.toml").read_bytes().decode("utf-8")
+
+
+def _problem(problem: str, line: int | None = None) -> DefinitionError:
+    return DefinitionError(_FILE, problem, remedy="edit it; its head says what a line may hold", line=line)
+
+
+class _Reader:
+    """Reads one [[line]] and refuses what it does not know."""
+
+    def __init__(self, row: dict[str, Any], at: int | None) -> None:
+        self.row = row
+        self.at = at
+
+    def line(self) -> PolicyRule:
+        because = self._text("because")
+        kinds = self._members("kinds", QuestionType) if "kinds" in self.row else frozenset(QuestionType)
+        line = PolicyRule(
+            name=self._text("name"),
+            kinds=kinds,
+            condition=self._condition(),
+            stance=self._member("stance", Stance),
+            because=because,
+            because_many=self._text("because_many") if "because_many" in self.row else because,
+            stance_for_go=self._member("stance_for_go", Stance) if "stance_for_go" in self.row else None,
+        )
+        if line.stance_for_go and QuestionType.GO not in kinds:
+            raise self._wrong("stance_for_go wants 'go' among its kinds")
+        if QuestionType.ADVICE in kinds and line.stance in {Stance.AGAINST, Stance.REJECTED}:
+            raise self._wrong("advice cannot be against anything: leave it out of kinds")
+        return line
+
+    def _condition(self) -> Condition:
+        when = self._text("when")
+        if when not in _CONDITIONS:
+            raise self._wrong(f"when = {when!r} is none of {', '.join(_CONDITIONS)}")
+        members, build = _CONDITIONS[when]
+        unknown = set(self.row) - {*_COMMON, *members}
+        if unknown:
+            raise self._wrong(f"{when} knows no {min(unknown)!r}")
+        return build(self)
+
+    def findings_stand(self) -> FindingsStand:
+        at_least = self.row.get("at_least", 1)
+        if type(at_least) is not int or at_least < 1:
+            raise self._wrong("at_least wants a whole number from 1")
+        return FindingsStand(
+            severity=self._member("severity", Severity),
+            confidence=self._members("confidence", Confidence),
+            at_least=at_least,
+            categories=self._members("categories", Category) if "categories" in self.row else frozenset(),
+            rules=frozenset(self._texts("rules")) if "rules" in self.row else frozenset(),
+        )
+
+    def evidence_missing(self) -> EvidenceMissing:
+        outcome = self._member("outcome", CallOutcome)
+        if outcome is CallOutcome.COMPLETED:
+            raise self._wrong("outcome = 'completed' is what evidence should be")
+        excepted = self._texts("except_tools") if "except_tools" in self.row else ()
+        only = self._texts("only_tools") if "only_tools" in self.row else ()
+        return EvidenceMissing(outcome, frozenset(excepted), frozenset(only))
+
+    def critical_assumption(self) -> CriticalAssumption:
+        state = self._member("state", AssumptionState)
+        if state is AssumptionState.CONFIRMED:
+            raise self._wrong("state = 'confirmed' is what an assumption should be")
+        return CriticalAssumption(state)
+
+    def files_unread(self) -> FilesUnread:
+        return FilesUnread(frozenset(self._texts("tools")))
+
+    def no_measurement(self) -> NoMeasurement:
+        return NoMeasurement(frozenset(self._texts("tools")))
+
+    def not_executed(self) -> NotExecuted:
+        tests, comparisons, outcomes = (frozenset(self._texts(name)) for name in ("tests", "comparisons", "outcomes"))
+        return NotExecuted(tests, comparisons, outcomes)
+
+    def change_asked(self) -> ChangeAsked:
+        return ChangeAsked(frozenset(self._texts("comparisons")) if "comparisons" in self.row else frozenset())
+
+    def speed_up_asked(self) -> SpeedUpAsked:
+        return SpeedUpAsked(frozenset(self._texts("agents")))
+
+    def outcome_missing(self) -> OutcomeMissing:
+        agents, tools, outcomes = (frozenset(self._texts(name)) for name in ("agents", "tools", "outcomes"))
+        return OutcomeMissing(agents, tools, outcomes)
+
+    def outcome_reached(self) -> OutcomeReached:
+        return OutcomeReached(frozenset(self._texts("tools")), frozenset(self._texts("outcomes")))
+
+    def risk_level(self) -> str:
+        level = self._text("at_least")
+        if level not in RISK_LEVELS:
+            raise self._wrong(f"at_least = {level!r} is none of {', '.join(RISK_LEVELS)}")
+        return level
+
+    def _text(self, name: str) -> str:
+        text = self.row.get(name)
+        if not isinstance(text, str) or not text.strip() or "\n" in text:
+            raise self._wrong(f"{name} wants one line of text")
+        return text
+
+    def _texts(self, name: str) -> tuple[str, ...]:
+        texts = self.row.get(name)
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
+            raise self._wrong(f"{name} wants a list of texts")
+        return tuple(texts)
+
+    def _member(self, name: str, shape: type[S]) -> S:
+        return self._one(name, self._text(name), shape)
+
+    def _members(self, name: str, shape: type[S]) -> frozenset[S]:
+        return frozenset(self._one(name, text, shape) for text in self._texts(name))
+
+    def _one(self, name: str, text: str, shape: type[S]) -> S:
+        try:
+            return shape(text)
+        except ValueError:
+            known = ", ".join(shape)
+            raise self._wrong(f"{name} holds {text!r}, which is none of {known}") from None
+
+    def _wrong(self, problem: str) -> DefinitionError:
+        name = self.row.get("name")
+        return _problem(f"line {name!r}: {problem}" if isinstance(name, str) else problem, self.at)
+
+
+_CONDITIONS: dict[str, tuple[tuple[str, ...], Callable[[_Reader], Condition]]] = {
+    "finding": (("severity", "confidence", "at_least", "categories", "rules"), _Reader.findings_stand),
+    "nothing-examined": ((), lambda _: NothingExamined()),
+    "no-measurement": (("tools",), _Reader.no_measurement),
+    "not-executed": (("tests", "comparisons", "outcomes"), _Reader.not_executed),
+    "change-asked": (("comparisons",), _Reader.change_asked),
+    "speed-up-asked": (("agents",), _Reader.speed_up_asked),
+    "no-outcome": (("agents", "tools", "outcomes"), _Reader.outcome_missing),
+    "outcome": (("tools", "outcomes"), _Reader.outcome_reached),
+    "evidence": (("outcome", "except_tools", "only_tools"), _Reader.evidence_missing),
+    "assumption": (("state",), _Reader.critical_assumption),
+    "blocking-gap": ((), lambda _: BlockingGap()),
+    "files-unread": (("tools",), _Reader.files_unread),
+    "implementation-risk": (("at_least",), lambda reader: ImplementationRisk(reader.risk_level())),
+    "no-safe-way": (("at_least",), lambda reader: NoSafeWay(reader.risk_level())),
+}

@@ -1,0 +1,205 @@
+"""What a request asks for, from its words: which kind of judgement, and whether it is about a speed-up or a change.
+
+The words stand in `certificates/question_kinds.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from esper_agents.domain.status import QuestionType
+from esper_agents.paths import data_folder
+
+# Of the clauses of a request, the one that asks most formally decides.
+_FORMALITY = (QuestionType.GO, QuestionType.APPROVAL, QuestionType.RECOMMENDATION, QuestionType.ADVICE)
+# Of the phrases in one clause, the most specific one decides: "check whether B is faster" wants a comparison.
+_SPECIFICITY = (QuestionType.GO, QuestionType.RECOMMENDATION, QuestionType.APPROVAL, QuestionType.ADVICE)
+_NOTHING = "no word asks for a judgement"
+_LONGEST_REQUEST = 20_000
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_CLAUSE_END = re.compile(r"[.?!;:](?=\s|$)|\n")
+_LONGEST_BECAUSE = 80
+_WORD = re.compile(r"[^\s,;:!?¿¡\"“”()\[\]{}<>]+")
+
+_Words: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KindOfQuestion:
+    """What a request asks for.
+
+    Attributes:
+        kind: The kind of judgement.
+        because: The words of the request that decided it, or that there were none.
+    """
+
+    kind: QuestionType
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Triggers:
+    words: dict[str, QuestionType]
+    phrases: dict[QuestionType, tuple[re.Pattern[str], ...]]
+    openers: tuple[re.Pattern[str], ...]
+    things: frozenset[str]
+    negations: frozenset[str]
+    joint: re.Pattern[str]
+    speed_up: tuple[re.Pattern[str], ...]
+    speed_words: frozenset[str]
+    speed_figures: tuple[re.Pattern[str], ...]
+    change: tuple[re.Pattern[str], ...]
+    change_words: frozenset[str]
+    change_figures: tuple[re.Pattern[str], ...]
+    change_code: tuple[re.Pattern[str], ...]
+
+
+@cache
+def kinds_text() -> str:
+    """Return the text of the table of words that ships, byte for byte."""
+    return (data_folder("certificates") / "question_kinds.toml").read_bytes().decode("utf-8")
+
+
+def kind_of(request: str, table: str = "") -> KindOfQuestion:
+    """Return the kind of judgement that a request asks for; advice where no word asks for one.
+
+    Reads the first 20,000 characters. Total: any text has a kind.
+
+    Args:
+        request: What is asked.
+        table: The text of the table of words; the one that ships where empty.
+    """
+    triggers = _triggers(table)
+    text = unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]).replace("’", "'")  # noqa: RUF001 - as people type it
+    asked = [found for clause in _clauses(text, triggers) if (found := _kind_of_clause(clause, triggers))]
+    return min(
+        asked, key=lambda found: _FORMALITY.index(found.kind), default=KindOfQuestion(QuestionType.ADVICE, _NOTHING)
+    )
+
+
+def speed_up_asked(request: str) -> str:
+    """Return the words of a request that ask whether something is faster, or claim by how much; empty where none do.
+
+    Reads the first 20,000 characters. Total.
+    """
+    triggers, text = _triggers(), _prose(request)
+    figure = _figure(text, triggers.speed_figures)
+    return figure or _first_of(text, triggers, triggers.speed_up, triggers.speed_words)
+
+
+def change_asked(request: str) -> str:
+    """Return the words of a request that speak of a merge or of a change; empty where none do.
+
+    Reads the first 20,000 characters. Total.
+    """
+    triggers, text = _triggers(), _prose(request)
+    found = _first_of(text, triggers, triggers.change, triggers.change_words, code=triggers.change_code)
+    return found or _figure(text, triggers.change_figures)
+
+
+def _prose(request: str) -> str:
+    """Return a request without its code, as far as it is read."""
+    text = unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]).replace("’", "'")  # noqa: RUF001 - as people type it
+    return _CODE.sub(" `code` ", text)
+
+
+def _figure(text: str, figures: tuple[re.Pattern[str], ...]) -> str:
+    found = next((match for each in figures if (match := each.search(text))), None)
+    return " ".join(found.group().split())[:_LONGEST_BECAUSE] if found else ""
+
+
+def _first_of(
+    text: str,
+    triggers: _Triggers,
+    phrases: tuple[re.Pattern[str], ...],
+    wanted: frozenset[str],
+    code: tuple[re.Pattern[str], ...] = (),
+) -> str:
+    """Return the first phrase or word of a text that asks for something; empty where there is none.
+
+    Phrases of `code` are not read.
+    """
+    for every in _clauses(text, triggers):
+        clause = " ".join(every)
+        for each in code:
+            clause = each.sub("`code`", clause)
+        words = tuple(clause.split())
+        for phrase in phrases:
+            for match in phrase.finditer(clause):
+                if not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
+                    return match.group()[:_LONGEST_BECAUSE]
+        for position, word in enumerate(words):
+            if word.casefold() in wanted and _asks(words, position, triggers):
+                return word
+    return ""
+
+
+def _clauses(text: str, triggers: _Triggers) -> list[_Words]:
+    without_code = _CODE.sub(" `code` ", text)
+    sentences = _CLAUSE_END.split(without_code)
+    parts = [part for sentence in sentences for part in triggers.joint.split(sentence)]
+    return [words for part in parts if (words := tuple(word.rstrip(".'") for word in _WORD.findall(part)))]
+
+
+def _kind_of_clause(words: _Words, triggers: _Triggers) -> KindOfQuestion | None:
+    clause = " ".join(words)
+    opener = next((match for phrase in triggers.openers if (match := phrase.match(clause))), None)
+    if opener:
+        return KindOfQuestion(QuestionType.ADVICE, opener.group())
+    for kind in _SPECIFICITY:
+        for phrase in triggers.phrases[kind]:
+            match = phrase.search(clause)
+            if match and not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
+                return KindOfQuestion(kind, match.group()[:_LONGEST_BECAUSE])
+    for position, word in enumerate(words):
+        known = triggers.words.get(word.casefold())
+        if known and _asks(words, position, triggers):
+            return KindOfQuestion(known, word[:_LONGEST_BECAUSE])
+    return None
+
+
+def _asks(words: _Words, position: int, triggers: _Triggers) -> bool:
+    before = tuple(word.casefold() for word in words[:position])
+    is_thing = bool(before) and before[-1] in triggers.things
+    return not is_thing and not _is_negated(before, triggers)
+
+
+def _is_negated(before: _Words, triggers: _Triggers) -> bool:
+    return any(word in triggers.negations for word in before[-2:])
+
+
+@cache
+def _triggers(text: str = "") -> _Triggers:
+    table = tomllib.loads(text or kinds_text())
+    words = {word.casefold(): kind for kind in reversed(_SPECIFICITY) for word in table[kind.value]["words"]}
+    asking = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    return _Triggers(
+        words=words,
+        phrases={kind: tuple(_pattern(phrase) for phrase in table[kind.value]["phrases"]) for kind in _SPECIFICITY},
+        openers=tuple(_pattern(phrase) for phrase in table["openers"]),
+        things=frozenset(table["things"]),
+        negations=frozenset(table["negations"]),
+        joint=re.compile(rf",?\s+(?:and|then|und|et|y)\s+(?:then\s+|also\s+)?(?=(?:{asking})\b)", re.IGNORECASE),
+        speed_up=tuple(_pattern(phrase) for phrase in table["speed-up"]["phrases"]),
+        speed_words=frozenset(table["speed-up"]["words"]),
+        speed_figures=tuple(re.compile(each, re.IGNORECASE) for each in table["speed-up"]["figures"]),
+        # Tables of earlier versions, which old certificates name, have none.
+        change=tuple(_pattern(phrase) for phrase in table.get("change", {}).get("phrases", ())),
+        change_words=frozenset(table.get("change", {}).get("words", ())),
+        change_figures=tuple(re.compile(each, re.IGNORECASE) for each in table.get("change", {}).get("figures", ())),
+        change_code=tuple(_pattern(phrase) for phrase in table.get("change", {}).get("code", ())),
+    )
+
+
+def _pattern(phrase: str) -> re.Pattern[str]:
+    pieces = [
+        r"(?:\S+ ){0,6}?" if token == "*" else "(?:" + "|".join(map(re.escape, token.split("|"))) + ") "  # noqa: S105
+        for token in phrase.split()
+    ]
+    body = "".join(pieces).removesuffix(" ")
+    return re.compile(rf"(?<!\S){body}(?!\S)", re.IGNORECASE)

@@ -1,0 +1,92 @@
+"""The texts that verdicts are derived from, kept by their digest, so that old verdicts can be derived again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.policy.policy_file import policy_text
+from esper_agents.certificates.policy.question_type import kinds_text
+from esper_agents.errors import EsperError
+from esper_agents.paths import data_folder
+from esper_agents.storage.artifacts import Artifacts
+
+if TYPE_CHECKING:
+    from esper_agents.domain.certificate import Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Rulebook:
+    """What a certificate's verdict was derived from.
+
+    Attributes:
+        policy: The text of the policy.
+        kinds: The text of the words that say which kind of question is asked.
+    """
+
+    policy: str
+    kinds: str
+
+
+def shipped() -> Rulebook:
+    """Return the rulebook that this version comes with."""
+    return Rulebook(policy_text(), kinds_text())
+
+
+def keep(folder: Path) -> None:
+    """Keep the rulebook of this version among a project's artifacts; what is there already is left alone."""
+    store = Artifacts(folder)
+    book = shipped()
+    for name, text in (("policy.toml", book.policy), ("question_kinds.toml", book.kinds)):
+        if _kept(folder, digest(text)) is None:
+            with TemporaryDirectory(prefix="esper-rulebook-") as scratch:
+                file = Path(scratch, name)
+                file.write_bytes(text.encode("utf-8", "surrogatepass"))
+                store.keep(file, name, "application/toml")
+
+
+def rulebook_of(certificate: Certificate, folder: Path | None) -> Rulebook:
+    """Return the texts that a certificate names by digest; that of this version where the one it names is unknown.
+
+    Known are those of this version and of earlier ones, which come with it, and those that a project keeps.
+
+    Args:
+        certificate: The certificate.
+        folder: Where a project's artifacts are kept; None where there is none.
+    """
+    book = shipped()
+    return Rulebook(
+        policy=_named(certificate.verdict.ceiling.policy_sha256, book.policy, folder),
+        kinds=_named(certificate.question_kinds_sha256, book.kinds, folder),
+    )
+
+
+def digest(text: str) -> str:
+    """Return the digest that a certificate names a text by, as 64 hex digits."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _named(sha256_hex: str, text: str, folder: Path | None) -> str:
+    if digest(text) == sha256_hex:
+        return text
+    known = _earlier().get(sha256_hex) or (_kept(folder, sha256_hex) if folder else None)
+    return known or text
+
+
+@cache
+def _earlier() -> dict[str, str]:
+    """Return the texts of earlier versions by digest: a published certificate brings none along."""
+    files = (data_folder("certificates") / "earlier").glob("*.toml")
+    texts = [file.read_bytes().decode("utf-8") for file in files]
+    return {digest(text): text for text in texts}
+
+
+def _kept(folder: Path, sha256_hex: str) -> str | None:
+    try:
+        return Artifacts(folder).path(sha256_hex).read_bytes().decode("utf-8", "surrogatepass")
+    except (EsperError, OSError, UnicodeDecodeError):
+        return None

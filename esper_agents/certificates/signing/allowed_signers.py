@@ -1,0 +1,219 @@
+"""Files of trusted keys in OpenSSH's allowed_signers format, read strictly: one name, one key, no conditions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from esper_agents.certificates.signing.public_keys import SSH_TYPE, as_ssh, decoded, from_ssh
+from esper_agents.errors import IntegrityError
+
+NAMESPACE = "esper-certificate"
+MOST_BYTES = 256 * 2**10
+MOST_LINES = 2_000
+MOST_LINE = 8 * 2**10
+_PRINCIPAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@=:/~-]{0,127}")
+_OPTION = re.compile(r'([A-Za-z-]{1,40})(?:="([^"]{0,400})")?(?:,(?=[A-Za-z])|$)')
+_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+/-]{0,99}")
+_FORBIDDEN = re.compile(r"[^\t\x20-\x7e]")
+# What `ssh-keygen -Y` can check a countersignature of, beside Ed25519. An envelope is signed by Ed25519 alone.
+_OTHER_TYPES = frozenset(
+    (
+        "ssh-rsa",
+        "ecdsa-sha2-nistp256",
+        "ecdsa-sha2-nistp384",
+        "ecdsa-sha2-nistp521",
+        "sk-ssh-ed25519@openssh.com",
+        "sk-ecdsa-sha2-nistp256@openssh.com",
+    )
+)
+_FEWEST_RSA_BITS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """One line of such a file: whose key it is and what it may sign.
+
+    Attributes:
+        principal: Whose it is.
+        namespaces: What it may sign; empty for anything, as with OpenSSH.
+        kind: The type of the key, such as `ssh-ed25519`.
+        blob: The key as OpenSSH writes it after the type.
+        raw: The 32 bytes of an Ed25519 key; empty for every other type.
+    """
+
+    principal: str
+    namespaces: tuple[str, ...]
+    kind: str
+    blob: str
+    raw: bytes
+
+    def may_sign(self, namespace: str) -> bool:
+        """Return whether it may sign in a namespace."""
+        return not self.namespaces or namespace in self.namespaces
+
+    def line(self) -> str:
+        """Return it as a line of an allowed_signers file, without a comment."""
+        options = f'namespaces="{",".join(self.namespaces)}" ' if self.namespaces else ""
+        return f"{self.principal} {options}{self.kind} {self.blob}"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A line that gives nobody any trust.
+
+    Attributes:
+        where: The file, and the line in it from 1 where it is about one.
+        why: What is wrong with it.
+    """
+
+    where: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signers:
+    """What a file of trusted keys says.
+
+    Attributes:
+        signers: Whose keys, in order; each key once.
+        refused: The lines that were not taken.
+    """
+
+    signers: tuple[Signer, ...] = ()
+    refused: tuple[RefusedLine, ...] = ()
+
+
+def read_signers(data: bytes, where: str) -> Signers:
+    """Return the keys that a file of trusted keys names.
+
+    A line is taken only where it means here what it means to `ssh-keygen`. Lines with `cert-authority`, with times,
+    with patterns or with several names are refused: here a key has one owner, at all times. Of two lines for one key
+    the first counts.
+
+    Args:
+        data: The bytes of the file.
+        where: What it is called where a line is refused.
+    """
+    if len(data) > MOST_BYTES:
+        return Signers((), (RefusedLine(where, f"it has {len(data)} bytes, and {MOST_BYTES} are the most"),))
+    # Bytes that are no ASCII make their own line refused, and no other.
+    lines = data.decode("latin-1").split("\n")
+    if len(lines) > MOST_LINES:
+        return Signers((), (RefusedLine(where, f"it has {len(lines)} lines, and {MOST_LINES} are the most"),))
+    found: dict[tuple[str, str], Signer] = {}
+    refused: list[RefusedLine] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.removesuffix("\r").strip(" \t")
+        if not text or text.startswith("#"):
+            continue
+        try:
+            signer = read_signer(text)
+        except IntegrityError as error:
+            refused.append(RefusedLine(f"{where}:{number}", error.problem))
+            continue
+        if (signer.kind, signer.blob) in found:
+            refused.append(RefusedLine(f"{where}:{number}", "its key stands in an earlier line, which counts"))
+        found.setdefault((signer.kind, signer.blob), signer)
+    return Signers(tuple(found.values()), tuple(refused))
+
+
+def read_signer(text: str) -> Signer:
+    """Return what one line of an allowed_signers file says.
+
+    Raises:
+        IntegrityError: It is none, or says what is not taken here.
+    """
+    if len(text) > MOST_LINE or _FORBIDDEN.search(text):
+        _refuse(f"it has over {MOST_LINE} characters, or one that is not plain ASCII")
+    words = text.split(None, 1)
+    principal, rest = words[0], words[1] if len(words) > 1 else ""
+    if not is_principal(principal):
+        _refuse(f"{principal[:60]!a} is not one plain name: patterns and lists of names are not taken")
+    options, kind, blob = _fields(rest)
+    namespaces = _namespaces(options)
+    return signer_of(principal, namespaces, kind, blob)
+
+
+def signer_of(principal: str, namespaces: tuple[str, ...], kind: str, blob: str) -> Signer:
+    """Return a signer with a key that is checked.
+
+    Raises:
+        IntegrityError: The key is of a type that is not taken, broken, or one that cannot be relied on.
+    """
+    if kind == SSH_TYPE:
+        return Signer(principal, namespaces, kind, blob, from_ssh(kind, blob))
+    if kind not in _OTHER_TYPES:
+        _refuse(f"a key of type {kind[:40]!a} is not taken")
+    wire = decoded(blob, most=MOST_LINE)
+    fields = wire_fields(wire) if wire else []
+    if not fields or fields[0] != kind.encode():
+        _refuse(f"what follows {kind} is no such key")
+    # Shorter ones are within reach of those who can pay, and ssh-keygen has made none for years.
+    if kind == "ssh-rsa" and (len(fields) != 3 or _bits(fields[2]) < _FEWEST_RSA_BITS):  # noqa: PLR2004 - type, e, n
+        _refuse(f"it is an RSA key of under {_FEWEST_RSA_BITS} bits")
+    return Signer(principal, namespaces, kind, blob, b"")
+
+
+def own_signer(principal: str, public_key: bytes) -> Signer:
+    """Return the signer of an Ed25519 key that may sign certificates."""
+    kind, blob = as_ssh(public_key).split(" ")
+    return Signer(principal, (NAMESPACE,), kind, blob, public_key)
+
+
+def is_principal(text: str) -> bool:
+    """Return whether text is one name, and can stand in such a file as it is."""
+    return _PRINCIPAL.fullmatch(text) is not None
+
+
+def wire_fields(wire: bytes) -> list[bytes]:
+    """Return the strings of OpenSSH's wire form; none where it is not one."""
+    fields: list[bytes] = []
+    at = 0
+    while at < len(wire):
+        size = int.from_bytes(wire[at : at + 4], "big")
+        end = at + 4 + size
+        if end > len(wire) or len(fields) > 9:  # noqa: PLR2004 - more than any key has
+            return []
+        fields.append(wire[at + 4 : end])
+        at = end
+    return fields
+
+
+def _fields(rest: str) -> tuple[str, str, str]:
+    """Return options, type and key of what follows the name."""
+    words = rest.split(None, 2)
+    if words and (words[0] == SSH_TYPE or words[0] in _OTHER_TYPES):
+        options = ""
+    else:
+        # Options hold no white space here: names of namespaces have none.
+        options, *words = rest.split(None, 3) or [""]
+    if len(words) < 2:  # noqa: PLR2004 - type and key
+        _refuse("it has not a name, a type of key and a key")
+    return options, words[0], words[1]
+
+
+def _namespaces(options: str) -> tuple[str, ...]:
+    found: tuple[str, ...] = ()
+    at = 0
+    while at < len(options):
+        option = _OPTION.match(options, at)
+        if option is None:
+            _refuse("its options cannot be read")
+        name = option[1].lower()
+        if name != "namespaces" or option[2] is None or found:
+            _refuse(f"the option {name[:40]!a} is not taken; only one of namespaces is")
+        found = tuple(option[2].split(","))
+        if not all(_NAMESPACE.fullmatch(each) for each in found):
+            _refuse("its namespaces are not plain names: patterns are not taken")
+        at = option.end()
+    return found
+
+
+def _bits(number: bytes) -> int:
+    return int.from_bytes(number, "big").bit_length()
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise IntegrityError(problem, remedy='write it as: NAME namespaces="esper-certificate" ssh-ed25519 AAAA...')

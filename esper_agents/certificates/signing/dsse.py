@@ -1,0 +1,147 @@
+"""DSSE envelopes: a statement's bytes, who signed them, and the one signature, in one canonical form."""
+
+from __future__ import annotations
+
+import json
+import re
+from binascii import Error, a2b_base64, b2a_base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from esper_agents.certificates.signing.public_keys import SIGNATURE_BYTES, decoded, is_key_id, is_signature, key_id_of
+from esper_agents.certificates.strict_json import MOST_BYTES, loads
+from esper_agents.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from esper_agents.certificates.signing.signing_key import SigningKey
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_HEAD = b'{"payload":"'
+_TAIL = re.compile(
+    rb'","payloadType":"application/vnd\.in-toto\+json","signatures":\[\{"keyid":"(SHA256:[A-Za-z0-9+/]{43})",'
+    rb'"sig":"([A-Za-z0-9+/]{86}==)"\}\]\}'
+)
+# Of a fingerprint of 50 characters and a signature of 88 there is one length.
+_TAIL_BYTES = len(b'","payloadType":"","signatures":[{"keyid":"","sig":""}]}') + len(PAYLOAD_TYPE) + 50 + 88
+_MEMBERS = frozenset({"payload", "payloadType", "signatures"})
+_SIGNATURE_MEMBERS = frozenset({"keyid", "sig"})
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Signed bytes.
+
+    Attributes:
+        payload_type: What the payload is; `PAYLOAD_TYPE` in all that is read and sealed here.
+        payload: The statement's bytes.
+        key_id: Fingerprint of the key that is said to have signed.
+        signature: Its Ed25519 signature over `pae(payload_type, payload)`.
+    """
+
+    payload_type: str
+    payload: bytes
+    key_id: str
+    signature: bytes
+
+
+def pae(payload_type: str, payload: bytes) -> bytes:
+    """Return what is signed: DSSE's pre-authentication encoding of a type and the bytes of it."""
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def seal(key: SigningKey, statement: bytes) -> Envelope:
+    """Return a statement signed with a key."""
+    return Envelope(PAYLOAD_TYPE, statement, key.key_id, key.sign(pae(PAYLOAD_TYPE, statement)))
+
+
+def is_signed_by(envelope: Envelope, public_key: bytes) -> bool:
+    """Return whether an envelope names this key and carries its signature over this payload.
+
+    A key that `check_public_key` refuses has signed nothing.
+    """
+    if envelope.payload_type != PAYLOAD_TYPE or envelope.key_id != key_id_of(public_key):
+        return False
+    return is_signature(envelope.signature, pae(envelope.payload_type, envelope.payload), public_key)
+
+
+def envelope_bytes(envelope: Envelope) -> bytes:
+    """Return the one way to write an envelope: RFC 8785, no line feed at the end."""
+    # Sorted members and no spaces are RFC 8785 where all text is ASCII, as base64, fingerprints and types are.
+    kind, key_id = json.dumps(envelope.payload_type).encode(), json.dumps(envelope.key_id).encode()
+    return b'{"payload":"%b","payloadType":%b,"signatures":[{"keyid":%b,"sig":"%b"}]}' % (
+        _base64(envelope.payload),
+        kind,
+        key_id,
+        _base64(envelope.signature),
+    )
+
+
+def read_envelope(data: bytes) -> Envelope:
+    """Return the envelope that bytes hold. Whether the signature is right is not looked at.
+
+    Raises:
+        IntegrityError: They are not exactly what `envelope_bytes` writes: another member, type or order, no or more
+            than one signature, base64 in another form, white space, or more than 64 MiB.
+    """
+    return _read_canonical(data) or _read_slowly(data)
+
+
+def _read_canonical(data: bytes) -> Envelope | None:
+    """Return the envelope that bytes in the one form hold, at a fifth of the time; None where they hold none."""
+    tail = _TAIL.fullmatch(data, max(len(data) - _TAIL_BYTES, 0))
+    if tail is None or not data.startswith(_HEAD) or len(data) > MOST_BYTES:
+        return None
+    try:
+        payload = a2b_base64(data[len(_HEAD) : tail.start()], strict_mode=True)
+        envelope = Envelope(PAYLOAD_TYPE, payload, tail[1].decode("ascii"), a2b_base64(tail[2], strict_mode=True))
+    except Error:
+        return None
+    return envelope if envelope_bytes(envelope) == data and is_key_id(envelope.key_id) else None
+
+
+def _read_slowly(data: bytes) -> Envelope:
+    value = loads(data)
+    if not isinstance(value, dict) or set(value) != _MEMBERS:
+        _refuse(f"it has not exactly the members {', '.join(sorted(_MEMBERS))}")
+    if value["payloadType"] != PAYLOAD_TYPE:
+        _refuse(f"its payload is no {PAYLOAD_TYPE}")
+    payload = _decoded(value["payload"], "its payload")
+    key_id, signature = _signature(value["signatures"])
+    envelope = Envelope(PAYLOAD_TYPE, payload, key_id, signature)
+    if envelope_bytes(envelope) != data:
+        _refuse("it is not in the one form that envelopes have")
+    return envelope
+
+
+def _signature(signatures: Any) -> tuple[str, bytes]:
+    if not isinstance(signatures, list) or len(signatures) != 1:
+        count = len(signatures) if isinstance(signatures, list) else "no list of"
+        _refuse(f"it has {count} signatures, and one is what it must have")
+    (only,) = signatures
+    if not isinstance(only, dict) or set(only) != _SIGNATURE_MEMBERS:
+        _refuse(f"its signature has not exactly the members {', '.join(sorted(_SIGNATURE_MEMBERS))}")
+    if not isinstance(only["keyid"], str) or not is_key_id(only["keyid"]):
+        _refuse("its keyid is no SHA256 fingerprint")
+    signature = _decoded(only["sig"], "its signature")
+    if len(signature) != SIGNATURE_BYTES:
+        _refuse(f"its signature has {len(signature)} bytes, and one of Ed25519 has {SIGNATURE_BYTES}")
+    return only["keyid"], signature
+
+
+def _decoded(value: Any, what: str) -> bytes:
+    found = decoded(value, most=MOST_BYTES) if isinstance(value, str) else None
+    if found is None:
+        _refuse(f"{what} is not in padded standard base64")
+    return found
+
+
+def _base64(data: bytes) -> bytes:
+    return b2a_base64(data, newline=False)
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise IntegrityError(
+        f"not a signed envelope: {problem}",
+        remedy="take it from the archive again; `esper certificates path` writes it anew",
+    )

@@ -1,0 +1,103 @@
+"""A key as a person hands it over: as text or in a file, in any of the forms in which others write keys."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import re
+from binascii import a2b_base64, b2a_base64
+from hashlib import sha256
+from pathlib import Path
+from typing import NoReturn
+
+from esper_agents.certificates.signing.allowed_signers import NAMESPACE, Signer, is_principal, read_signer, signer_of
+from esper_agents.certificates.signing.public_keys import as_ssh, read_public_key
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.errors import IntegrityError, UsageError
+
+_MOST_BYTES = 16 * 2**10
+_SSH = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+ ")
+_PEM = "-----BEGIN "
+_NOTE = re.compile(r"([^\s+]+)\+[0-9a-f]{8}\+[A-Za-z0-9+/=]+")
+
+
+def claimed_signer(key: str, name: str) -> Signer:
+    """Return a key and whose it is, allowed to sign certificates and nothing else.
+
+    Args:
+        key: An OpenSSH public key, the key of a signed note, a line of an allowed_signers file; or a file with one of
+            these or with PEM.
+        name: Whose it is; what the key itself says where empty.
+
+    Raises:
+        UsageError: It holds no such key, one that cannot be relied on, or does not say whose it is.
+    """
+    text = key.strip()
+    if not (_SSH.match(text) or _NOTE.fullmatch(text)):
+        text = _text_of(key).strip()
+    try:
+        signer = _read(text, name)
+    except IntegrityError as error:
+        raise UsageError(
+            error.problem, remedy="give the public half as `ssh-keygen` or `esper keys export` writes it"
+        ) from error
+    if not is_principal(signer.principal):
+        raise UsageError(
+            "the key does not say whose it is, in letters, digits and ._+@=:/~- only", remedy="say it with --name"
+        )
+    return signer
+
+
+def fingerprint(signer: Signer) -> str:
+    """Return a key's fingerprint, as `ssh-keygen -l` shows it."""
+    digest = sha256(a2b_base64(signer.blob)).digest()
+    return "SHA256:" + b2a_base64(digest, newline=False).decode("ascii").rstrip("=")
+
+
+def this_user() -> str:
+    """Return who runs this on which machine, as a name that can stand in a file of keys."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = str(os.getuid())
+    found = re.sub(r"[^A-Za-z0-9._@-]", "-", f"{user}@{platform.node() or 'localhost'}")[:100]
+    return found if is_principal(found) else f"user-{found}"
+
+
+def _read(text: str, name: str) -> Signer:
+    if "PRIVATE KEY" in text[:200]:
+        _refuse("it is a private key, which stays where it is")
+    if text.startswith(_PEM):
+        kind, blob = as_ssh(read_public_key(text)).split(" ")
+        return signer_of(name, (NAMESPACE,), kind, blob)
+    if "\n" in text:
+        _refuse("it has more than one line")
+    if note := _NOTE.fullmatch(text):
+        kind, blob = as_ssh(read_public_key(text)).split(" ")
+        return signer_of(name or note[1], (NAMESPACE,), kind, blob)
+    if _SSH.match(text):
+        kind, blob, *comment = text.split(None, 2)
+        return signer_of(name or "".join(comment), (NAMESPACE,), kind, blob)
+    line = read_signer(text)
+    if not line.may_sign(NAMESPACE):
+        _refuse(f"its line allows {', '.join(line.namespaces)}, and not {NAMESPACE}")
+    return signer_of(name or line.principal, (NAMESPACE,), line.kind, line.blob)
+
+
+def _text_of(place: str) -> str:
+    try:
+        found = read_plain(Path(place).expanduser(), _MOST_BYTES)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"{place[:200]!r} is neither a key nor a file that can be read",
+            remedy="give `ssh-ed25519 AAAA...`, or the file that `esper keys export` made",
+        ) from error
+    data = found.data if found else b""
+    if not data or len(data) > _MOST_BYTES:
+        raise UsageError(f"{place!r} is no file with one key", remedy="name one that `esper keys export` made")
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise IntegrityError(problem, remedy="")

@@ -1,0 +1,259 @@
+"""The key that signs what is issued here: made at first use, kept where only its owner can read it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from esper_agents.certificates.signing.public_keys import as_note_key, as_pem, as_ssh, check_public_key, key_id_of
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.errors import StorageError, UsageError
+from esper_agents.storage import locks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+__all__ = [
+    "SigningKey",
+    "as_note_key",
+    "as_pem",
+    "as_ssh",
+    "check_public_key",
+    "existing_key",
+    "given_key_file",
+    "key_id_of",
+    "secret_places",
+    "signing_key",
+    "take_key_file",
+]
+
+VARIABLE = "ESPER_SIGNING_KEY_FILE"
+_MOST_BYTES = 16 * 2**10
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_given: Path | None = None
+_read: dict[Path, SigningKey] = {}
+
+
+class SigningKey:
+    """A key that can sign. Nothing that is printed, logged or pickled of it holds the private half.
+
+    Attributes:
+        public_key: The public half, 32 bytes.
+        key_id: Its fingerprint.
+    """
+
+    __slots__ = ("_private", "key_id", "public_key")
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self._private = private
+        self.public_key = private.public_key().public_bytes_raw()
+        self.key_id = key_id_of(self.public_key)
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature over a message, 64 bytes."""
+        return self._private.sign(message)
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.key_id})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a signing key stays in its process")
+
+
+def signing_key(home: Path) -> SigningKey:
+    """Return the key to sign with: from `ESPER_SIGNING_KEY_FILE`, else the home's, which is made if there is none.
+
+    It is looked up anew each time: ask within the transaction that the signature goes into, so that nothing is signed
+    with a key that has been retired meanwhile.
+
+    Args:
+        home: `paths.home()`.
+
+    Raises:
+        UsageError: The file holds no Ed25519 key without a passphrase, or others than its owner can read it.
+        StorageError: The folder cannot be written.
+    """
+    return existing_key(home) or _make(home)
+
+
+def existing_key(home: Path) -> SigningKey | None:
+    """Return the key to sign with if there is one; makes none.
+
+    Raises:
+        UsageError: As `signing_key` says.
+    """
+    given = given_key_file()
+    if given is not None:
+        # The file may be gone by now: runners remove theirs as soon as they can.
+        if given not in _read:
+            _read[given] = load(given)
+        return _read[given]
+    place = key_file(home)
+    return load(place) if os.path.lexists(place) else None
+
+
+def take_key_file() -> None:
+    """Take `ESPER_SIGNING_KEY_FILE` out of the environment and keep it, so that no child process inherits it."""
+    global _given  # noqa: PLW0603 - the environment is the process's own, too
+    named = os.environ.pop(VARIABLE, "")
+    if named:
+        _given = Path(named).expanduser().absolute()
+        _read.pop(_given, None)
+
+
+def given_key_file() -> Path | None:
+    """Return the file that `ESPER_SIGNING_KEY_FILE` named when this process began, or None."""
+    take_key_file()
+    return _given
+
+
+def secret_places(home: Path) -> tuple[Path, ...]:
+    """Return the files and folders that code under judgement must not see."""
+    given = given_key_file()
+    return (home, given) if given is not None and given.exists() else (home,)
+
+
+def key_file(home: Path) -> Path:
+    """Return where the home keeps its signing key."""
+    return home / "keys" / "signing-key.pem"
+
+
+def load(place: Path) -> SigningKey:
+    """Return the key in a file: PKCS8 in PEM, or OpenSSH's own form, without a passphrase.
+
+    Raises:
+        UsageError: It cannot be read, others can read it, or it holds no such key.
+    """
+    data = _read_private(place)
+    refused = UsageError(
+        f"{str(place)!r} holds no Ed25519 private key without a passphrase",
+        remedy="name one made by `openssl genpkey -algorithm ed25519`, or put the file back from a copy",
+    )
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+    read = load_ssh_private_key if data.startswith(b"-----BEGIN OPENSSH") else load_pem_private_key
+    try:
+        private = read(data, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        # What the library says about the bytes of a private key is nobody's business.
+        raise refused from None
+    if not isinstance(private, Ed25519PrivateKey):
+        raise refused
+    return SigningKey(private)
+
+
+@contextmanager
+def locked_folder(home: Path) -> Iterator[Path]:
+    """Yield the folder of the keys, made if there is none; one process at a time is in here.
+
+    Raises:
+        StorageError: It cannot be written.
+        UsageError: Others can get into it.
+        BusyError: Another process has been in there for long.
+    """
+    folder = key_file(home).parent
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _refuse_open(folder, folder.stat(), "chmod 700")
+        # A lock file: a folder cannot be locked everywhere.
+        lock = locks.locked(folder / "lock")
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    try:
+        yield folder
+    finally:
+        locks.release(lock)
+
+
+def new_private_file(place: Path) -> None:
+    """Write a new private key to a file of mode 0600, whole or not at all; in `locked_folder` only.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    write_whole(place, pem)
+
+
+def write_whole(place: Path, data: bytes) -> None:
+    """Write a file of mode 0600, whole or not at all; in `locked_folder` only.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    half = place.with_name(f"{place.name}.new")
+    try:
+        half.unlink(missing_ok=True)
+        file = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "wb") as opened:
+            os.fchmod(file, 0o600)
+            opened.write(data)
+            opened.flush()
+            os.fsync(file)
+        half.replace(place)
+        sync(place.parent)
+    except OSError as error:
+        raise _unwritable(place, error) from error
+
+
+def sync(folder: Path) -> None:
+    """Have what changed in a folder on the disk."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _make(home: Path) -> SigningKey:
+    with locked_folder(home):
+        place = key_file(home)
+        if not os.path.lexists(place):
+            new_private_file(place)
+        return load(place)
+
+
+def _read_private(place: Path) -> bytes:
+    try:
+        found = read_plain(place, _MOST_BYTES)
+    except OSError as error:
+        raise UsageError(
+            f"the signing key {str(place)!r} cannot be read: {error.strerror}",
+            remedy=f"have {VARIABLE} name a file that you can read, or unset it",
+        ) from error
+    if found is None:
+        raise UsageError(f"{str(place)!r} is no file", remedy=f"have {VARIABLE} name a file, or unset it")
+    _refuse_open(place, found.status, "chmod 600")
+    return found.data[:_MOST_BYTES]
+
+
+def _refuse_open(place: Path, found: os.stat_result, command: str) -> None:
+    from shlex import quote
+
+    if found.st_uid not in {0, os.geteuid()}:
+        raise UsageError(
+            f"{str(place)!r}, which is for signing keys, belongs to another user",
+            remedy=f"run `chown {os.geteuid()} {quote(str(place))}`, or have {VARIABLE} name a file of yours",
+        )
+    if found.st_mode & _OTHERS:
+        raise UsageError(
+            f"others can get at {str(place)!r}, which is for signing keys",
+            remedy=f"run `{command} {quote(str(place))}`; if others may have read it, `esper keys rotate` then",
+        )
+
+
+def _unwritable(place: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"{str(place)!r} cannot be written: {error.strerror}", remedy="have ESPER_HOME name a folder that you can write"
+    )

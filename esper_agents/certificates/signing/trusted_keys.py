@@ -1,0 +1,242 @@
+"""Whose keys are trusted: one's own, those that a person trusted, and a project's after a person accepted that file."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.signing.allowed_signers import (
+    MOST_BYTES,
+    NAMESPACE,
+    RefusedLine,
+    Signer,
+    Signers,
+    own_signer,
+    read_signers,
+)
+from esper_agents.certificates.signing.public_keys import SSH_TYPE, key_id_of
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.certificates.signing.signing_key import existing_key, locked_folder, write_whole
+from esper_agents.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OWN = "this-home"
+_PROJECT_KEY = re.compile(r"[A-Za-z0-9._-]{1,60}-[0-9a-f]{12}")
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class TrustOrigin(StrEnum):
+    """Where a trusted key comes from."""
+
+    OWN = "own"
+    EARLIER = "own, earlier"
+    HOME = "trusted here"
+    PROJECT = "the project's, accepted"
+    GIVEN = "given for this time"
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKey:
+    """One trusted key.
+
+    Attributes:
+        signer: Whose it is, and what it may sign.
+        source: Why it is trusted.
+    """
+
+    signer: Signer
+    source: TrustOrigin
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKeys:
+    """Whose signatures count.
+
+    Attributes:
+        keys: Every trusted key once; where several sources have it, the first counts.
+        brought: The keys of the project's `.esper/trusted_keys` as it is, which nobody here accepted. Not trusted.
+        brought_sha256: Digest of that file; empty where there is none, or it is accepted.
+        refused: Lines and files that were not taken.
+    """
+
+    keys: tuple[TrustedKey, ...]
+    brought: tuple[Signer, ...] = ()
+    brought_sha256: str = ""
+    refused: tuple[RefusedLine, ...] = ()
+
+    def who(self, public_key: bytes, namespace: str = NAMESPACE) -> str | None:
+        """Return whose an Ed25519 key is, if it is trusted to sign in a namespace; else None."""
+        for each in self.keys:
+            if each.signer.kind == SSH_TYPE and each.signer.raw == public_key and each.signer.may_sign(namespace):
+                return each.signer.principal
+        return None
+
+    def public_key(self, key_id: str) -> bytes | None:
+        """Return the trusted Ed25519 key that has a fingerprint and may sign certificates."""
+        for raw in self.roots():
+            if key_id_of(raw) == key_id:
+                return raw
+        return None
+
+    def roots(self) -> tuple[bytes, ...]:
+        """Return every Ed25519 key that may sign certificates."""
+        signers = (each.signer for each in self.keys)
+        return tuple(each.raw for each in signers if each.kind == SSH_TYPE and each.may_sign(NAMESPACE))
+
+    def allowed_signers(self) -> str:
+        """Return the keys that may countersign, as a file that `ssh-keygen -Y verify` reads.
+
+        One's own are not among them: they give no second opinion.
+        """
+        others = (each.signer for each in self.keys if each.source in {TrustOrigin.HOME, TrustOrigin.PROJECT})
+        return "".join(f"{each.line()}\n" for each in others)
+
+
+def trusted(home: Path, project_root: Path | None, project_key: str = "") -> TrustedKeys:
+    """Return whose signatures count; writes nothing and makes no key.
+
+    Args:
+        home: `paths.home()`.
+        project_root: The project whose `.esper/trusted_keys` may count; None for none.
+        project_key: `domain.project.Project.key`, under which a person accepted that file.
+
+    Raises:
+        UsageError: The home's own key cannot be used.
+    """
+    own = existing_key(home)
+    found = [TrustedKey(own_signer(OWN, own.public_key), TrustOrigin.OWN)] if own else []
+    refused: list[RefusedLine] = []
+    for place, source in ((earlier_file(home), TrustOrigin.EARLIER), (home_file(home), TrustOrigin.HOME)):
+        read = _read_own(place)
+        found += [TrustedKey(each, source) for each in read.signers]
+        refused += read.refused
+    data = project_keys(project_root) if project_root else None
+    if data is None:
+        return TrustedKeys(_once(found), (), "", tuple(refused))
+    read = read_signers(data, _SHOWN)
+    refused += read.refused
+    digest = sha256(data).hexdigest()
+    if digest != accepted(home, project_key):
+        return TrustedKeys(_once(found), read.signers, digest, tuple(refused))
+    found += [TrustedKey(each, TrustOrigin.PROJECT) for each in read.signers]
+    return TrustedKeys(_once(found), (), "", tuple(refused))
+
+
+def home_file(home: Path) -> Path:
+    """Return the file in which the home keeps whose keys are trusted."""
+    return home / "trusted_keys"
+
+
+def earlier_file(home: Path) -> Path:
+    """Return the file in which the home keeps the public halves of its own earlier keys."""
+    return home / "keys" / "earlier_keys"
+
+
+def project_file(project_root: Path) -> Path:
+    """Return the file in which a project names its team's keys."""
+    return project_root / ".esper" / "trusted_keys"
+
+
+def project_keys(project_root: Path) -> bytes | None:
+    """Return the bytes of a project's file of keys; None where it has none, or no plain file under 256 KiB."""
+    return _bytes_of(project_file(project_root), own=False)
+
+
+def accept(home: Path, project_key: str, data: bytes) -> None:
+    """Trust the keys of a project's file from now on, as long as it has exactly these bytes.
+
+    Raises:
+        StorageError: The home cannot be written.
+        UsageError: Others can get at its keys.
+    """
+    place = _accepted_file(home, project_key)
+    with locked_folder(home):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, f"{sha256(data).hexdigest()}\n".encode())
+
+
+def accepted(home: Path, project_key: str) -> str | None:
+    """Return the digest of the file of keys that a person accepted for a project; None where nobody did."""
+    data = _bytes_of(_accepted_file(home, project_key), own=True)
+    return data.decode("ascii", "replace").strip() if data else None
+
+
+def trust(home: Path, signer: Signer) -> bool:
+    """Trust a key from now on; return whether it was not trusted here already.
+
+    Raises:
+        UsageError: It is trusted here under another name, or the file of trusted keys cannot be read as it is.
+        StorageError: The home cannot be written.
+    """
+    with locked_folder(home):
+        return _add(home_file(home), signer)
+
+
+def keep_earlier(home: Path, public_key: bytes) -> None:
+    """Keep the public half of a key that was this home's own; in `keys.locked_folder` only."""
+    _add(earlier_file(home), own_signer(OWN, public_key))
+
+
+_SHOWN = ".esper/trusted_keys"
+
+
+def _add(place: Path, signer: Signer) -> bool:
+    read = _read_own(place)
+    same = [each for each in read.signers if (each.kind, each.blob) == (signer.kind, signer.blob)]
+    if same and (same[0].principal != signer.principal or not same[0].may_sign(NAMESPACE)):
+        raise UsageError(
+            f"that key stands in {str(place)!r} already, as {same[0].line().rpartition(' ')[0]!r}",
+            remedy="remove that line first, if it is wrong",
+        )
+    if same:
+        return False
+    before = _bytes_of(place, own=True)
+    if before is None and os.path.lexists(place):
+        raise UsageError(f"{str(place)!r} cannot be added to: {read.refused[0].why}", remedy="mend that file first")
+    separator = b"\n" if before and not before.endswith(b"\n") else b""
+    write_whole(place, (before or b"") + separator + f"{signer.line()}\n".encode())
+    return True
+
+
+def _accepted_file(home: Path, project_key: str) -> Path:
+    if not _PROJECT_KEY.fullmatch(project_key):
+        raise UsageError(f"{project_key!r} is no key of a project", remedy="open the project by its folder")
+    return home / "projects" / project_key / "accepted_trusted_keys"
+
+
+def _read_own(place: Path) -> Signers:
+    """Return what a file of ours says; one that others could have written says nothing."""
+    if not os.path.lexists(place):
+        return Signers()
+    data = _bytes_of(place, own=True)
+    if data is None:
+        why = f"it is no plain file of yours under {MOST_BYTES} bytes that nobody else can write: chmod 600"
+        return Signers((), (RefusedLine(str(place), why),))
+    return read_signers(data, str(place))
+
+
+def _bytes_of(place: Path, *, own: bool) -> bytes | None:
+    """Return a small plain file's bytes; None where it is not there, is none, or is to be our own and is not."""
+    try:
+        # Not through a link: a project may put anything there.
+        found = read_plain(place, MOST_BYTES, follow=False)
+    except OSError:
+        return None
+    if found is None or len(found.data) > MOST_BYTES:
+        return None
+    is_own = found.status.st_uid in {0, os.geteuid()} and not found.status.st_mode & _WRITABLE
+    return found.data if is_own or not own else None
+
+
+def _once(keys: list[TrustedKey]) -> tuple[TrustedKey, ...]:
+    found: dict[tuple[str, str], TrustedKey] = {}
+    for each in keys:
+        found.setdefault((each.signer.kind, each.signer.blob), each)
+    return tuple(found.values())

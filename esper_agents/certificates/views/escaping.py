@@ -1,0 +1,170 @@
+"""Untrusted text in views: Markdown or terminal text in which it can forge nothing.
+
+Character classes are spelled out, not asked of `unicodedata`: a view is compared byte for byte, and what Python knows
+of Unicode changes between versions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+LONGEST_PROSE = 2000
+LONGEST_CODE = 500
+MOST_LINES = 40
+_FENCE_WIDTH = 3
+_EMPTY = "(empty)"
+_BROKEN_BAR = "\u00a6"
+
+# Every control character; what is zero-width, bidirectional, a filler or a variation; other line ends; surrogates,
+# private use and non-characters.
+_INVISIBLE = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+)
+_SPACES = re.compile("[ \t\n\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+# In source these look like a space and are none.
+_ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+# GitHub makes links, mentions and emoji of these wherever a backslash stands.
+_LIVELY = re.compile(r"@|://|www\.|mailto:|xmpp:|:(?:[a-z+-][a-z0-9_+-]*|100|1234|8ball):", re.IGNORECASE)
+_MARKUP = re.compile(r"[\\`*\[\]<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_BLOCK_START = re.compile(r"[#+=-]|[0-9]+[.)](?= |$)")
+_QUOTED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_FIELD = re.compile(r"\*\*(?=[A-Za-z][A-Za-z /]*:?\*\*)")
+_BACKTICKS = re.compile("`+")
+
+
+@dataclass(frozen=True, slots=True)
+class EscapedText:
+    """Text that is ready for a view; no `str`, so that whatever is done to it makes it untrusted again.
+
+    Attributes:
+        text: The text.
+    """
+
+    text: str
+
+
+class TextEscaper(Protocol):
+    """How untrusted text is put down in one sort of view."""
+
+    def prose(self, text: str) -> EscapedText:
+        """Return text as part of a line."""
+        ...
+
+    def code(self, text: str) -> EscapedText:
+        """Return a path, a command or a name as part of a line."""
+        ...
+
+    def cell(self, text: str) -> EscapedText:
+        """Return text as a cell of a table."""
+        ...
+
+    def fence(self, text: str, first: int = 1, indent: int = 0) -> EscapedText:
+        """Return text as a block of numbered lines, the first line's indent left to the template."""
+        ...
+
+
+def visible(text: str) -> str:
+    r"""Return text on one line: what cannot be seen shows as its escape (`\u202e`), white space as one space."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
+    return _SPACES.sub(" ", _INVISIBLE.sub(_escape, _SPACES.sub(" ", text))).strip()
+
+
+def shortened(text: str, most: int) -> str:
+    """Return at most so many characters of a text, and how many were left out."""
+    return text if len(text) <= most else f"{text[:most]} ... ({len(text) - most} more characters in the record)"
+
+
+def source_lines(text: str) -> tuple[list[str], int]:
+    """Return the first forty lines of a text, what cannot be seen in them as its escape, and how many are left."""
+    lines = text.split("\n")
+    shown = [_ODD_SPACE.sub(_escape, _INVISIBLE.sub(_escape, line.expandtabs(4))) for line in lines[:MOST_LINES]]
+    return [shortened(line, LONGEST_CODE) for line in shown], len(lines) - len(shown)
+
+
+class MarkdownInk:
+    """CommonMark and GitHub's Markdown."""
+
+    def prose(self, text: str) -> EscapedText:
+        """Return text in which no character makes markup, but for what it quotes in single backticks: that is code.
+
+        Words that would turn into links stand as code, too.
+        """
+        # Odd parts are what stood in backticks.
+        parts = _QUOTED.split(shortened(visible(text), LONGEST_PROSE))
+        line = _joined([_span(part) if at % 2 else _unmarked(part) for at, part in enumerate(parts)])
+        start = _BLOCK_START.match(line)
+        if start:
+            line = f"{line[: start.end() - 1]}\\{line[start.end() - 1 :]}"
+        return EscapedText(line or _EMPTY)
+
+    def code(self, text: str) -> EscapedText:
+        """Return text as a code span."""
+        line = shortened(visible(text), LONGEST_CODE)
+        return EscapedText(_span(line) if line else _EMPTY)
+
+    def cell(self, text: str) -> EscapedText:
+        """Return text without a `|`: readers disagree on which of them end a cell, in code above all."""
+        return self.prose(text.replace("|", _BROKEN_BAR))
+
+    def fence(self, text: str, first: int = 1, indent: int = 0) -> EscapedText:
+        """Return text as a fenced block; a line number stands before each line, so none can start with markup."""
+        lines = _numbered(text, first)
+        longest = max((len(run) for line in lines for run in _BACKTICKS.findall(line)), default=0)
+        ticks = "`" * max(_FENCE_WIDTH, longest + 1)
+        block = (f"{ticks}text", *(_FIELD.sub(r"*\\*", line) for line in lines), ticks)
+        return EscapedText(f"\n{' ' * indent}".join(block))
+
+
+class TerminalInk:
+    """Plain text for a terminal: no markup to forge, no escape sequence left."""
+
+    def prose(self, text: str) -> EscapedText:
+        """Return text as it is, on one line."""
+        return EscapedText(shortened(visible(text), LONGEST_PROSE) or _EMPTY)
+
+    def code(self, text: str) -> EscapedText:
+        """Return text as it is, on one line."""
+        return EscapedText(shortened(visible(text), LONGEST_CODE) or _EMPTY)
+
+    def cell(self, text: str) -> EscapedText:
+        """Return text as it is, on one line."""
+        return self.prose(text)
+
+    def fence(self, text: str, first: int = 1, indent: int = 0) -> EscapedText:
+        """Return numbered lines."""
+        return EscapedText(f"\n{' ' * indent}".join(_numbered(text, first)))
+
+
+def _joined(pieces: list[str]) -> str:
+    line = ""
+    for piece in pieces:
+        # Two code spans side by side would read as one.
+        line += f" {piece}" if line.endswith("`") and piece.startswith("`") else piece
+    return line
+
+
+def _unmarked(text: str) -> str:
+    return " ".join(_span(word) if _LIVELY.search(word) else _MARKUP.sub(r"\\\g<0>", word) for word in text.split(" "))
+
+
+def _span(line: str) -> str:
+    shown = _FIELD.sub(r"*\\*", line)
+    ticks = "`" * (max((len(run) for run in _BACKTICKS.findall(shown)), default=0) + 1)
+    pad = " " if shown[0] == "`" or shown[-1] == "`" else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}"
+
+
+def _numbered(text: str, first: int) -> list[str]:
+    lines, left = source_lines(text)
+    numbered = [f"{first + at} | {line}".rstrip() for at, line in enumerate(lines)]
+    return [*numbered, f"and {left} more lines in the record"] if left else numbered
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 - the last of the first plane

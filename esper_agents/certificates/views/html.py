@@ -1,0 +1,250 @@
+"""The HTML view of a certificate's bytes: one page that needs nothing else, holds no script and asks nobody."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.certificates.views.escaping import EscapedText
+from esper_agents.certificates.views.html_escaping import HtmlInk
+from esper_agents.certificates.views.plots import Plot, plots_of
+from esper_agents.certificates.views.templates import earlier, environment, more_of
+from esper_agents.certificates.views.view_model import CertificateView, Truncated, some, view_of
+from esper_agents.domain.finding import Severity, counted
+from esper_agents.domain.status import STANCES, QuestionType, Stance
+from esper_agents.paths import data_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from jinja2 import Environment
+
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.verdict import Verdict
+
+TEMPLATE = "certificate.html.j2"
+STYLE = "certificate.css"
+# Raised when the same template gives other bytes.
+_LAYOUT_VERSION = 1
+_LONGEST_RECORD = 4000
+_INK = HtmlInk()
+_ASKED = {
+    QuestionType.APPROVAL: "Approval was asked",
+    QuestionType.GO: "Leave to go ahead was asked",
+    QuestionType.RECOMMENDATION: "A recommendation was asked",
+    QuestionType.ADVICE: "Advice was asked",
+}
+_SAID = {
+    Stance.FOR: "nothing on record speaks against it",
+    Stance.CONDITIONAL: "yes, once the conditions are met",
+    Stance.UNDECIDED: "what is on record does not suffice to decide",
+    Stance.AGAINST: "what is on record speaks against it",
+    Stance.REJECTED: "so much on record speaks against it that it is turned down",
+    Stance.EMERGENCY: "stop: this must not go on as it is",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLevel:
+    """A stance on the way from best to worst.
+
+    Attributes:
+        stance: The stance.
+        is_verdict: Whether the verdict stands here.
+        is_ceiling: Whether this is the best that policy allowed.
+        is_allowed: Whether policy allowed it.
+    """
+
+    stance: str
+    is_verdict: bool
+    is_ceiling: bool
+    is_allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A measurement and the plots of it.
+
+    Attributes:
+        evidence: The call.
+        plots: What can be drawn of what it recorded.
+    """
+
+    evidence: Evidence
+    plots: tuple[Plot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the page shows besides what every view shows.
+
+    Attributes:
+        tone: Good, caution, open, bad, stop or plain; decides the colour and the sign beside the status.
+        answer: The verdict in words.
+        ladder: The stances from best to worst.
+        found: How many findings there are of each severity, in words.
+        measurements: What was measured and can be drawn.
+        numbers: Where the evidence that is shown stands on the page, by identifier, from 1.
+        layout: What names the layout.
+        style: The style sheet.
+        style_sha256: Its digest, as a content security policy wants it.
+    """
+
+    tone: str
+    answer: str
+    ladder: tuple[VerdictLevel, ...]
+    found: str
+    measurements: Truncated[Measurement]
+    numbers: dict[str, int]
+    layout: str
+    style: EscapedText
+    style_sha256: str
+
+
+def render_html(data: bytes, named: str = "") -> str:
+    """Return a certificate as an HTML page: one view of the bytes, the same at any time and on any machine.
+
+    Whatever the texts in it hold, there is one element with the status, no element or attribute that is not the
+    template's, no script, and nothing that is fetched.
+
+    Args:
+        data: The statement's bytes.
+        named: A layout for which `is_known_html_layout` is true; today's if empty.
+
+    Raises:
+        IntegrityError: The bytes are not a certificate.
+    """
+    view, named = view_of(data), named or html_layout()
+    template, style = _files_of(named)
+    text = _environment().get_template(template).render(view=view, page=_page(view, named, style))
+    return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
+
+
+def html_layout() -> str:
+    """Return what names the layout that this version renders pages with."""
+    parts = b"\0".join((data_folder("certificates") / name).read_bytes() for name in (TEMPLATE, STYLE))
+    return f"{_LAYOUT_VERSION}.{sha256(parts).hexdigest()[:12]}"
+
+
+def is_known_html_layout(named: str) -> bool:
+    """Return whether a page of this layout can be rendered: today's, or that of an earlier version."""
+    return named == html_layout() or bool(earlier(named, ".html.j2"))
+
+
+def _files_of(named: str) -> tuple[str, str]:
+    """Return the template and the style sheet of a layout, by their names in the data folder."""
+    is_today = named == html_layout()
+    return (TEMPLATE, STYLE) if is_today else (earlier(named, ".html.j2"), earlier(named, ".css"))
+
+
+def _page(view: CertificateView, named: str, style_file: str) -> Page:
+    certificate = view.certificate
+    style = "\n" + "\n".join(
+        line.rstrip() for line in (data_folder("certificates") / style_file).read_text("utf-8").split("\n")
+    )
+    numbers: dict[str, int] = {}
+    for at, each in enumerate(view.evidence.shown, 1):
+        numbers.setdefault(each.id, at)
+    return Page(
+        tone=_tone(certificate.verdict),
+        answer=_answer(certificate.verdict),
+        ladder=_ladder(certificate.verdict),
+        found=_found(certificate),
+        measurements=some(_measurements(certificate.evidence)),
+        numbers=numbers,
+        layout=named,
+        style=EscapedText(style),
+        style_sha256=base64.b64encode(sha256(style.encode()).digest()).decode(),
+    )
+
+
+def _tone(verdict: Verdict) -> str:
+    match verdict.stance:
+        case Stance.EMERGENCY:
+            return "stop"
+        case Stance.UNDECIDED:
+            return "open"
+        case Stance.FOR | Stance.CONDITIONAL | Stance.AGAINST | Stance.REJECTED if verdict.kind is QuestionType.ADVICE:
+            return "plain"
+        case Stance.FOR:
+            return "good"
+        case Stance.CONDITIONAL:
+            return "caution"
+        case Stance.AGAINST | Stance.REJECTED:
+            return "bad"
+
+
+def _answer(verdict: Verdict) -> str:
+    return f"{_ASKED[verdict.kind]}; {_SAID[verdict.stance]}."
+
+
+def _ladder(verdict: Verdict) -> tuple[VerdictLevel, ...]:
+    best = STANCES.index(verdict.ceiling.stance)
+    return tuple(
+        VerdictLevel(stance.value, stance is verdict.stance, stance is verdict.ceiling.stance, at >= best)
+        for at, stance in enumerate(STANCES)
+    )
+
+
+def _found(certificate: Certificate) -> str:
+    order: list[Severity] = [each.claim.severity for each in certificate.findings]
+    return counted(order)
+
+
+def _measurements(evidence: Iterable[Evidence]) -> Iterator[Measurement]:
+    for each in evidence:
+        if plots := plots_of(each):
+            yield Measurement(each, plots)
+
+
+class _Escaped:
+    """What a template may write as it is; anything else it escapes."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __html__(self) -> str:
+        return self.text
+
+
+@cache
+def _environment() -> Environment:
+    def finalize(value: Any) -> _Escaped:
+        # Anything that an ink did not make is text, whatever it says of itself.
+        return _Escaped((value if isinstance(value, EscapedText) else _INK.prose(str(value))).text)
+
+    made = environment(_INK, finalize, is_html=True)
+    made.filters |= {"block": _INK.block, "record": _record, "references": _references}
+    return made
+
+
+def _references(identifiers: Sequence[str], numbers: dict[str, int]) -> EscapedText:
+    """Return links to the evidence that has these identifiers, where the page shows it."""
+    shown = some(identifiers)
+    links = [
+        f'<a href="#e{numbers[each]}">evidence {numbers[each]}</a>' if each in numbers else _INK.code(each).text
+        for each in shown.shown
+    ]
+    return EscapedText(", ".join(links) + more_of(shown))
+
+
+def _record(value: object) -> EscapedText:
+    """Return the beginning of a JSON value, laid out in lines."""
+    pieces, length = [], 0
+    # Piece by piece: of a value of a hundred megabytes only the beginning is written out.
+    for piece in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(value):
+        pieces.append(piece[:_LONGEST_RECORD])
+        length += len(piece)
+        if length > _LONGEST_RECORD:
+            return _INK.block("".join(pieces)[:_LONGEST_RECORD] + "\n... the rest is in the record")
+    return _INK.block("".join(pieces))

@@ -1,0 +1,74 @@
+"""Untrusted text in HTML: characters of a text, never elements or attributes of a page."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from esper_agents.certificates.views.escaping import (
+    LONGEST_CODE,
+    LONGEST_PROSE,
+    EscapedText,
+    shortened,
+    source_lines,
+    visible,
+)
+
+_QUOTED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_EMPTY = '<span class="quiet">(empty)</span>'
+# Enough of Python to read an excerpt by; whatever it takes a word for, the word stays what it is.
+_TOKEN = re.compile(
+    r"(?P<comment>#.*)"
+    r"|(?P<string>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
+    r"|(?P<number>\b[0-9][0-9_]*(?:\.[0-9_]+)?(?:e[+-]?[0-9]+)?\b)"
+    r"|(?P<keyword>\b(?:and|as|assert|async|await|break|class|continue|def|del|elif|else|except|False|finally|for|from"
+    r"|global|if|import|in|is|lambda|None|nonlocal|not|or|pass|raise|return|True|try|while|with|yield)\b)"
+)
+
+
+class HtmlInk:
+    """HTML between tags; what it gives never stands in an attribute."""
+
+    def prose(self, text: str) -> EscapedText:
+        """Return text as part of a line; what it quotes in single backticks is code."""
+        # Odd parts are what stood in backticks.
+        parts = _QUOTED.split(shortened(visible(text), LONGEST_PROSE))
+        line = "".join(f"<code>{escape(part)}</code>" if at % 2 else escape(part) for at, part in enumerate(parts))
+        return EscapedText(line or _EMPTY)
+
+    def code(self, text: str) -> EscapedText:
+        """Return text as code that is part of a line."""
+        line = shortened(visible(text), LONGEST_CODE)
+        return EscapedText(f"<code>{escape(line)}</code>" if line else _EMPTY)
+
+    def cell(self, text: str) -> EscapedText:
+        """Return text as a cell of a table."""
+        return self.prose(text)
+
+    def fence(self, text: str, first: int = 1, indent: int = 0) -> EscapedText:  # noqa: ARG002 - as every ink has it
+        """Return text as a block of numbered lines of code."""
+        lines, left = source_lines(text)
+        # A number that is read aloud or copied with its line would be taken for code.
+        shown = [
+            f'<span class="line"><span class="at" aria-hidden="true">{first + at}</span>{_coloured(line)}</span>'
+            for at, line in enumerate(lines)
+        ]
+        more = f'<span class="line quiet">and {left} more lines in the record</span>' if left else ""
+        return EscapedText(f"<pre><code>{''.join(shown)}{more}</code></pre>")
+
+    def block(self, text: str) -> EscapedText:
+        """Return text as a block of lines without numbers."""
+        lines, left = source_lines(text)
+        more = [f"and {left} more lines in the record"] if left else []
+        return EscapedText(f"<pre>{escape(chr(10).join([*lines, *more]))}</pre>")
+
+
+def _coloured(line: str) -> str:
+    pieces, end = [], 0
+    for found in _TOKEN.finditer(line):
+        pieces += [
+            escape(line[end : found.start()]),
+            f'<span class="{found.lastgroup}">{escape(found.group())}</span>',
+        ]
+        end = found.end()
+    return "".join((*pieces, escape(line[end:]), "\n"))

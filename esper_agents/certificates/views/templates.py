@@ -1,0 +1,70 @@
+"""What the templates of all formats have: a loader, strictness, and filters that write with the ink of the format."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.certificates.views.escaping import EscapedText
+from esper_agents.certificates.views.view_model import Truncated, some
+from esper_agents.paths import data_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jinja2 import Environment
+
+    from esper_agents.certificates.views.escaping import TextEscaper
+
+_LAYOUT = re.compile(r"[0-9]{1,4}\.[0-9a-f]{12}")
+
+
+def environment(ink: TextEscaper, finalize: Callable[[Any], object], *, is_html: bool) -> Environment:
+    """Return an environment for the templates of one format.
+
+    Args:
+        ink: Writes texts so that none of them becomes markup.
+        finalize: Makes what is written of each expression, by the same ink.
+        is_html: Whether Jinja escapes, too, what `finalize` does not mark as escaped.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader(data_folder("certificates")),
+        undefined=StrictUndefined,
+        autoescape=is_html,  # noqa: S701 - finalize escapes every expression for the format
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+    def listed(names: Sequence[str]) -> EscapedText:
+        """Return names side by side, the first fifty of them."""
+        shown = some(names)
+        return EscapedText(", ".join(ink.code(name).text for name in shown.shown) + more_of(shown))
+
+    made.filters |= {"code": ink.code, "fence": ink.fence, "listed": listed, "ms": _milliseconds}
+    made.globals |= {"some": some}
+    return made
+
+
+def earlier(layout: str, suffix: str) -> str:
+    """Return the name of a file of an earlier layout, from the data folder; empty if that layout is not known.
+
+    Args:
+        layout: As a view names it.
+        suffix: Which of its files, such as `.md.j2`.
+    """
+    name = f"layouts/{layout}{suffix}"
+    is_known = _LAYOUT.fullmatch(layout) is not None and (data_folder("certificates") / name).is_file()
+    return name if is_known else ""
+
+
+def more_of(entries: Truncated[Any]) -> str:
+    """Return in words how many entries are not shown; nothing where all are."""
+    return f" and {entries.more} more, see the record" if entries.more else ""
+
+
+def _milliseconds(duration_ns: int) -> str:
+    return f"{duration_ns // 1_000_000}.{duration_ns // 100_000 % 10}"

@@ -1,0 +1,196 @@
+"""What the views of a certificate show: its parts grouped, counted and bounded. Knows nothing of any format."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from esper_agents.certificates.statement import digest_of, parse
+from esper_agents.domain.assumption import Assumption, AssumptionState
+from esper_agents.domain.evidence import CallOutcome, Evidence, SourceFile
+from esper_agents.domain.finding import Category, Confidence, Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from esper_agents.domain.certificate import Certificate
+
+T = TypeVar("T")
+
+MOST_ENTRIES = 50
+_NO_LETTERS = re.compile(r"[^A-Za-z0-9]+")
+_LONGEST_TITLE = 60
+_FROM_BEST = tuple(Confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated(Generic[T]):
+    """The first entries of a list that may be long.
+
+    Attributes:
+        shown: The first fifty.
+        more: How many there are besides.
+    """
+
+    shown: tuple[T, ...]
+    more: int
+
+    def __len__(self) -> int:
+        return len(self.shown) + self.more
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """Findings under one heading.
+
+    Attributes:
+        heading: The heading.
+        findings: Those that belong under it.
+    """
+
+    heading: str
+    findings: Truncated[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class AssumptionCount:
+    """What became of the assumptions, as the completion drive reports it."""
+
+    created: int
+    confirmed: int
+    refuted: int
+    open: int
+
+    @property
+    def accuracy(self) -> str:
+        """How many of those that were settled held, in words."""
+        settled = self.confirmed + self.refuted
+        if not settled:
+            return "none settled"
+        return f"{self.confirmed} of {settled} settled ones held ({100 * self.confirmed // settled} %)"
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateView:
+    """A certificate as the views show it.
+
+    Attributes:
+        certificate: All of it.
+        digest: Digest of its bytes, as `sha256:` and 64 hex digits.
+        title: The descriptor in capitals, and that it is a certificate.
+        issued: When, as `YYYY-MM-DD HH:MM:SS UTC`.
+        examined: The files that were read.
+        examined_lines: How many lines they have.
+        performed: Names of the tools that completed a call, with how often.
+        risk_level: Critical, Warning, Minor, or that nothing was examined.
+        groups: Findings by how much they matter.
+        confidence: The overall confidence.
+        confidence_basis: Why it is that.
+        confidence_counts: How many findings are how sure.
+        assumption_count: What became of the assumptions.
+        evidence: All evidence.
+        environment: Names and versions of what it ran on.
+    """
+
+    certificate: Certificate
+    digest: str
+    title: str
+    issued: str
+    examined: Truncated[SourceFile]
+    examined_lines: int
+    performed: tuple[str, ...]
+    risk_level: str
+    groups: tuple[FindingGroup, ...]
+    confidence: str
+    confidence_basis: str
+    confidence_counts: tuple[str, ...]
+    assumption_count: AssumptionCount
+    evidence: Truncated[Evidence]
+    environment: tuple[str, ...]
+
+
+def view_of(data: bytes) -> CertificateView:
+    """Return what the views of a statement's bytes show.
+
+    Raises:
+        IntegrityError: The bytes are not a certificate.
+    """
+    certificate = parse(data)
+    confidence, basis = _confidence(certificate)
+    return CertificateView(
+        certificate=certificate,
+        digest=digest_of(data),
+        title=f"{_NO_LETTERS.sub(' ', certificate.descriptor)[:_LONGEST_TITLE]} certificate".strip().upper(),
+        issued=f"{certificate.issued_at[:10]} {certificate.issued_at[11:19]} UTC",
+        examined=some(certificate.examined),
+        examined_lines=sum(file.lines for file in certificate.examined),
+        performed=_performed(certificate.evidence),
+        risk_level=_risk_level(certificate),
+        groups=_groups(certificate.findings),
+        confidence=confidence.value,
+        confidence_basis=basis,
+        confidence_counts=_confidence_counts(certificate.findings),
+        assumption_count=_assumption_count(certificate.assumptions),
+        evidence=some(certificate.evidence),
+        environment=tuple(f"{name} {version}" for name, version in sorted(certificate.environment.items())),
+    )
+
+
+def some(entries: Iterable[T]) -> Truncated[T]:
+    """Return the first fifty entries and how many there are besides."""
+    kept = tuple(entries)
+    return Truncated(kept[:MOST_ENTRIES], max(len(kept) - MOST_ENTRIES, 0))
+
+
+def _performed(evidence: tuple[Evidence, ...]) -> tuple[str, ...]:
+    completed = [each.tool for each in evidence if each.outcome is CallOutcome.COMPLETED]
+    return tuple(f"{tool} ({completed.count(tool)})" for tool in dict.fromkeys(completed))
+
+
+def _risk_level(certificate: Certificate) -> str:
+    severities = {finding.claim.severity for finding in certificate.findings}
+    if Severity.CRITICAL in severities:
+        return "Critical"
+    if Severity.WARNING in severities:
+        return "Warning"
+    return "Minor" if certificate.examined else "not known, because nothing was examined"
+
+
+def _groups(findings: tuple[Finding, ...]) -> tuple[FindingGroup, ...]:
+    suggestions = [each for each in findings if each.claim.severity is Severity.SUGGESTION]
+    by_heading = {
+        "Critical issues (must fix)": [each for each in findings if each.claim.severity is Severity.CRITICAL],
+        "Warnings (should fix)": [each for each in findings if each.claim.severity is Severity.WARNING],
+        "Suggestions (optional)": [each for each in suggestions if each.claim.category is not Category.COMPILE],
+        "Version opportunities": [each for each in suggestions if each.claim.category is Category.COMPILE],
+    }
+    return tuple(FindingGroup(heading, some(found)) for heading, found in by_heading.items())
+
+
+def _confidence(certificate: Certificate) -> tuple[Confidence, str]:
+    completed = [each for each in certificate.evidence if each.outcome is CallOutcome.COMPLETED]
+    if not certificate.examined or not completed:
+        return Confidence.INSUFFICIENT_DATA, "nothing was examined"
+    deciding = [
+        each.claim.confidence for each in certificate.findings if each.claim.severity is not Severity.SUGGESTION
+    ]
+    if not deciding:
+        return Confidence.MODERATE, "what was looked for was not found, which is no proof that nothing is wrong"
+    least = max(deciding, key=_FROM_BEST.index)
+    return least, f"the least certain of {len(deciding)} critical findings and warnings"
+
+
+def _confidence_counts(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    levels = [finding.claim.confidence for finding in findings]
+    return tuple(f"{level.value}: {levels.count(level)}" for level in Confidence if level in levels)
+
+
+def _assumption_count(assumptions: tuple[Assumption, ...]) -> AssumptionCount:
+    states = [each.state for each in assumptions]
+    return AssumptionCount(
+        created=len(states),
+        confirmed=states.count(AssumptionState.CONFIRMED),
+        refuted=states.count(AssumptionState.REFUTED),
+        open=states.count(AssumptionState.OPEN),
+    )

@@ -1,0 +1,34 @@
+"""What a person types to answer a question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.cli.terminal import short
+from esper_agents.domain.answer_type import AnswerType
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from esper_agents.domain.ledger import UserQuestion
+
+_DECISION = {"approve", "deny"}
+
+
+def is_decision(options: Collection[str]) -> bool:
+    """Return whether a question with these options is to be agreed to or not."""
+    return set(options) == _DECISION
+
+
+def commands(question: UserQuestion) -> tuple[str, ...]:
+    """Return the commands that answer a question; nothing of what an agent wrote is in them."""
+    name = short(question.id)
+    if is_decision(question.options):
+        return f"esper approve {name}", f"esper deny {name}"
+    return (f'esper answer {name} "..."',)
+
+
+def choice(question: UserQuestion) -> str:
+    """Return what an answer may be, in brackets; empty where any text will do."""
+    wanted = "/".join(question.options) or ("" if question.wants is AnswerType.TEXT else str(question.wants))
+    return f" [{wanted}]" if wanted else ""

@@ -1,0 +1,230 @@
+"""`esper certificates search|export|trend`: what the archive says, handed on, and followed over time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.cli.certificate_filters import (
+    HERE,
+    Before,
+    Json,
+    Limit,
+    Project,
+    filter_of,
+    headline,
+    refuse_unknown_agent,
+    within,
+)
+from esper_agents.cli.certificates import certificates_app
+from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import gathered
+from esper_agents.cli.terminal import echo, echo_json, short, table
+from esper_agents.domain.pluralize import number_of
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.certificates.exporting import ExportResult
+    from esper_agents.certificates.filters import Filter
+    from esper_agents.certificates.search import SearchHit
+    from esper_agents.certificates.standing import Override
+    from esper_agents.certificates.trends import MetricSummary, Point
+
+
+@certificates_app.command()
+@gathered(filter_of, "wanted")
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="All of them are to be said.")],
+    wanted: Filter,
+    before: Before = "",
+    limit: Limit = 20,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """Search what was asked, concluded and found, newest first, and show where it was said.
+
+    Case and accents do not count; `loss.detach` stands for both words in a row. Only whole words are found.
+
+    Examples:
+      esper certificates search zero_grad
+      esper certificates search graph loss --status REJECTED --since 2026-01
+    """
+    wanted = replace(wanted, words=" ".join(words))
+    found, overridden = asyncio.run(_search(project, wanted, before, limit + 1))
+    shown = found[:limit]
+    if as_json:
+        echo_json([_hit_as_data(each, overridden.get(each.entry.id)) for each in shown])
+        return
+    for each in shown:
+        outline(headline(each.entry))
+        if each.entry.id in overridden:
+            outline(str(overridden[each.entry.id]), 1)
+        outline(f"{each.entry.agent} on {each.entry.component}", 1)
+        outline(f"{each.passage.where}: {each.passage.text}" if each.passage else "its record says it no longer", 1)
+    if not found:
+        echo("no certificate says all of that")
+    if len(found) > limit:
+        outline_command("there are more: add", f"--before {short(shown[-1].entry.id)}")
+
+
+@certificates_app.command()
+@gathered(filter_of, "wanted")
+def export(
+    output: Annotated[Path, typer.Option("--output", metavar="FILE.tar|DIR", help="Where to; must not be there yet.")],
+    wanted: Filter,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """Write certificates for somebody else: envelopes, proofs, views, public keys, and how to check them by hand.
+
+    The same archive gives the same bytes. Exits with 7 where one was left out because it is not what was issued.
+
+    Examples:
+      esper certificates export --output certificates.tar
+      esper certificates export --component train --since 2026-01 --output handover
+    """
+    made = asyncio.run(_export(project, wanted, output.expanduser()))
+    if as_json:
+        echo_json(asdict(made))
+    else:
+        certificates, keys = number_of(made.certificates, "certificate"), number_of(len(made.keys), "key")
+        outline(f"exported: {certificates} and {keys} to {made.to}")
+        for key in made.missing_keys:
+            outline(f"no key: {key} signed, and nobody here trusts it", 1)
+        for each in made.left_out:
+            outline(f"left out: {each.id}: {each.why}", 1)
+    if any(each.is_tampered for each in made.left_out):
+        raise typer.Exit(ExitCode.TAMPERED)
+
+
+@certificates_app.command()
+@gathered(filter_of, "wanted")
+def trend(
+    metric: Annotated[str, typer.Argument(help="Its name, or the end of it; without one, the commonest.")] = "",
+    *,
+    wanted: Filter,
+    limit: Limit = 20,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """Follow one number over certificates: what tools measured, and how much was found.
+
+    Examples:
+      esper certificates trend
+      esper certificates trend findings.critical --file train.py
+      esper certificates trend speedup.estimate --component model --limit 50
+    """
+    if not metric:
+        _show_metrics(asyncio.run(_metrics(project, wanted)), limit, as_json=as_json)
+        return
+    points = asyncio.run(_trend(project, metric, wanted, limit))
+    if as_json:
+        echo_json({"metric": points[0].name if points else metric, "points": [_point_as_data(each) for each in points]})
+    else:
+        _show_trend(metric, points)
+
+
+async def _search(
+    where: Path, wanted: Filter, before: str, limit: int
+) -> tuple[tuple[SearchHit, ...], dict[str, Override]]:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        found = await project.search(within(project, wanted), before=before, limit=limit)
+        if not found:
+            refuse_unknown_agent(project, wanted)
+        return found, await project.overrides([each.entry for each in found])
+
+
+async def _export(where: Path, wanted: Filter, output: Path) -> ExportResult:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.export(within(project, wanted), output)
+
+
+async def _metrics(where: Path, wanted: Filter) -> tuple[MetricSummary, ...]:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.metrics(within(project, wanted))
+
+
+async def _trend(where: Path, metric: str, wanted: Filter, limit: int) -> tuple[Point, ...]:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        found = await project.trend(metric, within(project, wanted), limit=limit)
+        if not found:
+            refuse_unknown_agent(project, wanted)
+        return found
+
+
+def _show_metrics(found: Sequence[MetricSummary], limit: int, *, as_json: bool) -> None:
+    from esper_agents.certificates.metrics import amount_text
+
+    if as_json:
+        echo_json([asdict(each) | {"newest": each.newest.id} for each in found[:limit]])
+        return
+    if not found:
+        echo("no certificate that is wanted has a number on record")
+        return
+    rows = [
+        (
+            each.name,
+            str(each.certificates),
+            amount_text(each.lowest),
+            amount_text(each.highest),
+            each.newest.issued_at[:10],
+        )
+        for each in found[:limit]
+    ]
+    table(("metric", "certificates", "lowest", "highest", "newest"), rows)
+    if len(found) > limit:
+        outline_command(f"{len(found) - limit} more", f"esper certificates trend --limit {len(found)}")
+    outline_command("follow one", f"esper certificates trend {found[0].name}")
+
+
+def _show_trend(metric: str, points: Sequence[Point]) -> None:
+    from esper_agents.certificates.metrics import amount_text, spark_line
+
+    if not points:
+        echo("no certificate that is wanted has that number on record")
+        return
+    amounts = [each.amount for each in points]
+    low, high = amount_text(min(amounts)), amount_text(max(amounts))
+    outline(f"{points[0].name or metric}: {spark_line(amounts)} from {low} to {high}, oldest first")
+    rows = [
+        (
+            each.entry.issued_at[:16].replace("T", " ") + "Z",
+            amount_text(each.amount),
+            each.entry.component,
+            each.entry.status,
+            short(each.entry.id),
+        )
+        for each in points
+    ]
+    table(("issued", "amount", "component", "status", "certificate"), rows)
+
+
+def _hit_as_data(hit: SearchHit, override: Override | None) -> dict[str, Any]:
+    passage, said = hit.passage, asdict(override) if override else None
+    return {**asdict(hit.entry), "overridden": said, "passage": asdict(passage) if passage else None}
+
+
+def _point_as_data(point: Point) -> dict[str, Any]:
+    return {
+        "certificate": point.entry.id,
+        "issued_at": point.entry.issued_at,
+        "component": point.entry.component,
+        "commit": point.entry.commit,
+        "status": point.entry.status,
+        "evidence": point.evidence or None,
+        "amount": point.amount,
+    }

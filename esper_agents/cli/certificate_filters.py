@@ -1,0 +1,95 @@
+"""Options that say which certificates are wanted, shared by the commands that read the archive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from esper_agents.api.project import OpenProject
+    from esper_agents.certificates.archive import CertificateSummary
+    from esper_agents.certificates.filters import Filter
+
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option("--status", help="Only this status, such as APPROVED; repeatable.", show_default=False),
+]
+Agent = Annotated[str, typer.Option("--agent", help="Only what this agent concluded.", show_default=False)]
+File = Annotated[str, typer.Option("--file", metavar="PATH", help="Only where this file was read.", show_default=False)]
+Component = Annotated[str, typer.Option("--component", help="Only of this component.", show_default=False)]
+Rule = Annotated[
+    str, typer.Option("--rule", help="Only with a finding of this rule, such as ESP301.", show_default=False)
+]
+Commit = Annotated[str, typer.Option("--commit", help="Only of this commit, or its beginning.", show_default=False)]
+Since = Annotated[
+    str, typer.Option("--since", metavar="DATE", help="From 2026-01-31 on, or 2026-01, in UTC.", show_default=False)
+]
+Until = Annotated[str, typer.Option("--until", metavar="DATE", help="Up to the end of it, in UTC.", show_default=False)]
+Before = Annotated[
+    str, typer.Option("--before", metavar="ID", help="Only what follows this one in the list.", show_default=False)
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
+Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+HERE = Path()
+
+
+def filter_of(
+    *,
+    statuses: Statuses = None,
+    agent: Agent = "",
+    file: File = "",
+    component: Component = "",
+    rule: Rule = "",
+    commit: Commit = "",
+    since: Since = "",
+    until: Until = "",
+) -> Filter:
+    """Return what a person asks for.
+
+    Raises:
+        NotFoundError: There is no such status.
+        UsageError: Something is no date or no commit.
+    """
+    from esper_agents.certificates.filters import Filter, commit_of, since_of, statuses_of, until_of
+
+    return Filter(
+        statuses=statuses_of(statuses or ()),
+        agent=agent,
+        path=file,
+        component=component,
+        rule=rule,
+        commit=commit_of(commit) if commit else "",
+        since=since_of(since) if since else "",
+        until=until_of(until) if until else "",
+    )
+
+
+def within(project: OpenProject, wanted: Filter) -> Filter:
+    """Return a filter whose file is named as certificates name it.
+
+    A file that is there is named from the working folder; one that is gone, or lies elsewhere, as it was typed.
+    """
+    whole = Path(wanted.path).expanduser().resolve()
+    root = project.root.resolve()
+    if not wanted.path or not whole.exists() or not whole.is_relative_to(root):
+        return replace(wanted, path=wanted.path.removeprefix("./"))
+    return replace(wanted, path=whole.relative_to(root).as_posix())
+
+
+def refuse_unknown_agent(project: OpenProject, wanted: Filter) -> None:
+    """Refuse the name of an agent that nothing was found of, if nobody is called so.
+
+    Raises:
+        NotFoundError: There is no such agent.
+    """
+    if wanted.agent:
+        project.workshop.agents.get(wanted.agent)
+
+
+def headline(entry: CertificateSummary) -> str:
+    """Return identifier, time and status of a certificate, as it is listed."""
+    return f"{entry.id} {entry.issued_at[:16].replace('T', ' ')}Z {entry.status}"

@@ -1,0 +1,122 @@
+"""`esper certificates revoke|repair`: what is entered in the log later, and what is made again from it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.terminal import echo_json
+from esper_agents.domain.pluralize import number_of
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from esper_agents.domain.notice import LogNoticeStatement
+    from esper_agents.orchestration.repair import RepairResult
+
+_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_HERE = Path()
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add the commands to the group of certificates."""
+    group.command()(revoke)
+    group.command()(repair)
+
+
+def revoke(
+    certificate: Annotated[str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")],
+    reason: Annotated[str, typer.Option(help="Why it does not count any more.")],
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Say in the log that a certificate does not count any more; whoever verifies it is told so.
+
+    Examples:
+      esper certificates revoke 12faba12a09f --reason "the data set was mislabelled"
+    """
+    notice = asyncio.run(_revoke(project, certificate, reason))
+    if as_json:
+        echo_json(asdict(notice))
+        return
+    outline(f"revoked: {notice.certificate}, by {notice.id}")
+    outline_command("seen by", f"esper certificates verify {notice.certificate}")
+
+
+def repair(
+    accept_rollback: Annotated[
+        bool, typer.Option("--accept-rollback", help="Go on with a log that lost entries; the loss stays on record.")
+    ] = False,
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Make again whatever the log says: indexes, views, envelopes, proofs. A second time it changes nothing.
+
+    Checks all of it afterwards and lists what is still wrong. Exits with 7 if a certificate or the log is not
+    authentic, and with 1 if something else could not be done, such as writing a file.
+
+    Examples:
+      esper certificates repair
+    """
+    done = asyncio.run(_repair(project, accept_rollback=accept_rollback))
+    if as_json:
+        echo_json(asdict(done) | {"written": [str(each) for each in done.written]})
+    else:
+        _report(done)
+    if done.left:
+        raise typer.Exit(ExitCode.FAILED if done.is_authentic else ExitCode.TAMPERED)
+
+
+def _report(done: RepairResult) -> None:
+    if done.is_nothing:
+        outline("nothing to repair")
+        return
+    for each in done.accepted:
+        outline(f"accepted, and on record in the log: {each}")
+    outline(f"entered in the log: {done.entered}; nodes of it made again: {done.nodes}")
+    for each in done.restored:
+        outline(f"entered in the log again: {each}")
+    if done.is_signed:
+        outline("a new checkpoint of the log was signed")
+    _list(f"corrected in the archive, as their records say: {len(done.corrected)}", done.corrected)
+    if done.reindexed:
+        count = number_of(len(done.reindexed), "certificate")
+        _list(f"index rows written again: {'at least ' if done.may_have_reindexed_more else ''}{count}", done.reindexed)
+    if done.separated:
+        count = number_of(len(done.separated), "certificate")
+        outline(f"published under a name of its own, because version 0.1.0 gave two one name: {count}")
+    for view in done.separated:
+        outline(f"{view.certificate}: {view.old} -> {view.new}", 1)
+        outline(f"{view.kept_by} keeps {view.old}", 2)
+    if done.notes:
+        _list(f"memory notes written again as their certificates left them: {len(done.notes)}", done.notes)
+    _list(f"files written: {len(done.written)}", map(str, done.written))
+    for each in done.left:
+        outline(f"still wrong: {each}")
+
+
+def _list(heading: str, names: Iterable[str]) -> None:
+    outline(heading)
+    for name in names:
+        outline(name, 1)
+
+
+async def _revoke(where: Path, certificate: str, reason: str) -> LogNoticeStatement:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.revoke(certificate, reason)
+
+
+async def _repair(where: Path, *, accept_rollback: bool) -> RepairResult:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.repair(accept_rollback=accept_rollback)

@@ -1,0 +1,236 @@
+"""Looks at one project's database, agents and surroundings, and says what is wrong; mends nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.cli.environment_checks import find_versions, look_at_folder
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import EsperError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import URL
+
+    from esper_agents.cli.environment_checks import Folder, Versions
+    from esper_agents.domain.project import Project
+    from esper_agents.orchestration.publish import PublishingPlace
+    from esper_agents.orchestration.settings import PermissionSettings
+
+LEAST_FREE_BYTES = 100 * 10**6
+_MOST_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class HealthProblem:
+    """Something that is wrong.
+
+    Attributes:
+        problem: What is wrong, in one line.
+        remedy: The command or the edit that mends it.
+    """
+
+    problem: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """What a project's database holds.
+
+    Attributes:
+        where: The file, or the URL without its password.
+        exists: Whether there is one yet.
+        size_bytes: The length of the file; None where it is a server's.
+        shape: The version of its shape; empty where it cannot be used.
+        sessions: How many sessions the project has; None where it cannot be used.
+        certificates: How many certificates the project has; likewise.
+        interrupted: Sessions that are not over, that no process works on and no worker may take.
+        waiting: Sessions that wait for a person.
+    """
+
+    where: str
+    exists: bool
+    size_bytes: int | None
+    shape: str = ""
+    sessions: int | None = None
+    certificates: int | None = None
+    interrupted: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """What was found.
+
+    Attributes:
+        versions: What is installed.
+        project: The project's folder.
+        folder: Where its things are kept.
+        database: What is kept.
+        agents: How many agents can be given a task.
+        publishing: Where views go.
+        rules: The rules about tools that hold, each with who made it.
+        ignored: What the project's settings would allow, which only the person's may.
+        problems: What is wrong.
+    """
+
+    versions: Versions
+    project: str
+    folder: Folder
+    database: Database
+    agents: int
+    publishing: PublishingPlace
+    rules: tuple[str, ...]
+    ignored: tuple[str, ...]
+    problems: tuple[HealthProblem, ...]
+
+
+async def examine(where: Path) -> HealthReport:
+    """Return what is where and what is wrong with it.
+
+    Args:
+        where: A path in the project.
+
+    Raises:
+        InputFileError: There is no such path.
+    """
+    from esper_agents.agents.registry import load_registry
+    from esper_agents.orchestration.publish import place_of
+    from esper_agents.paths import project_home
+    from esper_agents.tools.git import find_project
+    from esper_agents.tools.registry import load_tools
+
+    project = find_project([where], Path.cwd())
+    home = project_home(project.key)
+    versions, folder, registry = find_versions(), look_at_folder(home), load_registry(Path(project.root))
+    database, problems = await _look_at_database(project, home)
+    settings, unread = _look_at_settings(project)
+    return HealthReport(
+        versions=versions,
+        project=project.root,
+        folder=folder,
+        database=database,
+        agents=len(registry.agents),
+        publishing=place_of(project, home),
+        rules=tuple(f"{each.source}: {each}" for each in settings.rules),
+        ignored=tuple(f"{each.source}: {each}" for each in settings.ignored),
+        problems=(
+            *general_problems(versions, folder),
+            *problems,
+            *(HealthProblem(error.problem, error.remedy) for error in (*registry.refused, *load_tools().refused)),
+            *unread,
+            *_interrupted(database),
+        ),
+    )
+
+
+def general_problems(versions: Versions, folder: Folder) -> Iterator[HealthProblem]:
+    """Yield what is wrong with the programs and the folder. That torch is missing is not: reading needs none."""
+    if not versions.git:
+        yield HealthProblem(
+            "git is not found, so no certificate can name a commit", "install git, as by apt-get install git"
+        )
+    if not folder.is_writable:
+        quoted = shlex.quote(folder.path)
+        remedy = f"run `mkdir -p {quoted} && chmod -R u+rwX {quoted}`, or set ESPER_HOME to a folder that you may write"
+        yield HealthProblem(f"the data folder {folder.path!r} cannot be written", remedy)
+    elif folder.free_bytes < LEAST_FREE_BYTES:
+        remedy = "free some space there, or set ESPER_HOME to a folder on another disk"
+        yield HealthProblem(f"the disk of {folder.path!r} has only {folder.free_bytes // 10**6} MB left", remedy)
+
+
+def _look_at_settings(project: Project) -> tuple[PermissionSettings, Sequence[HealthProblem]]:
+    from esper_agents.orchestration.settings import PermissionSettings, load_settings
+    from esper_agents.paths import home
+
+    try:
+        return load_settings(home(), Path(project.root)), ()
+    except EsperError as error:
+        return PermissionSettings(), (HealthProblem(error.problem, error.remedy),)
+
+
+def _interrupted(database: Database) -> Iterator[HealthProblem]:
+    if not (count := len(database.interrupted)):
+        return
+    ended = "esper sessions cancel --interrupted"
+    if count == 1:
+        (session,) = database.interrupted
+        yield HealthProblem(f"session {session} is interrupted", f"run `esper resume {session}`, or `{ended}`")
+    else:
+        remedy = f"run `{ended}`, or resume those that `esper sessions list --state open` lists"
+        yield HealthProblem(f"{count} sessions are interrupted", remedy)
+
+
+async def _look_at_database(project: Project, home: Path) -> tuple[Database, Sequence[HealthProblem]]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from esper_agents.storage.engine import database_url
+
+    seen = Database("ESPER_DATABASE_URL", exists=True, size_bytes=None)
+    try:
+        url = database_url(home / "esper.db")
+        seen = _from_outside(url)
+        if not seen.exists:
+            return seen, ()
+        return await _counted(project, seen), _damage(url)
+    except EsperError as error:
+        return seen, (HealthProblem(error.problem, error.remedy),)
+    except (ImportError, SQLAlchemyError) as error:
+        # What a URL names may not be installed at all.
+        remedy = 'pip install "esper-agents[postgresql]", or correct ESPER_DATABASE_URL'
+        return seen, (HealthProblem(f"the database {seen.where!r} cannot be used: {error}", remedy),)
+
+
+def _from_outside(url: URL) -> Database:
+    from esper_agents.storage.engine import where
+
+    if url.get_backend_name() != "sqlite":
+        return Database(where(url), exists=True, size_bytes=None)
+    file = url.database or ""
+    exists = os.path.exists(file)  # noqa: PTH110 - pathlib raises where a folder above it is closed
+    return Database(file, exists=exists, size_bytes=Path(file).stat().st_size if exists else 0)
+
+
+async def _counted(project: Project, seen: Database) -> Database:
+    from esper_agents.api import open_project
+    from esper_agents.storage.tables import HEAD
+
+    async with open_project(project.root) as opened:
+        sessions = await opened.sessions(limit=_MOST_ROWS)
+        certificates = await opened.certificates(limit=_MOST_ROWS)
+    return replace(
+        seen,
+        shape=HEAD,
+        sessions=len(sessions),
+        certificates=len(certificates),
+        interrupted=tuple(each.id for each in sessions if each.is_interrupted),
+        waiting=tuple(each.id for each in sessions if each.state is SessionState.WAITING),
+    )
+
+
+def _damage(url: URL) -> Sequence[HealthProblem]:
+    """Read all of an embedded database, since damage may lie where no other look goes."""
+    import sqlite3
+
+    if url.get_backend_name() != "sqlite":
+        return ()
+    file = Path(url.database or "").resolve()
+    try:
+        connection = sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)
+        try:
+            said = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        said = [str(error)]
+    if said == ["ok"]:
+        return ()
+    quoted = shlex.quote(str(file))
+    remedy = f"restore a backup, or begin anew: mv {quoted} {quoted}.damaged"
+    return (HealthProblem(f"the database {str(file)!r} is damaged: {' '.join(said)}", remedy),)

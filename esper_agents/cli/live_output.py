@@ -1,0 +1,215 @@
+"""What a person sees while a session runs: a line for each thing that happens, and what is going on now."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.cli.terminal import NARROW, clean, echo, is_interactive, one_line, redact, width
+from esper_agents.domain.certificate import FLOOR_QUESTION as QUESTION
+from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.usage import expense_of
+from esper_agents.reasoning.reasoner import ProgramNotice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.session import Event
+
+_LABEL = 11
+
+
+def lines_of(event: Event, told: set[str]) -> list[tuple[str, str]]:
+    """Return what a row is worth saying, each as a label and a text; nothing for rows that only mark a beginning.
+
+    Args:
+        event: The row.
+        told: Fingerprints of the findings that were told before; those of this row are added.
+    """
+    if event.kind == "called":
+        lines = _called(event.body, told)
+    else:
+        tell = _TELL.get(event.kind)
+        lines = tell(event.body) if tell else []
+    return [(label, one_line(text)) for label, text in lines]
+
+
+def current_activity(event: Event) -> str:
+    """Return what goes on after a row, for a line that is overwritten; empty where nothing does."""
+    match event.kind:
+        case "calling":
+            return f"{event.body['tool']} is running"
+        case "deciding":
+            return "deciding"
+        case _:
+            return ""
+
+
+def _routed(body: JsonObject) -> list[tuple[str, str]]:
+    return [("route", f"{body['agent'] or 'nobody'}, {body['explanation']}")]
+
+
+def _called(body: JsonObject, told: set[str]) -> list[tuple[str, str]]:
+    evidence = body["evidence"]
+    findings = [each for each in body["findings"] if each["claim"]["fingerprint"] not in told]
+    told.update(each["claim"]["fingerprint"] for each in findings)
+    took_ms = evidence["duration_ns"] / 1_000_000
+    how = f"in {took_ms:.0f} ms" if evidence["outcome"] == "completed" else evidence["outcome"]
+    said = [("tool", f"{evidence['tool']} {how}: {evidence['summary']}")]
+    return said + [_finding(each["claim"]) for each in findings[:_MOST_FINDINGS]] + _more(findings)
+
+
+_MOST_FINDINGS, _MOST_RULES = 12, 5
+
+
+def _finding(claim: dict[str, Any]) -> tuple[str, str]:
+    place = claim["location"]
+    return claim["severity"], f"{claim['rule']} {place['path']}:{place['line']} {claim['message']}"
+
+
+def _more(findings: list[Any]) -> list[tuple[str, str]]:
+    rest = len(findings) - _MOST_FINDINGS
+    return [("", f"and {rest} more")] if rest > 0 else []
+
+
+def _opened(body: JsonObject) -> list[tuple[str, str]]:
+    remembered = len(body["notes"])
+    memory = f", remembers {number_of(remembered, 'thing')} of this project" if remembered else ""
+    by = body["definition"]["reasoner"]
+    how = "has no playbook and no model" if by == "unattended" else f"by {by}"
+    first = ", before its model is asked" if body["question"] == QUESTION else ""
+    return [("agent", f"{body['agent']['name']} {how}{first}{memory}")]
+
+
+def _moved(body: JsonObject) -> list[tuple[str, str]]:
+    used = expense_of(body["record"])
+    return [("model", f"{body['record'].get('model', '')}: {used}")] if used.turns else []
+
+
+def _handed_off(body: JsonObject) -> list[tuple[str, str]]:
+    packet = body["handoff"]
+    sentence = (
+        f"This looks like a {packet['domain']} problem that {packet['receiver']} would handle better. "
+        f"Here's what I've found so far: {packet['context']}"
+    )
+    return [("handoff", sentence)]
+
+
+def _concluded(body: JsonObject) -> list[tuple[str, str]]:
+    return [("verdict", body["verdict"]["status"])] if body["verdict"] else []
+
+
+def _submitted(body: JsonObject) -> list[tuple[str, str]]:
+    rules = [f"{each['action']} {each['tool']}, by {each['source']}" for each in body.get("rules", ())]
+    more = f"; and {len(rules) - _MOST_RULES} more: esper doctor" if len(rules) > _MOST_RULES else ""
+    return [("rules", "; ".join(rules[:_MOST_RULES]) + more)] if rules else []
+
+
+_TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
+    "submitted": _submitted,
+    "routed": _routed,
+    "refused": _routed,
+    "opened": _opened,
+    "moved": _moved,
+    "handed-off": _handed_off,
+    "asked": lambda body: [("question", body["text"])],
+    "answered": lambda body: [("answer", f"{body['text']} by {body['by']}")],
+    "move-refused": lambda body: [("refused", reason) for reason in body["reasons"]],
+    "concluded": _concluded,
+    "certified": lambda body: [("certified", body["certificate"])],
+    "drift-accepted": lambda body: [
+        ("accepted", f"{body['by']} goes on by changed {each['kind']} {each['name']}") for each in body["changes"]
+    ],
+    "cancelled": lambda body: [("cancelled", f"by {body['by']}")],
+    "pruned": lambda body: [("pruned", f"{number_of(body['rows'], 'row')} of what agents did removed by {body['by']}")],
+}
+
+
+# What a person copies: whole lines of it, and commands within a text.
+_WHOLE = frozenset(("next", "or", "project", "view"))
+_COMMAND = re.compile(r"`[^`]+`|\besper [a-z]+ [^;]*$")
+_GLUE = "\0"
+# Of a line that a model is at.
+_SEEN = 70
+
+
+def say(label: str, text: str) -> None:
+    """Print one labelled line without secrets, wrapped to the terminal, but never inside a path or a command."""
+    # Before it is wrapped: what stands on two lines is not recognised.
+    text = redact(text)
+    columns = width()
+    is_narrow = columns < NARROW
+    start = f"{label}: " if is_narrow and label else "" if is_narrow else f"{label:<{_LABEL}}"
+    if label in _WHOLE:
+        echo(start + one_line(text))
+        return
+    wrapped = textwrap.TextWrapper(
+        columns,
+        initial_indent=start,
+        subsequent_indent="" if is_narrow else " " * _LABEL,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    glued = _COMMAND.sub(lambda found: found[0].replace(" ", _GLUE), clean(text))
+    echo(wrapped.fill(glued).replace(_GLUE, " "))
+
+
+class Narrator:
+    """Tells a person what happens, row by row."""
+
+    def __init__(self, update: Callable[[str], None], told: set[str]) -> None:
+        """Tell through `say` what is not `told` yet, and tell `update` what goes on now."""
+        self._update = update
+        self._told = told
+        self._heard = ""
+
+    def lines_of(self, event: Event) -> list[tuple[str, str]]:
+        """Return what there is to tell of one row after those before it; see `lines_of`."""
+        return lines_of(event, self._told)
+
+    def hear(self, words: str) -> None:
+        """Tell what a model writes, as it comes: whole lines, and the line it is at where there is a moving one."""
+        if isinstance(words, ProgramNotice):
+            self._finish()
+            say("waits", words)
+            return
+        *lines, self._heard = f"{self._heard}{words}".split("\n")
+        for line in filter(str.strip, lines):
+            say("says", line)
+        self._update(one_line(redact(self._heard))[-_SEEN:])
+
+    def _finish(self) -> None:
+        """Tell the line that a model is at."""
+        if self._heard.strip():
+            say("says", self._heard)
+        self._heard = ""
+
+    def tell(self, event: Event) -> None:
+        """Tell one row."""
+        self._finish()
+        for label, text in self.lines_of(event):
+            say(label, text)
+        # Into a pipe as well: a log that is written along with the run shows how far it is.
+        sys.stdout.flush()
+        self._update(redact(current_activity(event)))
+
+
+@contextmanager
+def narrator(told: set[str] | None = None) -> Iterator[Narrator]:
+    """Yield a narrator: with a moving line on a terminal, with plain lines only elsewhere.
+
+    Args:
+        told: Fingerprints of the findings that were told before; those that the narrator tells are added.
+    """
+    told = set() if told is None else told
+    if not is_interactive():
+        yield Narrator(lambda _: None, told)
+        return
+    from rich.console import Console
+
+    with Console(markup=False, highlight=False, soft_wrap=True).status("starting") as status:
+        yield Narrator(lambda text: status.update(text or "working"), told)

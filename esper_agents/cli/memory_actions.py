@@ -1,0 +1,163 @@
+"""What the commands of `esper memory` do with the project, and what they show of notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.terminal import echo, short
+from esper_agents.domain.memory import NoteKind, NoteState
+from esper_agents.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from esper_agents.api.memory import RedactionResult
+    from esper_agents.domain.memory import MemoryNote
+    from esper_agents.memory.import_export import ImportResult
+
+_MOST_FILES = 10
+
+
+Agent = Annotated[str, typer.Option("--agent", help="Only what this agent keeps.")]
+Kind = Annotated[NoteKind | None, typer.Option("--kind", help="Only this document.")]
+All = Annotated[bool, typer.Option("--all", help="Also what is superseded, done, dropped or forgotten.")]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFilter:
+    """Which notes are wanted.
+
+    Attributes:
+        agent: Only what this agent keeps; empty for all.
+        kind: Only this document.
+        states: In any of these states.
+    """
+
+    agent: str
+    kind: NoteKind | None
+    states: tuple[NoteState, ...]
+
+
+OPEN_ACTIONS = NoteFilter("", NoteKind.ACTION, (NoteState.CURRENT,))
+
+
+def which_of(*, agent: Agent = "", kind: Kind = None, show_all: All = False) -> NoteFilter:
+    """Return which notes a person asks for."""
+    return NoteFilter(agent, kind, tuple(NoteState) if show_all else (NoteState.CURRENT,))
+
+
+def marks_of(note: MemoryNote) -> str:
+    """Return what is to be known before a note is believed: its state, and whether it still holds."""
+    marks = [str(note.state)]
+    if note.state is NoteState.CURRENT and note.is_stale:
+        marks.append(
+            f"stale: {note.changed[0]} changed" + (f" and {len(note.changed) - 1} more" * (len(note.changed) > 1))
+        )
+    if note.contradicted_by:
+        marks.append(f"contradicted by {', '.join(map(short, note.contradicted_by[:3]))}")
+    if not note.is_vouched_for:
+        marks.append(f"{note.said_by}, vouched for by nobody")
+    return "; ".join(marks)
+
+
+def show_fully(note: MemoryNote) -> None:
+    """Print one note with where it came from and what became of it."""
+    outline(f"{note.id}: {note.agent}, {note.kind}")
+    outline(f"state: {marks_of(note)}", 1)
+    outline(f"subject: {note.subject}", 1)
+    outline(f"text: {note.text or 'nothing any more'}", 1)
+    if note.command:
+        outline_command("do", note.command, 1)
+    outline(f"written: {note.written_at} by {note.said_by}", 1)
+    if note.certificate:
+        outline_command("from", f"esper certificates show {note.certificate}", 1)
+    if note.session:
+        outline_command("session", f"esper sessions show {note.session}", 1)
+    if note.commit:
+        outline(f"commit: {note.commit}", 1)
+    for each in note.sources[:_MOST_FILES]:
+        changed = ", changed since" if each.path in note.changed else ""
+        outline(f"file: {each.path} sha256 {each.sha256}{changed}", 1)
+    if len(note.sources) > _MOST_FILES:
+        outline(f"and {len(note.sources) - _MOST_FILES} more files", 1)
+
+
+def stored_still(certificate: str) -> None:
+    """Print where a text may stand that memory has no more: records are not changed."""
+    what = f"certificate {certificate}" if certificate else "certificates"
+    echo(f"what {what} and the ledgers of sessions have on record stays as it is")
+
+
+async def read_notes(where: Path, which: NoteFilter, limit: int) -> tuple[MemoryNote, ...]:
+    """Return notes, newest first; an agent that is not installed is refused where it keeps nothing."""
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        found = await project.notebook.list(agent=which.agent, kind=which.kind, states=which.states, limit=limit)
+        if which.agent and not found:
+            project.workshop.agents.get(which.agent)
+        return found
+
+
+async def read_note(where: Path, wanted: str) -> MemoryNote:
+    """Return one note."""
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.notebook.get(wanted)
+
+
+async def search_notes(where: Path, words: str, file: str, which: NoteFilter, limit: int) -> tuple[MemoryNote, ...]:
+    """Return the newest notes that say all of some words, or speak of a file."""
+    from esper_agents.api import open_project
+
+    if not words and not file:
+        raise UsageError("nothing is looked for", remedy="give words, or a file with --file")
+    async with open_project(where) as project:
+        return await project.notebook.search(
+            words, path=file, agent=which.agent, kind=which.kind, states=which.states, limit=limit
+        )
+
+
+async def settle_action(where: Path, wanted: str, state: NoteState) -> MemoryNote:
+    """Mark an action."""
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.notebook.settle(wanted, state)
+
+
+async def forget_note(where: Path, wanted: str) -> MemoryNote:
+    """Delete what a note says."""
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.notebook.forget(wanted)
+
+
+async def strike_out(where: Path, text: str) -> RedactionResult:
+    """Strike a text out of every note."""
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.notebook.redact(text)
+
+
+async def take_documents(where: Path, paths: list[Path], agent: str, kind: NoteKind | None) -> list[ImportResult]:
+    """Take memory documents in."""
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return [taken for path in paths for taken in await project.notebook.take(path, agent=agent, kind=kind)]
+
+
+async def give_documents(where: Path, to: Path, agent: str, replace: bool) -> tuple[Path, ...]:
+    """Write all documents of an agent, or of all."""
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.notebook.give(to, agent=agent, replace=replace)

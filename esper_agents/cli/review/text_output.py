@@ -1,0 +1,147 @@
+"""What `esper review` prints for people and for programs of our own."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from esper_agents.cli.live_output import say
+from esper_agents.cli.review.source_excerpt import excerpt
+from esper_agents.cli.terminal import echo, table, width
+from esper_agents.domain.finding import counted
+from esper_agents.domain.pluralize import number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.review.outcome import ReviewOutcome
+    from esper_agents.review.rule import Rule
+
+_NUMBER = 8
+_NAMED = 3
+
+
+def rule_table() -> str:
+    """Return a table of the rules there are."""
+    from esper_agents.review.catalogue import catalogue
+
+    rows = [
+        (each.code, each.name, str(each.severity), str(each.category), "yes" if each.is_fixable else "")
+        for each in catalogue()
+    ]
+    stream = io.StringIO()
+    with redirect_stdout(stream):
+        table(("code", "name", "severity", "category", "fixed"), rows)
+    return stream.getvalue()
+
+
+def rules_as_json(rules: Iterable[Rule], *, has_pages: bool) -> str:
+    """Return rules as JSON with sorted members.
+
+    Args:
+        rules: The rules.
+        has_pages: Whether each has its page and its examples besides.
+    """
+    from esper_agents.review.pages import page, summary_of
+    from esper_agents.review.rule import example_files
+
+    listed = []
+    for each in rules:
+        data: dict[str, object] = {
+            "code": each.code,
+            "name": each.name,
+            "severity": each.severity,
+            "category": each.category,
+            "is_fixable": each.is_fixable,
+            "summary": summary_of(each),
+        }
+        if has_pages:
+            data |= {"page": page(each), "bad": example_files(each.bad), "good": example_files(each.good)}
+        listed.append(data)
+    return json.dumps({"rules": listed}, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+
+
+def as_text(outcome: ReviewOutcome) -> str:
+    """Return a review as people read it: each finding with its line, then what was read and what was not."""
+    stream = io.StringIO()
+    with redirect_stdout(stream):
+        for claim in outcome.report.claims:
+            _claim(claim)
+        _rest(outcome)
+    return stream.getvalue()
+
+
+def _claim(claim: Diagnostic) -> None:
+    place = claim.location
+    echo(f"{place}:{place.column}: {claim.severity} {claim.rule} {claim.name}")
+    say("", claim.message)
+    gutter = " | "
+    shown = excerpt(claim.excerpt, place.column, max(20, width() - _NUMBER - len(gutter)))
+    echo(f"{place.line:>{_NUMBER}}{gutter}{shown.line}")
+    if shown.mark:
+        echo(" " * _NUMBER + gutter + shown.mark)
+    say("remedy", claim.remedy)
+    say("sure", f"{claim.confidence}, {claim.basis}")
+    echo()
+
+
+def _rest(outcome: ReviewOutcome) -> None:
+    report = outcome.report
+    for each in report.unreadable:
+        say("unread", f"{each.path}{f':{each.line}' if each.line else ''}: {each.problem}; {each.remedy}")
+    for claim in outcome.mended:
+        say("mended", f"{claim.location} {claim.rule} {claim.name}")
+    for left in outcome.not_mended:
+        say("not mended", f"{left.claim.location} {left.claim.rule}: {left.why}")
+    for entry in outcome.stale:
+        say("stale", f"{entry.path} {entry.rule} is in the baseline and no longer found: {entry.excerpt}")
+    if report.generated:
+        more = f" and {len(report.generated) - _NAMED} more" if len(report.generated) > _NAMED else ""
+        say("generated", f"{', '.join(report.generated[:_NAMED])}{more}: what a program wrote counts as a suggestion")
+    if report.parts:
+        say("parts", f"{len(report.parts)}, one after the other; calls between them were not followed")
+    for part in report.parts:
+        say("", part)
+    say("found", summary(outcome))
+
+
+def summary(outcome: ReviewOutcome) -> str:
+    """Return how much was found, in how much, and what is not shown."""
+    report = outcome.report
+    hidden = (
+        (report.suppressed, "suppressed"),
+        (len(outcome.known), "in the baseline"),
+        (outcome.earlier or 0, "stood before the change"),
+    )
+    rest = "".join(f", {number} {what}" for number, what in hidden if number)
+    brought = " brought by the change" if outcome.earlier is not None else ""
+    found = counted(claim.severity for claim in report.claims)
+    read = f"{number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}"
+    return f"{found}{brought} in {read}, by {number_of(len(report.rules), 'rule')}{rest}"
+
+
+def as_json(outcome: ReviewOutcome) -> str:
+    """Return a review as JSON with sorted members."""
+    report = outcome.report
+    data = {
+        "claims": [asdict(claim) for claim in report.claims],
+        "files": [asdict(file) for file in report.examined],
+        "unreadable": [asdict(each) for each in report.unreadable],
+        "rules": list(report.rules),
+        "suppressed": report.suppressed,
+        "silenced": [asdict(each) for each in report.silenced],
+        "generated": list(report.generated),
+        "parts": list(report.parts),
+        "lines": report.lines,
+        "torch_files": report.torch_files,
+        "earlier": outcome.earlier,
+        "known": [claim.fingerprint for claim in outcome.known],
+        "stale": [asdict(entry) for entry in outcome.stale],
+        "mended": [asdict(claim) for claim in outcome.mended],
+        "not_mended": [{"fingerprint": each.claim.fingerprint, "why": each.why} for each in outcome.not_mended],
+    }
+    return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=True, default=str) + "\n"

@@ -1,0 +1,130 @@
+"""`esper sessions continue`, `fork` and `replay`: sessions that grow out of others, and one that is run again."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.live_output import say
+from esper_agents.cli.resume import refuse_both, telling_changes
+from esper_agents.cli.sessions import sessions_app
+from esper_agents.cli.terminal import echo_json
+from esper_agents.domain.pluralize import number_of
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from esper_agents.orchestration.replay import ReplayResult
+
+_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
+_Session = Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")]
+_HERE = Path()
+
+
+def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to `esper sessions`
+    """Add the commands."""
+    sessions_app.command("continue", epilog='Example: esper sessions continue latest "review the loader as well"')(
+        continue_
+    )
+    sessions_app.command(epilog="Example: esper sessions fork latest --at 1.2 --agent torch-specialist")(fork)
+    sessions_app.command(epilog="Example: esper sessions replay latest")(replay)
+
+
+def continue_(
+    session: _Session,
+    message: Annotated[str, typer.Argument(help="What you ask next, in words.")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="What it is about; else what the words name; else as before.")
+    ] = None,
+    agent: Annotated[str, typer.Option(help="Give it to this agent instead of who concluded.")] = "",
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Begin a new session from what one has come to; its certificate replaces the old one if it is about the same."""
+    raise typer.Exit(asyncio.run(_continue(session, message, paths or [], agent, project, as_json=as_json)))
+
+
+def fork(
+    session: _Session,
+    at: Annotated[str, typer.Option("--at", metavar="STEP", help="FRAME.STEP as `show` has it; 0 for the beginning.")],
+    agent: Annotated[str, typer.Option(help="Give it to this agent instead of who has it there.")] = "",
+    accept: Annotated[
+        bool, typer.Option("--accept", help="By agents, playbooks, skills and policy as they are now; on record.")
+    ] = False,
+    pinned: Annotated[
+        bool, typer.Option("--pinned", help="By agents, playbooks and policy as they were when it began.")
+    ] = False,
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Go on from a step of a session in a new one, with copies of what was done until then."""
+    refuse_both(accept=accept, pinned=pinned)
+    raise typer.Exit(asyncio.run(_fork(session, at, agent, project, accept=accept, pinned=pinned, as_json=as_json)))
+
+
+def replay(
+    session: _Session = "latest",
+    pinned: Annotated[
+        bool, typer.Option("--pinned", help="By the agents, playbooks and policy of then, as far as they are kept.")
+    ] = False,
+    project: _Project = _HERE,
+    as_json: _Json = False,
+) -> None:
+    """Run a session again over its record, call and write nothing, and compare what comes out.
+
+    Exits with 1 where something comes out otherwise, and with 7 where the certificate is not what was issued.
+    """
+    found = asyncio.run(_replay(session, project, pinned=pinned))
+    if as_json:
+        echo_json({**asdict(found), "is_identical": found.is_identical})
+    else:
+        _show(found)
+    if not found.is_identical and not found.differences:
+        raise typer.Exit(ExitCode.TAMPERED)
+    raise typer.Exit(ExitCode.FAILED if found.differences or not found.is_identical else ExitCode.DONE)
+
+
+async def _continue(session: str, message: str, paths: list[Path], agent: str, where: Path, *, as_json: bool) -> int:
+    from esper_agents.api import open_project
+    from esper_agents.cli.begun import begin
+    from esper_agents.cli.run_session import run_interactively
+
+    async with open_project(where) as project:
+        task, before = await project.continuation(session, message, paths, agent=agent)
+        return await run_interactively(project, await begin(project.submit(task, continues=before)), as_json=as_json)
+
+
+async def _fork(session: str, at: str, agent: str, where: Path, *, accept: bool, pinned: bool, as_json: bool) -> int:
+    from esper_agents.api import open_project
+    from esper_agents.cli.begun import begin
+    from esper_agents.cli.run_session import run_interactively
+
+    async with open_project(where) as project:
+        with telling_changes(is_told=not as_json):
+            held = await begin(project.fork(session, at, agent=agent, accept=accept, pinned=pinned))
+        return await run_interactively(project, held, as_json=as_json)
+
+
+async def _replay(session: str, where: Path, *, pinned: bool) -> ReplayResult:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        return await project.replay(session, pinned=pinned)
+
+
+def _show(found: ReplayResult) -> None:
+    say("session", found.session)
+    say("replayed", f"{found.replayed} of {number_of(found.rows, 'row')}; {found.ending}")
+    for each in found.differences:
+        say("differs", each)
+    if not found.certificate:
+        say("certified", "nothing; the session has no certificate")
+    elif found.is_identical:
+        say("certified", f"{found.certificate} comes out as it was issued, byte by byte (sha256 {found.sha256})")
+    else:
+        say("certified", f"{found.certificate} comes out otherwise: sha256 {found.sha256 or 'none'}")
+        say("", f"issued was {found.recorded_sha256}")

@@ -1,0 +1,98 @@
+"""The commands that measure no target: what measurements are made on, and whether a kept report holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esper_agents.cli.indented_output import outline
+from esper_agents.cli.live_output import say
+from esper_agents.cli.terminal import echo_json
+from esper_agents.cli.torch.options import MeasurementOptions
+from esper_agents.cli.torch.run import opened
+from esper_agents.cli.torch.target_project import place_here
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def add(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(environment)
+    app.command()(recheck)
+
+
+def environment(
+    python: Annotated[str, typer.Option(metavar="PATH", help="The interpreter whose torch is asked.")] = "",
+    threads: Annotated[int, typer.Option(min=1, help="Threads inside an operation.")] = 1,
+    no_sandbox: Annotated[bool, typer.Option("--no-sandbox", help="Ask it with all that you may do yourself.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Show what measurements are made on: versions and machine.
+
+    The same fingerprint is in every report, so that two reports can be told apart by the machine they came from.
+
+    Examples:
+      esper torch environment
+      esper torch environment --python .venv/bin/python --json
+    """
+    asked = MeasurementOptions(python=python, threads=threads, no_sandbox=no_sandbox)
+    place = place_here(Path.cwd())
+    with opened(place, asked, keep=None) as bench:
+        found: dict[str, Any] = {**bench.lab.environment(), "sandbox": bench.lab.choice.described()}
+    if as_json:
+        echo_json(found)
+    else:
+        _show(found, 0)
+
+
+def _show(found: Mapping[str, Any], depth: int) -> None:
+    for name, part in found.items():
+        if isinstance(part, dict):
+            outline(f"{name}:", depth)
+            _show(part, depth + 1)
+        else:
+            outline(f"{name}: {_shown(part)}", depth)
+
+
+def _shown(part: Any) -> str:
+    match part:
+        case []:
+            return "none"
+        case list():
+            return ", ".join(map(_shown, part))
+        case dict():
+            return " ".join(_shown(each) for each in part.values())
+        case _:
+            return str(part)
+
+
+def recheck(
+    report: Annotated[Path, typer.Argument(metavar="FILE", help="A report.json that was kept.", show_default=False)],
+    as_json: _Json = False,
+) -> None:
+    """Recompute what a kept report says from its own measurements.
+
+    Exits with 7 where report, conclusion and artifacts do not belong together. Nothing is measured.
+
+    Examples:
+      esper torch recheck out/report.json
+    """
+    from esper_agents.torchlab.recheck import recheck as check
+    from esper_agents.torchlab.report import read
+
+    checked = check(read(report), report.parent)
+    if as_json:
+        echo_json(checked.described())
+        return
+    say("report", f"{checked.kind} of {checked.started_at}")
+    say("says", checked.says)
+    say("recomputed", "the same, bit for bit")
+    for name in checked.artifacts:
+        say("artifact", f"{name} is what it was")
+    for name in checked.absent:
+        say("absent", f"{name} does not lie beside the report")

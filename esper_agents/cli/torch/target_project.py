@@ -1,0 +1,87 @@
+"""Which project a target belongs to, and what its files are called in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from esper_agents.errors import InputFileError, UsageError
+from esper_agents.paths import project_home
+
+
+@dataclass(frozen=True, slots=True)
+class TargetProject:
+    """The project that a target belongs to.
+
+    Attributes:
+        root: Its folder.
+        home: Where the program keeps what belongs to it.
+        here: The folder that the person's paths start at.
+        target: The target, with its file relative to the root.
+    """
+
+    root: Path
+    home: Path
+    here: Path
+    target: str
+
+    def inside(self, name: str) -> str:
+        """Return `FILE` or `FILE:NAME` with the file relative to the project's root.
+
+        Raises:
+            InputFileError: There is no such file.
+            UsageError: It is not in the project.
+        """
+        return _named(name, self.root, self.here)
+
+
+def place_of(target: str, here: Path) -> TargetProject:
+    """Return where a target belongs.
+
+    Args:
+        target: `FILE.py:FUNCTION` or `package.module:NAME`, as the person named it.
+        here: The working folder.
+
+    Raises:
+        InputFileError: There is no such file.
+        UsageError: It names no target.
+    """
+    from esper_agents.tools.git import find_project
+
+    where, colon, name = target.rpartition(":")
+    if not colon or not where or not name:
+        raise UsageError(f"{target!r} names no target", remedy="write FILE.py:FUNCTION or package.module:Class.method")
+    file = _file_of(where, here)
+    found = find_project([file] if file else [], here)
+    root = Path(found.root)
+    shown = _named(f"{file}:{name}", root, here) if file else target
+    return TargetProject(root, project_home(found.key), here, shown)
+
+
+def place_here(here: Path) -> TargetProject:
+    """Return the project of the working folder, for what is about no target."""
+    from esper_agents.tools.git import find_project
+
+    found = find_project([], here)
+    return TargetProject(Path(found.root), project_home(found.key), here, "")
+
+
+def _file_of(where: str, here: Path) -> Path | None:
+    """Return the file that a person means; None for a module that is not one of the working folder."""
+    if where.endswith(".py"):
+        return Path(where)
+    stem = here.joinpath(*where.split("."))
+    return next((each for each in (stem.with_suffix(".py"), stem / "__init__.py") if each.is_file()), None)
+
+
+def _named(name: str, root: Path, here: Path) -> str:
+    where, colon, function = name.rpartition(":")
+    path = here / (where if colon else name)
+    if not path.is_file():
+        raise InputFileError(where if colon else name, "no such file", remedy="correct the path")
+    real = path.resolve()
+    if not real.is_relative_to(root):
+        raise UsageError(
+            f"{str(path)!r} is not in the project {str(root)!r}", remedy="name files of one project, or copy it there"
+        )
+    return f"{real.relative_to(root).as_posix()}{colon}{function if colon else ''}"

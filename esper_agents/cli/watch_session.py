@@ -1,0 +1,108 @@
+"""`esper sessions tail` and `attach`: watch a session that another process runs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esper_agents.cli.live_output import Narrator, narrator, say
+from esper_agents.cli.sessions import sessions_app, state_of
+from esper_agents.cli.terminal import short
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from esper_agents.api import OpenProject
+    from esper_agents.domain.session import Event, SessionSummary
+
+_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
+_Session = Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")]
+_HERE = Path()
+
+
+def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to `esper sessions`
+    """Add the commands."""
+    sessions_app.command(epilog="Example: esper sessions tail --follow")(tail)
+    sessions_app.command(epilog="Example: esper sessions attach latest")(attach)
+
+
+def tail(
+    session: _Session = "latest",
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="At most so many of the newest lines.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until nobody works on it any more.")] = False,
+    project: _Project = _HERE,
+) -> None:
+    """Print the newest lines of a session, and with --follow those that come."""
+    raise typer.Exit(asyncio.run(_watch(session, project, lines, follow=follow, is_whole=False)))
+
+
+def attach(session: _Session = "latest", project: _Project = _HERE) -> None:
+    """Watch a session that another process runs as if it ran here; Ctrl-C stops watching, not the session.
+
+    Exits with what the session comes to.
+    """
+    raise typer.Exit(asyncio.run(_watch(session, project, None, follow=True, is_whole=True)))
+
+
+async def _watch(session: str, where: Path, lines: int | None, *, follow: bool, is_whole: bool) -> int:
+    from esper_agents.api import open_project
+
+    async with open_project(where) as project:
+        found = await project.session(session)
+        say("session", found.id)
+        with narrator() as teller:
+            watching = asyncio.create_task(_tell(project, found.id, lines, teller, follow=follow))
+            if await _is_detached(watching):
+                say("detached", f"it goes on; watch it again: esper sessions attach {short(found.id)}")
+                return ExitCode.DONE
+        found = await project.session(found.id)
+        _last_lines(found)
+        return int((await project.outcome(found.id)).exit_code) if is_whole else ExitCode.DONE
+
+
+def _told(events: tuple[Event, ...], lines: int | None, teller: Narrator) -> int:
+    """Tell what is known, or the last lines of it, and return the number of the last row."""
+    if lines is None:
+        for event in events:
+            teller.tell(event)
+    else:
+        for label, text in deque((line for event in events for line in teller.lines_of(event)), lines):
+            say(label, text)
+        sys.stdout.flush()
+    return events[-1].seq if events else 0
+
+
+async def _tell(project: OpenProject, session_id: str, lines: int | None, teller: Narrator, *, follow: bool) -> None:
+    after = _told(await project.timeline(session_id), lines, teller)
+    if follow:
+        async for event in project.watch(session_id, after=after):
+            teller.tell(event)
+
+
+async def _is_detached(watching: asyncio.Task[None]) -> bool:
+    """Wait for the end of what is watched, and return whether a person stopped watching before it."""
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, watching.cancel)
+    try:
+        await watching
+    except asyncio.CancelledError:
+        return True
+    finally:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+    return False
+
+
+def _last_lines(found: SessionSummary) -> None:
+    say("state", state_of(found))
+    if found.state is SessionState.OPEN and not found.is_owned:
+        say("next", f"esper resume {short(found.id)}")
+    elif found.state is SessionState.WAITING:
+        say("next", f"esper sessions show {short(found.id)}")

@@ -1,0 +1,168 @@
+"""What one session came to, as far as anything can be learnt from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.agent_action import HandOff
+from esper_agents.domain.assumption import AssumptionState, Tier
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.orchestration.build_certificate import assumptions, gaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.assumption import Assumption, InformationGap
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.evidence import Evidence, SourceFile
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.orchestration.session_projection import SessionProjection
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRef:
+    """What a statement rests on.
+
+    Attributes:
+        session: `ses_` identifier.
+        certificate: `crt_` identifier, or empty where the session has none.
+        request: What was asked in it.
+        forked_from: The session whose first steps it shares, or empty. Both saw the same, and count as one.
+    """
+
+    session: str
+    certificate: str
+    request: str
+    forked_from: str = ""
+
+    @property
+    def counted_as(self) -> str:
+        """What it counts as where sessions are counted."""
+        return self.forked_from or self.session
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedHop:
+    """A handoff that was not carried out: who wanted to hand to whom, and why not."""
+
+    sender: str
+    receiver: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefutedClaim:
+    """A claim that evidence showed not to be so, or something taken for granted that turned out false.
+
+    Attributes:
+        rule: The claim's rule, or empty for what was taken for granted.
+        text: What was claimed.
+        tool: The tool whose evidence showed it.
+    """
+
+    rule: str
+    text: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedCall:
+    """A tool call that was not allowed, and why."""
+
+    tool: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What one session came to.
+
+    Attributes:
+        source: Which session.
+        claims: What was found and not refuted.
+        refused_hops: Handoffs that were not carried out.
+        refuted: What was shown not to be so.
+        gaps: What could not be known.
+        denied: Tool calls that were not allowed.
+        examined: The files that were read, as they were.
+    """
+
+    source: SourceRef
+    claims: tuple[Diagnostic, ...] = ()
+    refused_hops: tuple[RefusedHop, ...] = ()
+    refuted: tuple[RefutedClaim, ...] = ()
+    gaps: tuple[InformationGap, ...] = ()
+    denied: tuple[DeniedCall, ...] = ()
+    examined: tuple[SourceFile, ...] = ()
+
+
+def seen_in_ledger(history: SessionProjection, forked_from: str = "") -> SessionFacts:
+    """Return what a session's ledger says.
+
+    Args:
+        history: The ledger.
+        forked_from: See `Source`.
+    """
+    evidence = history.evidence()
+    certificate = history.certified.certificate if history.certified else ""
+    return SessionFacts(
+        source=SourceRef(history.session, certificate, history.begun.task.request, forked_from),
+        claims=tuple(each.claim for each in history.findings()),
+        refused_hops=tuple(dict.fromkeys(_refused_hops(history))),
+        refuted=tuple(dict.fromkeys((*_refuted_claims(history), *_false(assumptions(history), evidence)))),
+        gaps=gaps(history),
+        denied=_denied(evidence),
+        examined=_examined(evidence),
+    )
+
+
+def seen_in_certificate(certificate: Certificate, forked_from: str = "") -> SessionFacts:
+    """Return what a certificate says: all that is left of a session whose rows were removed.
+
+    Args:
+        certificate: The certificate.
+        forked_from: See `Source`.
+    """
+    return SessionFacts(
+        source=SourceRef(certificate.session, certificate.id, certificate.task.request, forked_from),
+        claims=tuple(each.claim for each in certificate.findings),
+        refuted=tuple(dict.fromkeys(_false(certificate.assumptions, certificate.evidence))),
+        gaps=certificate.gaps,
+        denied=_denied(certificate.evidence),
+        examined=_examined(certificate.evidence),
+    )
+
+
+def _refused_hops(history: SessionProjection) -> Iterator[RefusedHop]:
+    for frame in history.frames:
+        for turn in frame.turns:
+            if turn.refusal and turn.moved and isinstance(turn.moved.move, HandOff):
+                yield RefusedHop(frame.opened.agent.name, turn.moved.move.agent, turn.refusal.reasons[0])
+
+
+def _refuted_claims(history: SessionProjection) -> Iterator[RefutedClaim]:
+    claims = {each.claim.fingerprint: each.claim for _, report in history.reports() for each in report.findings}
+    standing = {each.claim.fingerprint for each in history.findings()}
+    for each in history.evidence():
+        for mark in each.refutes:
+            if mark in claims and mark not in standing:
+                yield RefutedClaim(claims[mark].rule, claims[mark].message, each.tool)
+
+
+def _false(taken: tuple[Assumption, ...], evidence: tuple[Evidence, ...]) -> Iterator[RefutedClaim]:
+    tools = {each.id: each.tool for each in evidence}
+    for each in taken:
+        # What a plan sets out to have refuted was a question, and its answer is a result.
+        is_question = each.tier is Tier.PLAN and not each.is_critical
+        if each.state is AssumptionState.REFUTED and not is_question:
+            yield RefutedClaim("", each.text, next((tools[one] for one in each.evidence if one in tools), ""))
+
+
+def _denied(evidence: tuple[Evidence, ...]) -> tuple[DeniedCall, ...]:
+    calls = (DeniedCall(each.tool, each.summary) for each in evidence if each.outcome is CallOutcome.DENIED)
+    return tuple(dict.fromkeys(calls))
+
+
+def _examined(evidence: tuple[Evidence, ...]) -> tuple[SourceFile, ...]:
+    return tuple(dict.fromkeys(file for each in evidence for file in each.examined))

@@ -1,0 +1,119 @@
+"""Notes as rows: read, written, counted from the newest."""
+
+from __future__ import annotations
+
+import json
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, select, text, union_all
+
+from esper_agents.domain.codec import decode, encode
+from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState, SourceDigest
+from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.tables import note
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from sqlalchemy import Connection
+
+
+def newest_ids(
+    connection: Connection,
+    project_key: str,
+    *,
+    agent: str = "",
+    kinds: Collection[NoteKind] = tuple(NoteKind),
+    states: Collection[NoteState] = tuple(NoteState),
+    limit: int,
+) -> list[str]:
+    """Return the newest notes of a project, newest first; of all agents where none is named."""
+    if not kinds or not states:
+        return []
+    given = {"project": project_key, "agent": agent, "limit": limit}
+    given |= {f"kind{number}": str(each) for number, each in enumerate(kinds)}
+    given |= {f"state{number}": str(each) for number, each in enumerate(states)}
+    found = _runs(len(kinds), len(states), of_agent=bool(agent)).column(connection, given)
+    return sorted(found, reverse=True)[:limit]
+
+
+@cache
+def _runs(kinds: int, states: int, *, of_agent: bool) -> Prepared:
+    """Return the statement for the newest of each kind and state: each stands in its index in order, never sorted."""
+    runs = []
+    for kind in range(kinds):
+        for state in range(states):
+            run = select(note.c.id).where(
+                note.c.project_key == bindparam("project"),
+                note.c.kind == bindparam(f"kind{kind}"),
+                note.c.state == bindparam(f"state{state}"),
+            )
+            run = run.where(note.c.agent == bindparam("agent")) if of_agent else run
+            runs.append(select(run.order_by(note.c.id.desc()).limit(bindparam("limit")).subquery()))
+    return Prepared(union_all(*runs))
+
+
+def fetched(connection: Connection, project_key: str, identifiers: Sequence[str]) -> tuple[MemoryNote, ...]:
+    """Return the notes of a project with some identifiers, in their order; those of others are left out."""
+    if not identifiers:
+        return ()
+    is_sqlite = connection.dialect.name == "sqlite"
+    wanted = json.dumps(list(identifiers)) if is_sqlite else list(identifiers)
+    rows = _FETCHED[connection.dialect.name].rows(connection, {"wanted": wanted})
+    found = {row[0]: _note(row) for row in rows if row[-1] == project_key}
+    return tuple(found[each] for each in identifiers if each in found)
+
+
+# By nothing but their names: asked for the project too, SQLite goes through all that it has.
+_WANTED = {
+    "sqlite": "note.id IN (SELECT value FROM json_each(:wanted))",
+    "postgresql": "note.id = ANY(CAST(:wanted AS varchar[]))",
+}
+_COLUMNS = (
+    *(note.c.id, note.c.agent, note.c.kind, note.c.state, note.c.subject, note.c.text, note.c.command),
+    *(note.c.session_id, note.c.certificate_id, note.c.revision, note.c.sources, note.c.written_at, note.c.author),
+)
+_FETCHED = {
+    name: Prepared(select(*_COLUMNS, note.c.project_key).where(text(wanted))) for name, wanted in _WANTED.items()
+}
+
+
+def columns(each: MemoryNote) -> dict[str, object]:
+    """Return a note as the columns of its row."""
+    return {
+        "id": each.id,
+        "agent": each.agent,
+        "kind": each.kind,
+        "state": each.state,
+        "subject": each.subject,
+        "text": each.text,
+        "command": each.command,
+        "session_id": each.session or None,
+        "certificate_id": each.certificate,
+        "revision": each.commit,
+        "sources": encode(each.sources, tuple[SourceDigest, ...]),
+        "written_at": each.written_at,
+        "author": each.author,
+    }
+
+
+# Documents show the same hundreds of notes again with every certificate.
+@lru_cache(maxsize=4096)
+def _note(row: tuple[Any, ...]) -> MemoryNote:
+    identifier, agent, kind, state, subject, said, command, session, certificate, commit, sources, at, author, _ = row
+    return MemoryNote(
+        id=identifier,
+        agent=agent,
+        kind=NoteKind(kind),
+        state=NoteState(state),
+        subject=subject,
+        text=said,
+        command=command,
+        session=session or "",
+        certificate=certificate,
+        commit=commit,
+        sources=decode(tuple[SourceDigest, ...], sources),
+        written_at=at,
+        author=author,
+    )

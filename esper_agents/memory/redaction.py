@@ -1,0 +1,109 @@
+"""Forgetting a note, and striking a text out of all of them. What was done stays to be seen, what it said does not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlalchemy import or_, select
+
+from esper_agents.domain.memory import NoteState, SourceDigest
+from esper_agents.errors import UsageError
+from esper_agents.memory import notes
+from esper_agents.memory.note_rows import fetched
+from esper_agents.storage.tables import note as table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+    from esper_agents.domain.memory import MemoryNote
+    from esper_agents.storage.store import Store
+
+STRUCK_OUT = "[struck out: by a person]"
+_SHORTEST = 4
+_AT_ONCE = 200
+_OTHERWISE_IN_JSON = re.compile(r'["\\%_\x00-\x1f]')
+
+
+def forget_note(store: Store, project_key: str, wanted: str) -> MemoryNote:
+    """Delete what a note says; that there was one, whose, when and from which certificate, stays.
+
+    Raises:
+        NotFoundError: The project has none of that name.
+        UsageError: There are several, or it is forgotten already.
+    """
+    found = notes.find(store, project_key, wanted)
+    if found.state is NoteState.FORGOTTEN:
+        raise UsageError(f"{found.id} is forgotten already", remedy="list what is kept: esper memory list")
+    # A session leaves one note on a subject: two that are forgotten must differ.
+    gone = replace(
+        found, state=NoteState.FORGOTTEN, subject=f"forgotten:{found.id}", text="", command="", sources=(), author=""
+    )
+    with store.writing() as transaction:
+        notes.complete_index(transaction)
+        notes.change(transaction, project_key, gone)
+    return gone
+
+
+def redact(store: Store, project_key: str, text: str) -> tuple[MemoryNote, ...]:
+    """Strike a text out of everything that is kept of a project, wherever it stands, and return the notes that had it.
+
+    Raises:
+        UsageError: The text is too short to be anything in particular.
+    """
+    if len(text.strip()) < _SHORTEST:
+        problem = f"a text of under {_SHORTEST} characters stands everywhere"
+        raise UsageError(problem, remedy="give the whole text that is to go")
+    if text in STRUCK_OUT:
+        raise UsageError(f"{text!r} is what stands in place of a text", remedy="give the text that is to go")
+    struck = []
+    with store.writing() as transaction:
+        notes.complete_index(transaction)
+        for each in list(_saying(transaction.connection, project_key, text)):
+            changed = _without(each, text)
+            notes.change(transaction, project_key, changed)
+            struck.append(changed)
+    return tuple(struck)
+
+
+def _saying(connection: Connection, project_key: str, text: str) -> Iterator[MemoryNote]:
+    # `sources` is JSON, which writes some characters in its own way.
+    path = _OTHERWISE_IN_JSON.sub("%", text)
+    wanted = select(table.c.id).where(
+        table.c.project_key == project_key,
+        or_(
+            *(
+                column.contains(text, autoescape=True)
+                for column in (table.c.text, table.c.command, table.c.subject, table.c.author)
+            ),
+            table.c.sources.like(f"%{path}%"),
+        ),
+    )
+    found = list(connection.scalars(wanted).all())
+    for start in range(0, len(found), _AT_ONCE):
+        for each in fetched(connection, project_key, found[start : start + _AT_ONCE]):
+            if text in "\0".join((each.text, each.command, each.subject, each.author, *_paths(each))):
+                yield each
+
+
+def _paths(note: MemoryNote) -> tuple[str, ...]:
+    return tuple(each.path for each in note.sources)
+
+
+def _without(note: MemoryNote, text: str) -> MemoryNote:
+    def out(said: str) -> str:
+        return said.replace(text, STRUCK_OUT)
+
+    # Two subjects that differed in nothing else must go on differing.
+    subject = f"{out(note.subject)} ({note.id})" if text in note.subject else note.subject
+    return replace(
+        note,
+        text=out(note.text),
+        command=out(note.command),
+        subject=subject,
+        author=out(note.author),
+        sources=tuple(SourceDigest(out(each.path), each.sha256) for each in note.sources),
+    )

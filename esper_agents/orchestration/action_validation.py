@@ -1,0 +1,129 @@
+"""Whether a move can be carried out at all; what is wrong goes back to the reasoner, in words."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, Move, Panel
+from esper_agents.domain.certificate import SECOND_OPINION
+from esper_agents.domain.finding import Confidence
+from esper_agents.domain.ledger import Refusal
+from esper_agents.errors import UsageError
+from esper_agents.orchestration.grounding import retries_exhausted, ungrounded_statements
+from esper_agents.orchestration.handoff_limits import handoff_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.domain.agent_action import SupportedClaim, ToolCall
+    from esper_agents.domain.assumption import Assumption
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.orchestration.open_frame import FrameState
+    from esper_agents.orchestration.session_projection import SessionProjection
+    from esper_agents.orchestration.session_run import SessionRun
+
+MOST_DEPTH = 3
+# By one panel.
+MOST_ASKED = 8
+# In which another model argues the other side.
+MOST_ROUNDS = 2
+# Claims of measurements; what a rule read in the code is as sure as the rule says.
+_MEASURED = "LAB"
+_INDEPENDENT = 2
+# Each is at most two visits of a graph node; see the recursion limit there.
+MOST_FRAMES = 100
+
+
+def validate_action(run: SessionRun, frame: FrameState, move: Move) -> Refusal | None:
+    """Return every reason why a move cannot be carried out, or None where it can."""
+    hop = None
+    if isinstance(move, HandOff):
+        claimed = [each.claim.fingerprint for each in move.claims]
+        hop = handoff_refusal(run.history, move.agent, run.workshop.agents.agents, claimed=claimed)
+    faults = tuple(_faults(run, frame, move))
+    if hop is None:
+        return Refusal(faults) if faults else None
+    # Where something else is wrong with it as well, nobody need be asked about the hop yet.
+    goes_round = hop.is_going_round and not faults
+    return Refusal((hop.reason, *faults), going_round=move.agent if isinstance(move, HandOff) and goes_round else "")
+
+
+def _faults(run: SessionRun, frame: FrameState, move: Move) -> Iterator[str]:
+    match move:
+        case CallTools():
+            yield from _bad_calls(run, frame, move.calls)
+        case HandOff() | Conclude():
+            yield from _unsupported(run.history, move.claims, move.assumptions)
+            if not retries_exhausted(frame, move):
+                yield from (each.why for each in ungrounded_statements(run.history, frame, move))
+        case Consult():
+            yield from _bad_consults(run, frame, (move,))
+        case Panel():
+            yield from _bad_consults(run, frame, move.consults)
+        case Ask():
+            if not move.question.strip():
+                yield "the question is empty"
+
+
+def _bad_calls(run: SessionRun, frame: FrameState, calls: Sequence[ToolCall]) -> Iterator[str]:
+    offered = {tool.name for tool in run.workshop.tools.named(frame.opened.agent.tools)}
+    if not calls:
+        yield "no tool is called: call one, or make another move"
+    for call in calls:
+        if call.tool not in offered:
+            yield f"{frame.opened.agent.name} has no tool {call.tool!r}; it has {', '.join(sorted(offered)) or 'none'}"
+            continue
+        try:
+            run.workshop.tools.get(call.tool).validate(call.arguments)
+        except UsageError as error:
+            yield error.problem
+
+
+def _bad_consults(run: SessionRun, frame: FrameState, consults: Sequence[Consult]) -> Iterator[str]:
+    known = run.workshop.agents.agents
+    if not 1 <= len(consults) <= MOST_ASKED:
+        yield f"a panel asks 1 to {MOST_ASKED} questions"
+    others = sorted(set(known) - {frame.opened.agent.name})
+    for wanted in (each.agent for each in consults if not each.reasoner):
+        if wanted not in others:
+            close = get_close_matches(wanted, others, n=2)
+            hint = "; did you mean " + " or ".join(close) + "?" if close else ""
+            yield f"there is no other agent named {wanted!r}{hint}"
+    second = [each for each in run.history.frames if each.opened.definition.reasoner == SECOND_OPINION]
+    asked = sum(each.opened.parent == frame.number for each in second)
+    if asked >= MOST_ROUNDS and any(each.reasoner == SECOND_OPINION for each in consults):
+        yield f"a second opinion was asked for {MOST_ROUNDS} times, which is the most: conclude"
+    if len(run.history.frames) + len(consults) > MOST_FRAMES:
+        yield f"the session has opened {MOST_FRAMES} frames, which is the most"
+    depth, each = 1, frame
+    while each.opened.parent:
+        depth, each = depth + 1, run.history.frames[each.opened.parent - 1]
+    if depth >= MOST_DEPTH:
+        yield f"consults are {MOST_DEPTH} deep, which is the most"
+
+
+def _witnesses(evidence: Sequence[Evidence]) -> set[str]:
+    """Return the independent ways in which something was seen: those that a tool names, else the tool."""
+    return {str(way) for each in evidence for way in each.output.get("witnesses") or (each.tool,)}
+
+
+def _unsupported(
+    history: SessionProjection, claims: Sequence[SupportedClaim], assumptions: Sequence[Assumption]
+) -> Iterator[str]:
+    """Yield claims and settled assumptions that name no evidence of this session."""
+    known = {each.id for each in history.evidence()}
+    examined = {file.path: file.lines for each in history.evidence() for file in each.examined}
+    for supported in claims:
+        claim, place = supported.claim, supported.claim.location
+        if not supported.evidence or not known.issuperset(supported.evidence):
+            yield f"the claim {claim.name!r} names no evidence of this session"
+        elif not 1 <= place.line <= examined.get(place.path, 0):
+            yield f"the claim {claim.name!r} cites {place}, which was not read"
+        elif claim.rule.startswith(_MEASURED) and claim.confidence is Confidence.HIGH:
+            seen = _witnesses([each for each in history.evidence() if each.id in supported.evidence])
+            if len(seen) < _INDEPENDENT:
+                yield f"the claim {claim.name!r} is High on {len(seen)} witness; that takes {_INDEPENDENT}, independent"
+    for assumption in assumptions:
+        if not known.issuperset(assumption.evidence):
+            yield f"the assumption {assumption.text!r} names evidence that is not of this session"

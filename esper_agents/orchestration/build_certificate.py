@@ -1,0 +1,205 @@
+"""The certificate as a pure function of the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.redaction import redacted
+from esper_agents.certificates.statement import normal
+from esper_agents.certificates.views.file_names import component_of, slugify
+from esper_agents.domain.agent_action import Conclude, HandOff
+from esper_agents.domain.assumption import AssumptionState, InformationGap
+from esper_agents.domain.certificate import Certificate, ModelTurn
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.finding import Severity
+from esper_agents.domain.reproduction import REPRODUCE
+from esper_agents.domain.status import QuestionType
+from esper_agents.memory.lessons import lessons, notes_digest
+from esper_agents.orchestration.guardrail import risks_of
+from esper_agents.orchestration.risk_acknowledgement import agreements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.agent import Agent
+    from esper_agents.domain.assumption import Assumption
+    from esper_agents.domain.certificate import Definition
+    from esper_agents.domain.evidence import SourceFile
+    from esper_agents.domain.handoff import ConsultAnswer
+    from esper_agents.domain.session import Submission
+    from esper_agents.orchestration.open_frame import FrameState
+    from esper_agents.orchestration.session_projection import SessionProjection
+
+_ORDER = tuple(Severity)
+_TAKEN_FOR_GRANTED = "it was taken for granted, and no evidence confirmed or refuted it"
+_ASK_AGAIN = 'esper submit "REQUEST" PATH, asking whether it is so'
+# As much of an identifier as it takes to find it by.
+_SHORT = 12
+
+
+def certificate(history: SessionProjection, frame: FrameState) -> Certificate:
+    """Return the certificate of a session that has concluded.
+
+    Args:
+        history: The session's ledger.
+        frame: The frame that concluded.
+    """
+    begun, concluded, final = history.begun, frame.concluded, frame.turns[-1].moved
+    if concluded is None or concluded.verdict is None or final is None or not isinstance(final.move, Conclude):
+        raise AssertionError("a certificate without a conclusion")
+    if history.route is None:
+        raise AssertionError("a conclusion without a route")
+    written = Certificate(
+        id=concluded.certificate,
+        issued_at=frame.concluded_at,
+        session=history.session,
+        project=begun.project,
+        agent=frame.opened.agent.name,
+        descriptor=_descriptor(frame.opened.agent, begun.task.kind),
+        component=_component(begun),
+        task=begun.task,
+        route=history.route,
+        handoffs=history.handoffs,
+        consults=_consults(history),
+        definitions=_definitions(history),
+        verdict=concluded.verdict,
+        summary=final.move.summary,
+        findings=tuple(sorted(history.findings(), key=lambda each: _ORDER.index(each.claim.severity))),
+        evidence=history.evidence(),
+        examined=_examined(history),
+        revision=begun.revision,
+        assumptions=assumptions(history),
+        gaps=gaps(history),
+        caveats=final.move.caveats,
+        next_steps=final.move.next_steps,
+        risks=risks_of(history, frame, final.move),
+        environment=begun.environment,
+        relations=begun.relations,
+        question_kinds_sha256=begun.question_kinds_sha256,
+        agreements=agreements(frame),
+    )
+    # What tools said has been struck through when it was recorded; this is for what was said about it.
+    clean = redacted(written)
+    packets = sum(each.handed_off.redactions for each in history.frames if each.handed_off)
+    before = begun.redactions + packets + sum(each.redactions for each in history.evidence())
+    issued = replace(clean.value, redactions=before + clean.count, events_sha256=history.events_sha256)
+    return replace(issued, notes_sha256=notes_digest(lessons(_as_remembered(issued))))
+
+
+def _as_remembered(issued: Certificate) -> Certificate:
+    """Return a certificate as it is read, without what no note is made of: that is most of it."""
+    evidence = tuple(replace(each, arguments={}, output={}) for each in issued.evidence)
+    return normal(replace(issued, evidence=evidence, consults=(), definitions=(), environment={}))
+
+
+_WORK = {
+    QuestionType.APPROVAL: "review",
+    QuestionType.GO: "readiness",
+    QuestionType.RECOMMENDATION: "recommendation",
+    QuestionType.ADVICE: "advice",
+}
+
+
+def _descriptor(agent: Agent, kind: QuestionType) -> str:
+    """Return what sort of work it was: the agent's domain and what was asked of it, such as `code_review`."""
+    domain, work = slugify(agent.domain or agent.name), _WORK[kind]
+    return domain if domain.endswith(work) else f"{domain}_{work}"
+
+
+def _component(begun: Submission) -> str:
+    """Return what was judged: the code that the task is about, or the evidence of another certificate."""
+    if again := begun.task.options.get(REPRODUCE):
+        return slugify(f"evidence_of_{again[-_SHORT:]}")
+    return component_of([path if path != "." else begun.project for path in begun.task.paths])
+
+
+def _endings(history: SessionProjection) -> Iterator[HandOff | Conclude]:
+    """Yield the moves that end frames, the one that is being carried out included; models' first.
+
+    Where two speak of the same thing the last word counts, and a model cannot talk a playbook's away.
+    """
+    for frame in sorted(history.frames, key=lambda each: not each.opened.definition.is_model):
+        moved = frame.turns[-1].moved if frame.turns else None
+        if moved is not None and isinstance(moved.move, HandOff | Conclude):
+            yield moved.move
+
+
+def assumptions(history: SessionProjection) -> tuple[Assumption, ...]:
+    """Return what was taken for granted; where agents differ on one, the last word counts."""
+    return tuple({each.text: each for move in _endings(history) for each in move.assumptions}.values())
+
+
+def gaps(history: SessionProjection) -> tuple[InformationGap, ...]:
+    """Return what could not be known, each once; an assumption that nothing settled is one of these."""
+    own = (each for move in _endings(history) for each in move.gaps)
+    said = {each.what: each for each in (*own, *_unanswered(history), *_refused_hops(history))}
+    settling = {each.id for each in history.evidence() if each.outcome is CallOutcome.COMPLETED}
+    for each in assumptions(history):
+        is_open = each.state is AssumptionState.OPEN or not settling.intersection(each.evidence)
+        is_told = any(each.text in gap.what or (gap.command and gap.command == each.command) for gap in said.values())
+        if is_open and not is_told:
+            gap = InformationGap(f"whether it holds that {each.text}", _TAKEN_FOR_GRANTED, each.command or _ASK_AGAIN)
+            said.setdefault(gap.what, gap)
+    return tuple(said.values())
+
+
+def _unanswered(history: SessionProjection) -> Iterator[InformationGap]:
+    for answer in _consults(history):
+        if answer.problem:
+            what = f"what {answer.agent} would have answered to: {answer.question}"
+            yield InformationGap(what, answer.problem, f"esper agents show {quote(answer.agent)}")
+
+
+def _refused_hops(history: SessionProjection) -> Iterator[InformationGap]:
+    """Yield what agents would have said whom the task did not reach, because it went round in a circle."""
+    for frame in history.frames:
+        for turn in frame.turns:
+            wanted = turn.refusal.going_round if turn.refusal else ""
+            if wanted and all(each.receiver != wanted for each in history.handoffs[_hops_before(history, frame) :]):
+                what = f"what {wanted} would have said, to whom {frame.opened.agent.name} wanted to hand the task"
+                why = f"the hop was refused: {turn.refusal.reasons[0] if turn.refusal else ''}"
+                command = f"esper submit --agent {quote(wanted)} {quote(history.begun.task.request)}"
+                yield InformationGap(what, why, command, blocks_approval=True)
+
+
+def _hops_before(history: SessionProjection, frame: FrameState) -> int:
+    return len(history.handoffs_before(frame.number))
+
+
+def _consults(history: SessionProjection) -> tuple[ConsultAnswer, ...]:
+    return tuple(answer for each in history.frames if each.opened.parent and (answer := each.answer))
+
+
+def _definitions(history: SessionProjection) -> tuple[Definition, ...]:
+    """Return what agents went by, and after it what a person let them go by later."""
+    opened = {
+        (each.opened.agent.name, each.opened.definition.reasoner): each.opened.definition for each in history.frames
+    }
+    accepted = (each for later in history.accepted for each in later.definitions if each not in opened.values())
+    asked = (replace(each, exchanges=_exchanges(history, each)) for each in opened.values())
+    return (*asked, *dict.fromkeys(accepted))
+
+
+def _exchanges(history: SessionProjection, definition: Definition) -> tuple[ModelTurn, ...]:
+    """Return the turns of a language model that an agent took by a definition, in order."""
+    names = definition.agent, definition.reasoner
+    records = (
+        turn.moved.record
+        for frame in history.frames
+        if (frame.opened.agent.name, frame.opened.definition.reasoner) == names
+        for turn in frame.turns
+        if turn.moved
+    )
+    return tuple(
+        ModelTurn(str(each["model"]), str(each["prompt_sha256"]), str(each["response_sha256"]))
+        for each in records
+        if "prompt_sha256" in each
+    )
+
+
+def _examined(history: SessionProjection) -> tuple[SourceFile, ...]:
+    """Return every state of every file that was read; a file that changed under the session stands twice."""
+    seen = {(file.path, file.sha256): file for each in history.evidence() for file in each.examined}
+    return tuple(seen[key] for key in sorted(seen))

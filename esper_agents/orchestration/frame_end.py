@@ -1,0 +1,131 @@
+"""How a frame ends: by handing the task on, or with a judgement that policy has bounded."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.policy.verdict_ceiling import apply_ceiling, ceiling
+from esper_agents.certificates.redaction import redacted
+from esper_agents.certificates.statement import digest_of_packet
+from esper_agents.domain.evidence import tests_told
+from esper_agents.domain.finding import Finding
+from esper_agents.domain.handoff import Handoff
+from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.domain.ledger import FrameConcluded, RowKey, RowKind, TaskHandedOff
+from esper_agents.domain.session import SessionState
+from esper_agents.domain.status import QuestionType
+from esper_agents.orchestration.budgets import remaining
+from esper_agents.orchestration.build_certificate import assumptions, gaps
+from esper_agents.orchestration.frame_start import opening
+from esper_agents.orchestration.guardrail import cap_by_guardrail, evidence_not_chosen_by_model, risks_of
+from esper_agents.orchestration.handoff_limits import handoff_sender
+from esper_agents.orchestration.risk_acknowledgement import agreement_question, agreements, assumed_acknowledgement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.agent_action import Conclude, HandOff, SupportedClaim
+    from esper_agents.domain.risk_acknowledgement import RiskAcknowledgement
+    from esper_agents.domain.verdict import Verdict
+    from esper_agents.orchestration.open_frame import FrameState
+    from esper_agents.orchestration.session_run import SessionRun
+
+
+def _recorded(frame: FrameState, claims: Sequence[SupportedClaim]) -> tuple[Finding, ...]:
+    agent = frame.opened.agent.name
+    return tuple(Finding(new_id(Prefix.FINDING), each.claim, agent, each.evidence) for each in claims)
+
+
+async def hand_off(run: SessionRun, frame: FrameState, move: HandOff) -> None:
+    """End a frame by a handoff and open the receiver's, in one transaction."""
+    history = run.history
+    found = _recorded(frame, move.claims)
+    packet = Handoff(
+        sender=frame.opened.agent.name,
+        receiver=move.agent,
+        domain=move.domain,
+        reason=move.reason,
+        context=move.context,
+        findings=tuple(each.claim.fingerprint for each in history.findings(more=found)),
+        evidence=tuple(each.id for each in history.evidence()),
+        open_parts=move.open_parts,
+        do_not_repeat=tuple(dict.fromkeys(each.rerun for each in history.evidence())),
+        gaps=move.gaps,
+        hop=len(history.handoffs) + 1,
+        questions=move.questions,
+        is_return=handoff_sender(history) == move.agent,
+        budget_left=remaining(history, hops=1),
+        previous_sha256=digest_of_packet(history.handoffs[-1]) if history.handoffs else "",
+    )
+    # Before it is digested: the certificate, which has no secrets in it, must hold what the digest is of.
+    clean = redacted(packet, known=run.secrets)
+    ended = RowKey(frame.number, 0, 0, RowKind.HANDED_OFF), TaskHandedOff(clean.value, found, clean.count)
+    run.note(ended, await opening(run, move.agent, handoff=clean.value), agent=move.agent)
+
+
+async def conclude(run: SessionRun, frame: FrameState, move: Conclude) -> None:
+    """End a frame with a judgement; in a consult, with an answer that is no verdict.
+
+    Where a person's agreement would change the verdict they are asked first, and the session waits.
+    """
+    found = _recorded(frame, move.claims)
+    if frame.opened.parent:
+        ended = FrameConcluded("", found, None)
+    else:
+        verdict = _verdict(run, frame, move, found, agreements(frame))
+        if verdict.kind is QuestionType.ADVICE:
+            agreed = _verdict(run, frame, move, found, assumed_acknowledgement(move))
+            if question := agreement_question(frame, move, verdict, agreed):
+                key = RowKey(frame.number, len(frame.turns), 0, RowKind.ASKED)
+                await run.record((key, question), state=SessionState.WAITING)
+                return
+        ended = FrameConcluded(new_id(Prefix.CERTIFICATE), found, verdict)
+    await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), ended))
+
+
+async def fail(run: SessionRun, frame: FrameState, problem: str) -> None:
+    """End a consult whose agent could not answer: whoever asked is told why, and goes on."""
+    said = f"{frame.opened.agent.name} could not answer: {problem}"
+    await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), FrameConcluded("", (), None, said)))
+
+
+def _verdict(
+    run: SessionRun,
+    frame: FrameState,
+    move: Conclude,
+    found: tuple[Finding, ...],
+    agreed: tuple[RiskAcknowledgement, ...],
+) -> Verdict:
+    history, task = run.history, run.history.begun.task
+    # As the record will have them: the ceiling must come out the same from there.
+    findings = history.findings(more=found)
+    examined = {file.path: file.lines for each in history.evidence() for file in each.examined}
+    over = partial(
+        ceiling,
+        run.workshop.policy,
+        task.kind,
+        findings=findings,
+        assumptions=assumptions(history),
+        gaps=gaps(history),
+        # What was read beside it, such as a caller, is not what the verdict is on.
+        examined_lines=sum(lines for path, lines in examined.items() if task.is_about(path)),
+        risks=risks_of(history, frame, move),
+        request=task.request,
+        agent=frame.opened.agent.name,
+        agreements=agreed,
+        paths=task.paths,
+    )
+    allowed = over(evidence=history.evidence())
+    counted = evidence_not_chosen_by_model(history, run.workshop.policy)
+    least = allowed if len(counted) == len(history.evidence()) else over(evidence=counted)
+    stance, reason = cap_by_guardrail(history, task.kind, move, allowed, least)
+    return apply_ceiling(
+        allowed,
+        task.kind,
+        wanted=stance,
+        reason=reason,
+        rationale=move.rationale.strip() or ("" if allowed.lines else tests_told(history.evidence())),
+        conditions=move.conditions,
+        findings=findings,
+    )

@@ -1,0 +1,118 @@
+"""How a frame begins: the agent as it is defined now, what decides for it, and what it remembers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.certificates.redaction import redacted
+from esper_agents.domain.certificate import PLAYBOOK, REASONER
+from esper_agents.domain.frame import Brief
+from esper_agents.domain.ledger import FrameOpened, RowKey, RowKind
+from esper_agents.memory.recall import recall
+from esper_agents.orchestration.budgets import remaining
+from esper_agents.orchestration.definition_snapshots import definition_of, keep_definition
+from esper_agents.orchestration.permissions import allowed_in
+
+if TYPE_CHECKING:
+    from esper_agents.domain.handoff import Handoff
+    from esper_agents.domain.memory import MemoryNote
+    from esper_agents.orchestration.open_frame import FrameState
+    from esper_agents.orchestration.session_run import SessionRun
+    from esper_agents.reasoning.reasoner import Reasoner
+
+
+async def opening(
+    run: SessionRun,
+    agent_name: str,
+    *,
+    handoff: Handoff | None = None,
+    question: str = "",
+    parent: tuple[int, int] = (0, 0),
+    reasoner: str = "",
+) -> tuple[RowKey, FrameOpened]:
+    """Return the row that opens the next frame.
+
+    Args:
+        run: The run.
+        agent_name: Who is to go on.
+        handoff: What brings the task.
+        question: What is asked, in a consult.
+        parent: Frame and step that consult, or zeros.
+        reasoner: What is to decide its moves; empty for what the task says.
+    """
+    agent = run.workshop.agents.get(agent_name)
+    kind = reasoner or run.history.begun.task.options.get(REASONER, PLAYBOOK)
+    keep_definition(run.workshop, agent, kind)
+    asking = run.history.frames[parent[0] - 1].opened if parent[0] else None
+    # Whoever asks itself, as a model does for its floor, remembers what it remembered a moment ago.
+    recalled = asking.notes if asking and asking.agent == agent else await _recalled(run, agent_name)
+    opened = FrameOpened(
+        agent=agent,
+        definition=definition_of(run.workshop, agent, kind),
+        parent=parent[0],
+        parent_step=parent[1],
+        question=question,
+        handoff=handoff,
+        notes=recalled,
+        budget_left=handoff.budget_left if handoff else remaining(run.history),
+    )
+    return RowKey(len(run.history.frames) + 1, 0, 0, RowKind.OPENED), opened
+
+
+async def _recalled(run: SessionRun, agent_name: str) -> tuple[MemoryNote, ...]:
+    task, project = run.history.begun.task, run.workshop.project
+    return await run.workshop.store.run(
+        recall, project.key, agent_name, task.paths, request=task.request, root=Path(project.root)
+    )
+
+
+def reasoner_of(run: SessionRun, frame: FrameState) -> Reasoner:
+    """Return what decides a frame's moves, given what the frame began with."""
+    opened = frame.opened
+    return run.workshop.reasoner(opened.agent.name, opened.definition.reasoner).build(brief_of(run, frame))
+
+
+def brief_of(run: SessionRun, frame: FrameState) -> Brief:
+    """Return what an agent begins a frame with; the same at every resume."""
+    begun, opened = run.history.begun, frame.opened
+    first = run.history.first_of_panel(frame)
+    tools = run.workshop.tools.named(opened.agent.tools)
+    brief = Brief(
+        agent=opened.agent,
+        task=begun.task,
+        project=begun.project,
+        revision=begun.revision,
+        handoff=opened.handoff,
+        chain=run.history.handoffs_before(frame.number),
+        question=opened.question,
+        findings=run.history.findings(before=first, floor=frame),
+        evidence=run.history.evidence(before=first, floor=frame),
+        notes=opened.notes,
+        tools=tuple(tool.use for tool in tools),
+        agents=tuple(sorted(run.workshop.agents.agents)),
+        budget_left=opened.budget_left,
+        before=begun.before,
+        allowed=allowed_in(run, tools),
+    )
+    return _with_surroundings(run, brief) if opened.definition.is_model else brief
+
+
+def _with_surroundings(run: SessionRun, brief: Brief) -> Brief:
+    """Return a brief with what a model is told beside: every tool, what the project says, which skills there are.
+
+    Nothing of what no tool has read has had the secrets of this machine struck out before.
+    """
+    from esper_agents.agents.agent_packs import packs_of
+
+    told: dict[str, Any] = {
+        "agent": brief.agent,
+        "notes": brief.notes,
+        "documents": run.workshop.documents,
+        "skills": run.workshop.skills.index_for(brief.agent),
+        "packs": packs_of(brief.agent, run.workshop.plugins).lines,
+    }
+    catalogue = tuple(tool.use for tool in run.workshop.tools.named(None))
+    near = run.workshop.agents.neighbours_known(brief.agent.name)
+    return replace(brief, catalogue=catalogue, neighbours=near, **redacted(told, known=run.secrets).value)

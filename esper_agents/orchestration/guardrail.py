@@ -1,0 +1,115 @@
+"""The floor under a model's verdict: what is found without it first, and what no model can argue away.
+
+An agent that reasons with a model is not asked before a playbook has had its say, in a frame of its own: the agent's,
+or the reviewer's for an agent that has none. From then on that playbook's findings, gaps, risks and reasons to stay
+below the ceiling hold, whatever the model says; it can add to them, explain them, and stand lower. Where the playbook
+could not have its say, nothing can be decided.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.policy.verdict_ceiling import verdict_levels, worst
+from esper_agents.domain.agent_action import Conclude, Consult, RiskAssessment
+from esper_agents.domain.certificate import FLOOR_QUESTION, PLAYBOOK, REASONER
+from esper_agents.domain.evidence import Risk
+from esper_agents.domain.status import Stance
+from esper_agents.reasoning.finding_ownership import REVIEWER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.certificates.policy.verdict_ceiling import Policy
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.status import QuestionType
+    from esper_agents.domain.verdict import Ceiling
+    from esper_agents.orchestration.open_frame import FrameState
+    from esper_agents.orchestration.session_projection import SessionProjection
+    from esper_agents.orchestration.session_run import SessionRun
+
+_CHOSEN = "a model chose what was measured, and nobody agreed to it"
+_LEVELS = ("Low", "Medium", "High", "Critical")
+_WAYS_BACK = ("Easy", "Moderate", "Difficult", "Irreversible")
+
+
+def guardrail_question(run: SessionRun, frame: FrameState) -> Consult | None:
+    """Return what is to be asked before a frame's model is, or None where nothing is.
+
+    Once for each agent. Who is consulted answers one question and reaches no verdict, and has no floor of its own.
+    """
+    is_by_model = run.history.begun.task.options.get(REASONER, PLAYBOOK) != PLAYBOOK
+    if frame.turns[:-1] or frame.opened.parent or not is_by_model:
+        return None
+    own = frame.opened.agent.name
+    name = own if own in run.workshop.playbooks else REVIEWER
+    is_known = any(each.floor and each.floor.opened.agent.name == name for each in run.history.frames)
+    return None if is_known else Consult(name, FLOOR_QUESTION, PLAYBOOK)
+
+
+def evidence_not_chosen_by_model(history: SessionProjection, policy: Policy) -> tuple[Evidence, ...]:
+    """Return the evidence without measurements that a model chose and no person agreed to.
+
+    A model chooses what is run and with what; so no run of its choice makes good that nothing was measured.
+    """
+    measuring = {tool for line in policy.lines for tool in getattr(line.condition, "tools", ())}
+    return tuple(
+        report.evidence
+        for frame, report in history.reports()
+        if not frame.opened.definition.is_model
+        or report.evidence.tool not in measuring
+        or report.evidence.risk is not Risk.LOW
+    )
+
+
+def cap_by_guardrail(
+    history: SessionProjection, kind: QuestionType, move: Conclude, best: Ceiling, least: Ceiling
+) -> tuple[Stance | None, str]:
+    """Return where a conclusion stands at most, and the reason for standing there.
+
+    Args:
+        history: The session's ledger.
+        kind: The kind of question.
+        move: The conclusion.
+        best: The ceiling over all that is on record.
+        least: The ceiling over it with only the `unchosen` evidence.
+    """
+    limits = [(each.stance, each.below_ceiling) for each in _floors(history) if each.stance is not None]
+    limits += [(Stance.UNDECIDED, why) for why in _unheard(history)]
+    if worst(kind, best.stance, least.stance) is not best.stance:
+        limits.append((least.stance, _CHOSEN))
+    lowest = worst(kind, *(stance for stance, _ in limits))
+    is_lower = move.stance is None or verdict_levels(kind).index(move.stance) < verdict_levels(kind).index(lowest)
+    if not limits or not is_lower:
+        return move.stance, move.below_ceiling
+    return lowest, next(reason for stance, reason in limits if stance is lowest)
+
+
+def risks_of(history: SessionProjection, frame: FrameState, move: Conclude) -> RiskAssessment:
+    """Return the risk section of a conclusion: the worse of what it says and of what playbooks said."""
+    if not frame.opened.definition.is_model:
+        return move.risks
+    said = [move.risks, *(each.risks for each in _floors(history))]
+    return RiskAssessment(
+        max((each.implementation_risk for each in said), key=_LEVELS.index),
+        max((each.reversibility for each in said), key=_WAYS_BACK.index),
+        tuple(dict.fromkeys(one for each in said for one in each.rows)),
+    )
+
+
+def _unheard(history: SessionProjection) -> Iterator[str]:
+    """Yield why playbooks that were to have their say before a model had none."""
+    for frame in history.frames:
+        first = frame.turns[0] if frame.turns else None
+        if first and frame.is_floored and first.refusal:
+            yield first.refusal.reasons[0]
+        elif frame.floor and frame.floor.concluded and frame.floor.concluded.problem:
+            yield frame.floor.concluded.problem
+
+
+def _floors(history: SessionProjection) -> Iterator[Conclude]:
+    """Yield what playbooks concluded before models were asked."""
+    for frame in history.frames:
+        last = frame.floor.turns[-1].moved if frame.floor and frame.floor.turns else None
+        if last and isinstance(last.move, Conclude):
+            yield last.move

@@ -1,0 +1,271 @@
+"""The ledger folded into what the loop asks of it: frames, turns, what is settled and what is open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.codec import decode
+from esper_agents.domain.drift import Accepted
+from esper_agents.domain.finding import Confidence
+from esper_agents.domain.ledger import (
+    CertificateIssued,
+    FrameConcluded,
+    FrameOpened,
+    RowKey,
+    RowKind,
+    RowsPruned,
+    TaskHandedOff,
+    UserQuestion,
+)
+from esper_agents.domain.route import Route
+from esper_agents.domain.session import SessionState, Submission
+from esper_agents.orchestration.open_frame import FrameState
+from esper_agents.storage.ledger import event_digest, events_digest, part_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from esper_agents.domain.agent_action import ToolReport
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.finding import Finding
+    from esper_agents.domain.handoff import Handoff
+    from esper_agents.domain.ledger import LedgerRow
+
+
+class SessionProjection:
+    """What a session's ledger says, kept up to date row by row."""
+
+    def __init__(self, session: str, rows: Iterable[LedgerRow] = ()) -> None:
+        """Fold rows, in order."""
+        self.session = session
+        self.frames: list[FrameState] = []
+        self.submission: Submission | None = None
+        self.route: Route | None = None
+        self.certified: CertificateIssued | None = None
+        self.is_refused = False
+        self.is_cancelled = False
+        self.accepted: list[Accepted] = []
+        self.pruned: RowsPruned | None = None
+        self.seq = 0
+        self._events: dict[RowKey, tuple[int, bytes]] = {}
+        self.add(rows)
+
+    def add(self, rows: Iterable[LedgerRow]) -> None:
+        """Fold further rows, in order."""
+        for row in rows:
+            self._fold(row)
+            self.note_events((row,))
+            self.seq = row.seq
+
+    def note_events(self, rows: Iterable[LedgerRow]) -> None:
+        """Let rows count in `events_sha256` as they are stored; what follows the certificate does not."""
+        for row in rows:
+            if self.certified is None:
+                key = row.key
+                digest = event_digest(key.frame, key.step, key.call, key.kind.value, row.at, row.body)
+                self._events[key] = (row.seq, digest)
+
+    @property
+    def events_sha256(self) -> str:
+        """Digest of all rows before the one that says that the certificate was issued; see `ledger.events_digest`."""
+        events = sorted((seq, key.frame, digest) for key, (seq, digest) in self._events.items())
+        of_session = part_digest(digest for _, frame, digest in events if not frame)
+        return events_digest(of_session, part_digest(digest for _, frame, digest in events if frame))
+
+    def _fold(self, row: LedgerRow) -> None:
+        key = row.key
+        match key.kind:
+            # Nearly all rows are of turns.
+            case RowKind.DECIDING if key.call:
+                self.frames[key.frame - 1].turn(key.step).lose(row.body)
+            case RowKind.DECIDING | RowKind.MOVED | RowKind.MOVE_REFUSED:
+                self.frames[key.frame - 1].turn(key.step).put(key.kind, row.body)
+            case RowKind.CALLING | RowKind.CALLED | RowKind.ASKED | RowKind.ANSWERED:
+                self.frames[key.frame - 1].turn(key.step).call(key.call).put(key.kind, row.body)
+            case RowKind.OPENED:
+                self._open(FrameState(key.frame, decode(FrameOpened, row.body)))
+            case RowKind.HANDED_OFF:
+                self.frames[key.frame - 1].handed_off = decode(TaskHandedOff, row.body)
+            case RowKind.CONCLUDED:
+                frame = self.frames[key.frame - 1]
+                frame.concluded, frame.concluded_at = decode(FrameConcluded, row.body), row.at
+            case (
+                RowKind.SUBMITTED
+                | RowKind.ROUTED
+                | RowKind.REFUSED
+                | RowKind.CERTIFIED
+                | RowKind.CANCELLED
+                | RowKind.DRIFT_ACCEPTED
+                | RowKind.PRUNED
+            ):
+                self._fold_session(row)
+
+    def _fold_session(self, row: LedgerRow) -> None:
+        match row.key.kind:
+            case RowKind.SUBMITTED:
+                self.submission = decode(Submission, row.body)
+            case RowKind.ROUTED | RowKind.REFUSED:
+                self.route = decode(Route, row.body)
+                self.is_refused = row.key.kind is RowKind.REFUSED
+            case RowKind.CERTIFIED:
+                self.certified = decode(CertificateIssued, row.body)
+            case RowKind.CANCELLED:
+                self.is_cancelled = True
+            case RowKind.DRIFT_ACCEPTED:
+                self.accepted.append(decode(Accepted, row.body))
+            case RowKind.PRUNED:
+                self.pruned = decode(RowsPruned, row.body)
+            case _:
+                return
+
+    def _open(self, frame: FrameState) -> None:
+        self.frames.append(frame)
+        if frame.opened.parent:
+            self.frames[frame.opened.parent - 1].turn(frame.opened.parent_step).children.append(frame)
+
+    @property
+    def begun(self) -> Submission:
+        """What the session began with; every session has it from its first transaction on."""
+        if self.submission is None:
+            raise AssertionError("a session without its first row")
+        return self.submission
+
+    def first_of_panel(self, frame: FrameState) -> int:
+        """Return the number of the first frame of the panel that a frame is of; its own where it is of none.
+
+        What that one saw is what they all see.
+        """
+        if not frame.opened.parent:
+            return frame.number
+        asked = self.frames[frame.opened.parent - 1].turn(frame.opened.parent_step)
+        return min((each.number for each in asked.children), default=frame.number)
+
+    @property
+    def current(self) -> FrameState | None:
+        """The frame whose turn it is: the last one opened that has not ended."""
+        return next((frame for frame in reversed(self.frames) if not frame.is_closed), None)
+
+    @property
+    def conclusion(self) -> FrameState | None:
+        """The frame that ended the task with a judgement, or None."""
+        return next((each for each in self.frames if each.concluded and each.concluded.verdict), None)
+
+    @property
+    def handoffs(self) -> tuple[Handoff, ...]:
+        """The chain, in order."""
+        return self.handoffs_before(len(self.frames) + 1)
+
+    def handoffs_before(self, number: int) -> tuple[Handoff, ...]:
+        """Return the chain up to the opening of a frame."""
+        return tuple(each.handed_off.handoff for each in self.frames[: number - 1] if each.handed_off)
+
+    @property
+    def questions(self) -> tuple[UserQuestion, ...]:
+        """What people must answer before the session can go on."""
+        return tuple(
+            question
+            for frame in self.frames
+            if not frame.is_closed
+            for turn in frame.turns
+            if turn.result is None
+            for question in turn.questions
+        )
+
+    @property
+    def state(self) -> SessionState:
+        """Where the session is."""
+        if self.is_cancelled:
+            return SessionState.CANCELLED
+        if self.is_refused:
+            return SessionState.REFUSED
+        if self.certified:
+            return SessionState.DONE
+        frame = self.current
+        is_waiting = frame is not None and bool(frame.turns) and frame.turns[-1].is_waiting
+        return SessionState.WAITING if is_waiting else SessionState.OPEN
+
+    def _frames(self, before: int | None, floor: FrameState | None) -> list[FrameState]:
+        """Return frames in order.
+
+        Args:
+            before: Only those with a smaller number; all where None.
+            floor: A frame whose floor counts all the same, with what was consulted there.
+        """
+        if before is None:
+            return self.frames
+        within = {floor.floor.number} if floor and floor.floor else set()
+        for each in self.frames[before - 1 :]:
+            if each.opened.parent in within:
+                within.add(each.number)
+        return [each for each in self.frames if each.number < before or each.number in within]
+
+    def reports(
+        self, before: int | None = None, floor: FrameState | None = None
+    ) -> Iterator[tuple[FrameState, ToolReport]]:
+        """Yield each finished tool call with its frame, in order of frames and turns; see `_frames`."""
+        for frame in self._frames(before, floor):
+            for turn in frame.turns:
+                for number in sorted(turn.calls):
+                    if report := turn.calls[number].report:
+                        yield frame, report
+
+    def evidence(self, before: int | None = None, floor: FrameState | None = None) -> tuple[Evidence, ...]:
+        """Return the evidence of the session, in order."""
+        return tuple(report.evidence for _, report in self.reports(before, floor))
+
+    def findings(
+        self, before: int | None = None, *, floor: FrameState | None = None, more: tuple[Finding, ...] = ()
+    ) -> tuple[Finding, ...]:
+        """Return what was found and no evidence refuted, as `merged` has it.
+
+        A model chooses what is run and with what; so no run of its choice takes a finding away.
+
+        Args:
+            before: Only of frames with a smaller number; all where left out.
+            floor: A frame whose floor counts all the same.
+            more: Findings that are not on record yet.
+        """
+        reports = tuple(self.reports(before, floor))
+        tools = {report.evidence.id: report.evidence.tool for _, report in reports}
+        refuted = {
+            (mark, report.evidence.tool)
+            for frame, report in reports
+            if not frame.opened.definition.is_model
+            for mark in report.evidence.refutes
+        }
+        found = merge_findings((*self._all_findings(before, floor), *more))
+        # What one run shows, another that does not meet it cannot take back.
+        return tuple(
+            each
+            for each in found
+            if not any(
+                mark == each.claim.fingerprint and tool not in {tools.get(one) for one in each.evidence}
+                for mark, tool in refuted
+            )
+        )
+
+    def _all_findings(self, before: int | None, floor: FrameState | None) -> Iterator[Finding]:
+        for frame in self._frames(before, floor):
+            for turn in frame.turns:
+                for number in sorted(turn.calls):
+                    if report := turn.calls[number].report:
+                        yield from report.findings
+            if frame.handed_off:
+                yield from frame.handed_off.findings
+            if frame.concluded:
+                yield from frame.concluded.findings
+
+
+def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return each claim once: who found it first, as the surest says it, with the evidence of all who did."""
+    known: dict[str, Finding] = {}
+    for each in findings:
+        first = known.get(each.claim.fingerprint, each)
+        claim = min(first.claim, each.claim, key=lambda said: _FROM_SUREST.index(said.confidence))
+        evidence = tuple(dict.fromkeys((*first.evidence, *each.evidence)))
+        known[each.claim.fingerprint] = replace(first, claim=claim, evidence=evidence)
+    return tuple(known.values())
+
+
+_FROM_SUREST = tuple(Confidence)

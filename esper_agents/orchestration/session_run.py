@@ -1,0 +1,201 @@
+"""One run of a session: its lease, its history, and the only way to write rows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from esper_agents.certificates.redaction import secrets_of
+from esper_agents.domain.codec import encode
+from esper_agents.domain.ledger import LedgerRow, RowKey, RowKind, SessionCancelled
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import EsperError, ExitCode, LeaseLostError, StorageError
+from esper_agents.orchestration.session_projection import SessionProjection
+from esper_agents.storage import lease, ledger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from esper_agents.domain.ledger import ActionDecided
+    from esper_agents.orchestration.open_frame import FrameState
+    from esper_agents.orchestration.project_services import ProjectServices
+    from esper_agents.reasoning.reasoner import Say
+    from esper_agents.storage.lease import Lease
+    from esper_agents.storage.ledger import Appended
+    from esper_agents.storage.store import Store
+
+
+Entries: TypeAlias = "Sequence[tuple[RowKey, object]]"
+
+
+class StoppedError(EsperError):
+    """The run was asked to stop and did so between two steps; everything so far is recorded."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__("stopped between two steps", remedy=f"go on with `esper resume {session_id}`")
+
+
+class SessionRun:
+    """One run of a session, from claiming its lease to giving it back.
+
+    Attributes:
+        workshop: What it works with.
+        lease: The right to write.
+        history: What the ledger says, kept up to date with every write.
+        say: Takes text as a model writes it.
+        is_attended: Whether a person is there who can be asked.
+    """
+
+    def __init__(self, workshop: ProjectServices, held: Lease, history: SessionProjection, say: Say) -> None:
+        """Prepare a run under a lease that is held already."""
+        self.workshop = workshop
+        self.lease = held
+        self.history = history
+        self.say = say
+        self.is_attended = False
+        self._stop = asyncio.Event()
+        self._lost: LeaseLostError | None = None
+        self._is_cancel_requested = False
+        self._watchers: list[Callable[[], None]] = []
+        self._noted: list[tuple[RowKey, object]] = []
+        self._copies: dict[str, object] = {}
+
+    @property
+    def session(self) -> str:
+        """The session's identifier."""
+        return self.lease.session
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """Secrets of this machine, which go on no record."""
+        return secrets_of(os.environ)
+
+    def stop(self) -> None:
+        """Ask the run to stop at the next step boundary."""
+        self._stop.set()
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called after every write."""
+        self._watchers.append(tell)
+
+    async def boundary(self) -> None:
+        """Do what was asked from outside, between two steps.
+
+        Raises:
+            StoppedError: The run was asked to stop.
+            LeaseLostError: Another process has the session.
+        """
+        if self._lost is not None:
+            raise self._lost
+        if self._is_cancel_requested:
+            await self.record(
+                (session_row(RowKind.CANCELLED), SessionCancelled("request")), state=SessionState.CANCELLED
+            )
+        elif self._stop.is_set():
+            raise StoppedError(self.session)
+
+    def note(self, *entries: tuple[RowKey, object], **index: object) -> None:
+        """Keep rows that are written with the next ones, in one transaction; the history has them at once.
+
+        For what is followed by another row before anything outside depends on it.
+
+        Args:
+            entries: Key and body of each.
+            index: New values of the session's copied columns.
+        """
+        self._noted += entries
+        self._copies |= index
+        self.history.add(LedgerRow(self.history.seq, key, "", encode(body)) for key, body in entries)
+
+    async def record(self, *entries: tuple[RowKey, object], **index: object) -> None:
+        """Append what is noted and further rows, all or none, durable when this returns.
+
+        Args:
+            entries: Key and body of each.
+            index: New values of the session's copied columns.
+
+        Raises:
+            LeaseLostError: Another process has the session.
+        """
+        await self._append(entries, (), index)
+
+    async def begin(self, *entries: tuple[RowKey, object]) -> bool:
+        """Append the rows before a step, and return whether it may be taken: see `record`.
+
+        It may not where somebody has asked for the session to be cancelled; then only what is noted is appended.
+        """
+        await self._append((), entries, {})
+        return not self._is_cancel_requested
+
+    async def _append(self, entries: Entries, beginning: Entries, index: Mapping[str, object], /) -> None:
+        before, copies = (*self._noted, *entries), {**self._copies, **index}
+        await self.transact(lambda store: ledger.append(store, self.lease, before, beginning=beginning, **copies))
+
+    def recorded(self, frame: FrameState, step: int) -> ActionDecided | None:  # noqa: ARG002 - a replay has a record
+        """Return what a model decided in a turn where that is on record already; None where it is to be asked."""
+        return None
+
+    async def transact(self, work: Callable[[Store], Appended]) -> None:
+        """Do one transaction that appends rows and more; see `record`."""
+        appended = await self.workshop.store.run(work)
+        self._take(appended.rows)
+        self._is_cancel_requested = appended.is_cancel_requested
+        for tell in self._watchers:
+            tell()
+
+    def _take(self, rows: Sequence[LedgerRow]) -> None:
+        """Fold rows that stand in the ledger, but for those that were noted and are folded already."""
+        noted, written = {key for key, _ in self._noted}, {row.key for row in rows}
+        self.history.add(row for row in rows if row.key not in noted)
+        # Noted rows were folded before they had a number and a time.
+        self.history.note_events(row for row in rows if row.key in noted)
+        self._noted = [each for each in self._noted if each[0] not in written]
+        self._copies = self._copies if self._noted else {}
+
+    def _end(self, store: Store) -> None:
+        """Write what is noted and give the lease back.
+
+        What is in the ledger is read on before: a run that was torn down in the middle of a write does not know whether
+        it was made.
+        """
+        self._take(ledger.read(store, self.session, self.history.seq))
+        if self._noted:
+            written = ledger.append(store, self.lease, tuple(self._noted), beginning=(), **self._copies)
+            self._take(written.rows)
+        lease.release(store, self.lease, self.history.state)
+
+    async def _beat(self) -> None:
+        """Keep the lease. Aside: neither a long write nor tools that have taken every thread may starve it."""
+        while True:
+            await asyncio.sleep(lease.LEASE_MS / 4000)
+            try:
+                await self.workshop.store.run_aside(lease.beat, self.lease)
+            except LeaseLostError as error:
+                self._lost = error
+                return
+            except StorageError:
+                # The next beat may find the database well again; if none does, the lease runs out and a write says so.
+                continue
+
+
+@asynccontextmanager
+async def hold_lease(workshop: ProjectServices, held: Lease, say: Say) -> AsyncIterator[SessionRun]:
+    """Yield a run under a lease, keep the lease while the block runs, and give it back after it."""
+    rows = await workshop.store.run(ledger.read, held.session)
+    run = SessionRun(workshop, held, SessionProjection(held.session, rows), say)
+    heart = asyncio.create_task(run._beat())  # noqa: SLF001 - the run's other half
+    try:
+        yield run
+    finally:
+        heart.cancel()
+        await workshop.store.run(run._end)  # noqa: SLF001 - likewise
+
+
+def session_row(kind: RowKind) -> RowKey:
+    """Return the key of a row of the session itself."""
+    return RowKey(0, 0, 0, kind)

@@ -1,0 +1,181 @@
+"""One tool call: asked for, begun, run, recorded, each once."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.redaction import redacted, secrets_of
+from esper_agents.certificates.statement import digest_of_value
+from esper_agents.domain.agent_action import ToolReport
+from esper_agents.domain.codec import checked
+from esper_agents.domain.evidence import CallOutcome, Evidence
+from esper_agents.domain.finding import Finding
+from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.domain.ledger import CallStarted, RowKey, RowKind
+from esper_agents.domain.permission_rule import PermissionDecision
+from esper_agents.domain.session import SessionState
+from esper_agents.errors import EsperError, EvidenceError
+from esper_agents.memory.agent_files import OwnFiles
+from esper_agents.orchestration.permissions import approval_question, is_approved, permission_of
+from esper_agents.storage.store import timestamp
+from esper_agents.tools.tool import ToolResult
+
+if TYPE_CHECKING:
+    from esper_agents.domain.agent_action import ToolCall
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.orchestration.open_frame import FrameState
+    from esper_agents.orchestration.open_turn import OpenTurn, PendingCall
+    from esper_agents.orchestration.permission_rules import Permission
+    from esper_agents.orchestration.session_run import SessionRun
+    from esper_agents.tools.tool import Tool
+
+
+async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> None:
+    """Take one call as far as it can go now: to its record, or to a question that a person must answer."""
+    state = turn.call(number)
+    tool = run.workshop.tools.get(call.tool)
+    if state.report is not None or state.is_waiting:
+        return
+    if state.calling is not None and not tool.is_repeatable:
+        report = interrupted(tool, call, state.calling.evidence)
+    else:
+        allowed = permission_of(run, tool, call)
+        if allowed.action is PermissionDecision.ASK and state.question is None:
+            question = approval_question(tool, call, allowed.because)
+            asked = RowKey(frame.number, turn.step, number, RowKind.ASKED)
+            await run.record((asked, question), state=SessionState.WAITING)
+            return
+        if why := _why_not(state, call, allowed):
+            evidence = state.calling.evidence if state.calling else new_id(Prefix.EVIDENCE)
+            report = _not_run(tool, call, evidence, CallOutcome.DENIED, why)
+        else:
+            begun = await _begun(run, frame, turn, number, call)
+            if begun is None:
+                return
+            report = await _run_tool(run, frame, tool, call, begun.evidence)
+    called = (RowKey(frame.number, turn.step, number, RowKind.CALLED), report)
+    if tool.is_repeatable:
+        run.note(called)
+    else:
+        # Whatever decides next may take its time, and this cannot be run again.
+        await run.record(called)
+
+
+def interrupted(tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
+    """Return the record of a call that was begun, has no result, and is not run again."""
+    why = "the process died while this ran; whether it took effect is not known, and it is not run again"
+    return _not_run(tool, call, evidence_id, CallOutcome.INTERRUPTED, why)
+
+
+def _why_not(state: PendingCall, call: ToolCall, allowed: Permission) -> str:
+    """Return why a call may not run, or an empty string where it may.
+
+    What was asked needs its answer, even where nothing wants it asked any more.
+    """
+    if allowed.action is PermissionDecision.DENY:
+        return f"not allowed, because of {allowed.because}"
+    is_unasked = allowed.action is PermissionDecision.ALLOW and state.question is None
+    return "" if is_unasked or is_approved(state, call) else "a person denied this call"
+
+
+async def _begun(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> CallStarted | None:
+    """Return what is on record of a call that may run now; None where the session is to be cancelled instead."""
+    state = turn.call(number)
+    if state.calling is None:
+        begun = CallStarted(new_id(Prefix.EVIDENCE), call.tool, digest_of_value(call.arguments))
+        await run.begin((RowKey(frame.number, turn.step, number, RowKind.CALLING), begun))
+    return state.calling
+
+
+async def _run_tool(run: SessionRun, frame: FrameState, tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
+    began_at, began = timestamp(time.time_ns() // 1_000_000), time.perf_counter_ns()
+    outcome = CallOutcome.COMPLETED
+    try:
+        own = OwnFiles(run.workshop.store, run.workshop.project.key, frame.opened.agent.name, run.session)
+        context = replace(run.workshop.context, memory=own, named=run.history.begun.task.paths)
+        result = checked(ToolResult, await tool.run(context, call.arguments))
+        _refuse_unread(run, tool, result)
+        _refuse_without_rerun(tool, call)
+    except EsperError as error:
+        outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed
+        outcome, result = CallOutcome.FAILED, _failure(f"{type(error).__name__}: {error}", "report this to its author")
+    clean = redacted(result, known=run.secrets)
+    result = clean.value
+    ended = _Ended(evidence_id, outcome, result, began_at, time.perf_counter_ns() - began)
+    evidence = _evidence(tool, call, ended, run.secrets)
+    evidence = replace(evidence, redactions=evidence.redactions + clean.count)
+    agent = frame.opened.agent.name
+    found = tuple(Finding(new_id(Prefix.FINDING), claim, agent, (evidence_id,)) for claim in result.claims)
+    return ToolReport(evidence, found)
+
+
+def _refuse_unread(run: SessionRun, tool: Tool, result: ToolResult) -> None:
+    """Raise an error if a tool reports something in a file that no evidence says was read."""
+    read = {file.path for each in run.history.evidence() for file in each.examined}
+    read |= {file.path for file in result.examined}
+    unread = sorted({claim.location.path for claim in result.claims} - read)
+    if unread:
+        problem = f"tool {tool.name!r} reports something in {unread[0]!r} and does not list that file in `examined`"
+        remedy = f"return examined=(source_file({unread[0]!r}, data),) with its ToolResult; see CONTRIBUTING.md"
+        raise EvidenceError(problem, remedy=remedy)
+
+
+def _refuse_without_rerun(tool: Tool, call: ToolCall) -> None:
+    if _rerun(tool, call.arguments) is None:
+        problem = f"`rerun` of tool {tool.name!r} makes no command of its arguments"
+        raise EvidenceError(problem, remedy="have it return a command line; arguments with defaults may be missing")
+
+
+def _rerun(tool: Tool, arguments: JsonObject) -> str | None:
+    """Return the command that repeats a call; None if the tool fails to make one."""
+    try:
+        return checked(str, tool.rerun(arguments))
+    except Exception:  # noqa: BLE001 - a tool of another package may raise anything
+        return None
+
+
+def _failure(problem: str, remedy: str) -> ToolResult:
+    return ToolResult(problem, {"problem": problem, "remedy": remedy})
+
+
+def _not_run(tool: Tool, call: ToolCall, evidence_id: str, outcome: CallOutcome, why: str) -> ToolReport:
+    now = timestamp(time.time_ns() // 1_000_000)
+    ended = _Ended(evidence_id, outcome, ToolResult(why, {}), now, 0)
+    return ToolReport(_evidence(tool, call, ended, secrets_of(os.environ)), ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    evidence: str
+    outcome: CallOutcome
+    result: ToolResult
+    began_at: str
+    took_ns: int
+
+
+def _evidence(tool: Tool, call: ToolCall, ended: _Ended, known: tuple[str, ...]) -> Evidence:
+    given = redacted(call.arguments, known=known)
+    return Evidence(
+        id=ended.evidence,
+        tool=tool.name,
+        provider=tool.provider,
+        risk=tool.risk,
+        is_repeatable=tool.is_repeatable,
+        arguments=given.value,
+        arguments_sha256=digest_of_value(given.value),
+        outcome=ended.outcome,
+        summary=ended.result.summary,
+        output=ended.result.output,
+        output_sha256=digest_of_value(ended.result.output),
+        examined=ended.result.examined,
+        artifacts=ended.result.artifacts,
+        started_at=ended.began_at,
+        duration_ns=ended.took_ns,
+        rerun=_rerun(tool, given.value) or "",
+        refutes=ended.result.refutes,
+        redactions=given.count,
+    )

@@ -1,0 +1,306 @@
+"""One exchange with a language model's server: the request, the stream of its answer, and what may go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from esper_agents.errors import ModelBusyError, ModelError, UsageError
+from esper_agents.reasoning.model_errors import LOOK, line_of, refused, unwelcome
+from esper_agents.reasoning.models import Usage
+from esper_agents.reasoning.retry_budget import RetryBudget, TransientError
+from esper_agents.reasoning.tool_input import ToolInputError, ToolInputStream, read_tool_input, refused_input
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anthropic import AsyncAnthropic, AsyncStream
+    from anthropic.types import Message, RawMessageStreamEvent
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.reasoning.reasoner import Say
+
+SERVER, TIMEOUT = "ESPER_MODEL_SERVER", "ESPER_MODEL_TIMEOUT"
+SECOND_ADDRESS, SECOND_KEY = "ESPER_SECOND_OPINION_BASE_URL", "ESPER_SECOND_OPINION_API_KEY"
+ANTHROPIC, BEDROCK, VERTEX = "anthropic", "bedrock", "vertex"
+# Between two events of a stream; a server sends pings while a model thinks.
+_SILENCE_S = 120.0
+_CONNECT_S = 10.0
+# How long a server has to say whether it takes the key, before any work is begun.
+_GREETING_S = 5.0
+_LATER = "go on later: esper resume latest"
+_WITHOUT = "or work without a model: esper submit --reasoner playbook"
+_NEEDS = {
+    ANTHROPIC: f"export ANTHROPIC_API_KEY=..., {_WITHOUT}",
+    BEDROCK: f"pip install 'anthropic[bedrock]', and set AWS_REGION and credentials of AWS; {_WITHOUT}",
+    VERTEX: f"pip install 'anthropic[vertex]', set ANTHROPIC_VERTEX_PROJECT_ID and log in with gcloud; {_WITHOUT}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What a model answered.
+
+    Attributes:
+        id: The message's identifier.
+        model: The model's full name, as the server said it.
+        content: The blocks, as they must be given back.
+        stop: Why it stopped, in the API's words.
+        usage: The tokens.
+        faults: What is wrong with the tool calls whose arguments could not be read, by their identifiers.
+    """
+
+    id: str
+    model: str
+    content: tuple[JsonObject, ...]
+    stop: str
+    usage: Usage
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+
+class _BrokenOffError(Exception):
+    """A stream ended before the answer did."""
+
+
+@dataclass(frozen=True)
+class ModelServer:
+    """A server that speaks the Messages API. Who it is and what it is asked with comes from the environment alone.
+
+    Attributes:
+        kind: `anthropic` for Anthropic's API and any server that speaks it, `bedrock` or `vertex`.
+        silence_s: How long it may say nothing, in seconds.
+        address: Where it is; what the SDK finds in the environment where empty.
+        key: The key for it; likewise.
+    """
+
+    kind: str = ANTHROPIC
+    silence_s: float = _SILENCE_S
+    address: str = ""
+    key: str = field(default="", repr=False)
+
+    @cached_property
+    def client(self) -> AsyncAnthropic:
+        """The SDK's client, made when it is first needed.
+
+        Raises:
+            UsageError: There is no key, or what the kind needs is not installed.
+        """
+        import anthropic
+
+        # No spans of the SDK's own: `esper trace` makes them from the record.
+        settings: dict[str, Any] = {
+            # Whose requests are made again is settled in one place: see `tries`.
+            "max_retries": 0,
+            "timeout": anthropic.Timeout(self.silence_s, connect=_CONNECT_S),
+            "open_telemetry": False,
+        }
+        if self.address:
+            settings |= {"base_url": self.address, "api_key": self.key or None}
+        try:
+            client: AsyncAnthropic = _CLIENTS[self.kind](settings)
+        except (anthropic.AnthropicError, ImportError, ValueError) as error:
+            raise UsageError(
+                f"no client for {self.kind} can be made: {line_of(error)}", remedy=_NEEDS[self.kind]
+            ) from error
+        if self.kind == ANTHROPIC and not (client.api_key or client.auth_token or client.credentials):
+            raise UsageError("there is no key for a language model's server", remedy=_NEEDS[self.kind])
+        parts = urlsplit(str(client.base_url))
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            name = SECOND_ADDRESS if self.address else "ANTHROPIC_BASE_URL"
+            raise UsageError(f"{name} is no address of a server", remedy=f"export {name}=https://..., or unset it")
+        return client
+
+    @property
+    def host(self) -> str:
+        """Where requests go, without the name and password that may stand before it."""
+        return urlsplit(str(self.client.base_url)).netloc.rpartition("@")[2]
+
+    async def ask(self, request: str, say: Say, tries: RetryBudget | None = None) -> ModelReply:
+        """Send a request and return the whole answer; its words are told as they come.
+
+        Args:
+            request: The parameters of a streamed message as JSON, model included.
+            say: Takes the words.
+            tries: Those of the move that is asked for; its own where None.
+
+        Raises:
+            TooLongError: It is too long for the model.
+            ModelBusyError: Nobody answers, or the server takes no more for now; after retries.
+            ModelError: The server refuses it, or answers nonsense.
+        """
+        tries = tries or RetryBudget()
+        while True:
+            try:
+                return await self._answer(request, say, tries)
+            except TransientError as trouble:
+                await tries.wait(trouble, say)
+
+    async def _answer(self, request: str, say: Say, tries: RetryBudget) -> ModelReply:
+        """Return the answer to one request, and count it, whatever becomes of it."""
+        import anthropic
+        import httpx2
+        from anthropic.lib.streaming import AsyncMessageStream
+
+        message: Message | None = None
+        try:
+            raw = ToolInputStream(await self._stream(request))
+            # A stand-in: it has what the SDK's helper asks of a stream.
+            async with AsyncMessageStream(cast("Any", raw), output_format=anthropic.NOT_GIVEN) as stream:
+                async for event in stream:
+                    if event.type == "text":
+                        say(event.text)
+                    elif event.type == "message_start":
+                        message = stream.current_message_snapshot
+                return _reply(await stream.get_final_message(), raw.texts)
+        except anthropic.APIStatusError as error:
+            raise refused(self.host, error) from error
+        except anthropic.APIConnectionError as error:
+            raise TransientError(self._unreachable(error)) from error
+        except (httpx2.HTTPError, _BrokenOffError) as error:
+            raise TransientError(ModelBusyError(f"{self.host} broke off its answer", remedy=_LATER)) from error
+        except (anthropic.APIError, ValueError, TypeError, RuntimeError, AssertionError, AttributeError) as error:
+            nonsense = ModelError(f"{self.host} answers what is no message: {line_of(error)}", remedy=LOOK)
+            # What begins as a message and becomes none is an accident.
+            raise (nonsense if message is None else TransientError(nonsense)) from error
+        except (anthropic.AnthropicError, ImportError) as error:
+            # What Bedrock and Vertex need is first looked for here.
+            raise UsageError(f"{self.kind} cannot be asked: {line_of(error)}", remedy=_NEEDS[self.kind]) from error
+        finally:
+            if message is not None:
+                tries.count(_usage(message))
+
+    def _unreachable(self, error: BaseException, remedy: str = LOOK) -> ModelBusyError:
+        return ModelBusyError(f"{self.host} cannot be reached: {line_of(error.__cause__ or error)}", remedy=remedy)
+
+    async def greet(self, model: str) -> None:
+        """Find out whether the server is there and takes the key, before any work is begun.
+
+        What is asked costs nothing and says nothing of a project. A server that does not know the question, or has no
+        time for it, is left in peace; so are Bedrock and Vertex, which have an address for each model.
+
+        Args:
+            model: Full name of the model that is to reason.
+
+        Raises:
+            UsageError: It does not take the key, or knows no such model.
+            ModelBusyError: Nobody is there.
+        """
+        import anthropic
+        import httpx2
+
+        if self.kind != ANTHROPIC:
+            return
+        client, limit = self.client, anthropic.Timeout(_GREETING_S, connect=_CONNECT_S)
+        try:
+            await client.messages.count_tokens(model=model, messages=[{"role": "user", "content": "?"}], timeout=limit)
+        except anthropic.APIStatusError as error:
+            if told := unwelcome(self.host, model, error, _WITHOUT):
+                raise told from error
+        except anthropic.APIConnectionError as error:
+            if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+                remedy = f"look at ANTHROPIC_BASE_URL and the network, {_WITHOUT}"
+                raise self._unreachable(error, remedy) from error
+        except (anthropic.AnthropicError, ValueError, TypeError):
+            return
+
+    async def _stream(self, request: str) -> AsyncStream[RawMessageStreamEvent]:
+        """Return the stream of an answer. The request goes as it stands: the SDK would walk all of it each time."""
+        import anthropic
+        from anthropic.types import Message, RawMessageStreamEvent
+
+        if self.kind != ANTHROPIC:
+            # Where these send it to depends on what it says.
+            stream: AsyncStream[RawMessageStreamEvent] = await self.client.messages.create(**json.loads(request))
+            return stream
+        return await self.client.post(
+            "/v1/messages",
+            cast_to=Message,
+            content=request.encode(),
+            stream=True,
+            stream_cls=anthropic.AsyncStream[RawMessageStreamEvent],
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if "client" in vars(self):
+            await self.client.close()
+
+
+def server_of(environment: Mapping[str, str], *, second: bool = False) -> ModelServer:
+    """Return the server that the environment names.
+
+    Args:
+        environment: The variables.
+        second: Whether the one for second opinions is wanted; the same one where no other is named.
+
+    Raises:
+        UsageError: It names none that there is.
+    """
+    kind = environment.get(SERVER, ANTHROPIC)
+    if kind not in _CLIENTS:
+        raise UsageError(f"{SERVER}={kind!r} is no server", remedy=f"write one of {', '.join(_CLIENTS)}")
+    try:
+        silence = float(environment.get(TIMEOUT, _SILENCE_S))
+    except ValueError:
+        silence = 0.0
+    if not 0 < silence < float("inf"):
+        raise UsageError(f"{TIMEOUT} is no time in seconds", remedy=f"write {TIMEOUT}=120")
+    if second and (address := environment.get(SECOND_ADDRESS, "")):
+        return ModelServer(ANTHROPIC, silence, address, environment.get(SECOND_KEY, ""))
+    return ModelServer(kind, silence)
+
+
+def _anthropic(settings: Mapping[str, Any]) -> Any:
+    from anthropic import AsyncAnthropic
+
+    return AsyncAnthropic(**settings)
+
+
+def _bedrock(settings: Mapping[str, Any]) -> Any:
+    from anthropic import AsyncAnthropicBedrock
+
+    return AsyncAnthropicBedrock(**settings)
+
+
+def _vertex(settings: Mapping[str, Any]) -> Any:
+    from anthropic import AsyncAnthropicVertex
+
+    region = os.environ.get("CLOUD_ML_REGION", "global")
+    return AsyncAnthropicVertex(region=region, **settings)
+
+
+_CLIENTS = {ANTHROPIC: _anthropic, BEDROCK: _bedrock, VERTEX: _vertex}
+
+
+def _reply(message: Message, inputs: Mapping[int, str]) -> ModelReply:
+    if not message.stop_reason:
+        raise _BrokenOffError
+    content = [block.to_dict(mode="json") for block in message.content]
+    faults = {}
+    for index, text in inputs.items():
+        block = content[index]
+        if block["type"] == "tool_use" and text:
+            try:
+                block["input"] = read_tool_input(text)
+            except ToolInputError as problem:
+                # The server takes a conversation only with an object here.
+                block["input"] = {}
+                faults[str(block["id"])] = refused_input(str(block["name"]), problem)
+    return ModelReply(
+        message.id,
+        message.model,
+        tuple(content),
+        str(message.stop_reason),
+        _usage(message),
+        faults,
+    )
+
+
+def _usage(message: Message) -> Usage:
+    used = getattr(message, "usage", None)
+    parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    return Usage(*(getattr(used, each, None) or 0 for each in parts))

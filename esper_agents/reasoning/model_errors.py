@@ -1,0 +1,107 @@
+"""What a server that speaks the Messages API says where it gives no answer, and what follows from that."""
+
+from __future__ import annotations
+
+import time
+from email.utils import mktime_tz, parsedate_tz
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from esper_agents.errors import ModelError, OverloadedError, UsageError
+from esper_agents.reasoning.retry_budget import TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anthropic import APIStatusError
+
+LOOK = "look at ANTHROPIC_BASE_URL and the network, then go on: esper resume latest"
+_TOO_LARGE, _BAD = 413, 400
+_KEY = frozenset((401, 403))
+_PASSING = frozenset((408, 409, 429))
+# Of an error in the middle of a stream, which has no status of its own.
+_PASSING_KINDS = frozenset(("api_error", "overloaded_error", "rate_limit_error", "timeout_error"))
+_MOST_SHOWN = 300
+
+
+class TooLongError(ModelError):
+    """The prompt is longer than the model's window, or the request larger than the server takes."""
+
+
+class SignatureContextError(ModelError):
+    """Thinking that is given back was signed with what went before it, and that has changed since."""
+
+
+def refused(host: str, error: APIStatusError) -> ModelError | UsageError | TransientError:
+    """Return what an answer that is an error comes to.
+
+    Args:
+        host: Who answers.
+        error: As the SDK raises it.
+    """
+    status, said = error.status_code, line_of(error)
+    if status == _TOO_LARGE or (status == _BAD and "too long" in said):
+        return TooLongError(f"the prompt is too long: {said}", remedy="submit the task with fewer paths")
+    if status == _BAD and "`signature`" in said:
+        return SignatureContextError(f"the server does not take a model's thinking back: {said}", remedy=LOOK)
+    if status in _KEY:
+        remedy = "look at ANTHROPIC_API_KEY, then go on: esper resume latest"
+        return UsageError(f"{host} does not take the key: {said}", remedy=remedy)
+    if _is_passing(error):
+        busy = OverloadedError(f"{host} takes no requests for now: {said}", remedy="esper resume latest, later")
+        wants_again = error.response.headers.get("x-should-retry") != "false"
+        return TransientError(busy, _wait_s(error.response.headers)) if wants_again else busy
+    if status == HTTPStatus.NOT_FOUND:
+        remedy = "look at ANTHROPIC_BASE_URL and at [models] in your config.toml, then go on: esper resume latest"
+        return ModelError(f"{host} knows no such model or address: {said}", remedy=remedy)
+    return ModelError(f"{host} refuses the request: {said}", remedy=LOOK)
+
+
+def unwelcome(host: str, model: str, error: APIStatusError, otherwise: str) -> UsageError | None:
+    """Return what an error says of a key or a model that can never do; None where it may be right all the same.
+
+    Args:
+        host: Who answers.
+        model: The model that it was asked about.
+        error: As the SDK raises it.
+        otherwise: What else the person may do.
+    """
+    status, said = error.status_code, line_of(error)
+    if status in _KEY:
+        return UsageError(f"{host} does not take the key: {said}", remedy=f"look at ANTHROPIC_API_KEY, {otherwise}")
+    # A server that knows no such address does not name the model.
+    if status == HTTPStatus.NOT_FOUND and model in said:
+        remedy = f"look at [models] in your config.toml, {otherwise}"
+        return UsageError(f"{host} knows no model {model!r}: {said}", remedy=remedy)
+    return None
+
+
+def _is_passing(error: APIStatusError) -> bool:
+    """Return whether it is the server's own trouble."""
+    status = error.status_code
+    return (
+        status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR or _said(error).get("type") in _PASSING_KINDS
+    )
+
+
+def _wait_s(headers: Mapping[str, str]) -> float | None:
+    """Return for how long a server wants to be left alone, in seconds; None where it does not say."""
+    text = headers.get("retry-after", "")
+    date = parsedate_tz(text)
+    try:
+        wait_s = mktime_tz(date) - time.time() if date else float(text)
+    except (ValueError, OverflowError):
+        return None
+    return wait_s if 0 < wait_s < float("inf") else None
+
+
+def _said(error: BaseException) -> Mapping[str, object]:
+    body = getattr(error, "body", None)
+    said = body.get("error") if isinstance(body, dict) else None
+    return said if isinstance(said, dict) else {}
+
+
+def line_of(error: BaseException) -> str:
+    """Return an error in one printable line that is not too long."""
+    words = " ".join(str(_said(error).get("message") or str(error) or type(error).__name__).split())
+    return "".join(each if each.isprintable() else "?" for each in words)[:_MOST_SHOWN]

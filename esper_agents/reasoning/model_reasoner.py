@@ -1,0 +1,271 @@
+"""The reasoner that is a language model: a frame's turns as a conversation, and its next message as a move."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.agent_action import CallTools, Conclude
+from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.budget import Amount, Resource
+from esper_agents.domain.certificate import CLAUDE
+from esper_agents.domain.codec import canonical
+from esper_agents.domain.status import Stance
+from esper_agents.errors import ModelError, OverloadedError
+from esper_agents.reasoning.action_schema import ActionContext, Lines, move_tools
+from esper_agents.reasoning.model_errors import SignatureContextError, TooLongError
+from esper_agents.reasoning.models import Usage
+from esper_agents.reasoning.prompting import base_instructions, system_of, tools_of
+from esper_agents.reasoning.reasoner import Decision, ProgramNotice, ReasonerSource
+from esper_agents.reasoning.retry_budget import RetryBudget
+from esper_agents.reasoning.transcript import Conversation, ElidedTurns, ParsedTurn, answers_of, read_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.frame import Brief, Turn
+    from esper_agents.reasoning.model_client import ModelReply, ModelServer
+    from esper_agents.reasoning.models import Model, ModelTable
+    from esper_agents.reasoning.reasoner import Reasoner, Say
+
+_MOST_OUTPUT = 32_000
+# With less than this for its answer, thinking included, a model is not asked: it could not even conclude.
+_LEAST_OUTPUT = 2_000
+# Of the window; what is longer has older results told in a line each.
+_FULL = 0.7
+_LEFT_WHOLE = 4
+# How many bytes of JSON a token stands for at least, where no server has counted.
+_BYTES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClientConfig:
+    """What the agents of a session that reason with a model share.
+
+    Attributes:
+        server: Who is asked.
+        models: What there is to ask.
+        lines: Returns a line of a file of the project.
+        may_send: Refuses, by an error, that anything is sent.
+        kind: What a definition calls those who reason here.
+        role: Which model they reason with; empty for the one of each agent's definition.
+    """
+
+    server: ModelServer
+    models: ModelTable
+    lines: Lines
+    may_send: Callable[[], None]
+    kind: str = CLAUDE
+    role: str = ""
+
+
+class ModelReasoner:
+    """Asks a language model for each move of one frame. Writes nothing and runs no tool."""
+
+    def __init__(self, desk: ModelClientConfig, brief: Brief) -> None:
+        """Prepare to ask; nothing is sent before the first move is wanted."""
+        self._desk = desk
+        self._brief = brief
+        self._model = desk.models.resolve(desk.role or brief.agent.model)
+        fixed = {"system": system_of(brief), "tools": tools_of(brief)}
+        self._fixed = _json(fixed)
+        self._conversation = Conversation(brief, fixed)
+        self._left: tuple[Amount, ...] = ()
+
+    async def next_move(self, turns: Sequence[Turn], say: Say) -> Decision:
+        """Return the move that the model makes after the turns so far.
+
+        Raises:
+            ModelError: The server gives no answer that can be used.
+            UsageError: There is no key, or it is not taken.
+        """
+        self._desk.may_send()
+        tries = RetryBudget(self._model)
+        try:
+            model, reply, left_out = await self._answered(turns, self._left_out(turns), tries, say)
+        except ModelError as error:
+            if tries.usage.tokens:
+                error.used = {"model": self._model.name} | _expense(tries, self._model)
+            raise
+        if model != self._model:
+            # What another model thought is no use to this one.
+            left_out = ElidedTurns(left_out.results, len(turns) + 1)
+        said = _moved(reply, ActionContext(self._brief.agent.name, self._desk.lines))
+        return Decision(said.move, _record(reply, said, left_out, tries, model) | self._exchanged(reply))
+
+    async def _answered(
+        self, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget, say: Say
+    ) -> tuple[Model, ModelReply, ElidedTurns]:
+        """Ask, and once more with less where that is what the server wants."""
+        try:
+            return *await self._asked(turns, left_out, tries, say), left_out
+        except (TooLongError, SignatureContextError) as error:
+            less = ElidedTurns(len(turns) if isinstance(error, TooLongError) else left_out.results, len(turns))
+            if less == left_out:
+                raise
+            return await self._answered(turns, less, tries, say)
+
+    def within(self, turns: Sequence[Turn], left: Sequence[Amount]) -> Amount | None:
+        """Keep the next answer within what is left; return what a move takes at least of what is not enough for it."""
+        self._left = tuple(left)
+        least = self._prompt(turns, self._left_out(turns)) + Usage(output=_LEAST_OUTPUT)
+        takes = {Resource.TOKENS: least.tokens, Resource.MONEY: self._model.cost(least)}
+        short = (each.resource for each in left if takes.get(each.resource, 0) > each.amount)
+        return next((Amount(each, takes[each]) for each in short), None)
+
+    async def _asked(
+        self, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget, say: Say
+    ) -> tuple[Model, ModelReply]:
+        """Ask the agent's model and, where it declines or is overloaded, the fallback; return who answered."""
+        tries.model = self._model
+        try:
+            reply = await self._desk.server.ask(self._request(self._model, turns, left_out, tries), say, tries)
+        except OverloadedError as error:
+            fallback = self._fallback(turns, left_out, tries)
+            if fallback is None:
+                raise
+            say(ProgramNotice(f"{error.problem}; {fallback.name} is asked instead"))
+        else:
+            fallback = self._fallback(turns, left_out, tries) if reply.stop == "refusal" else None
+            if fallback is None:
+                return self._model, reply
+        tries.model, left_out = fallback, ElidedTurns(left_out.results, len(turns))
+        return fallback, await self._desk.server.ask(self._request(fallback, turns, left_out, tries), say, tries)
+
+    def _fallback(self, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget) -> Model | None:
+        """Return who is asked next; None where there is nobody else, or what is left does not allow it."""
+        name = self._desk.models.fallback
+        fallback = self._desk.models.resolve(name) if name and name != self._model.name else None
+        is_afforded = fallback is not None and self._room(fallback, turns, left_out, tries) >= _LEAST_OUTPUT
+        return fallback if is_afforded else None
+
+    def _request(self, model: Model, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget) -> str:
+        most = max(_LEAST_OUTPUT, self._room(model, turns, left_out, tries))
+        asked = _json({"model": model.name, "max_tokens": most, "stream": True})
+        messages = self._conversation.messages(turns, left_out)
+        return f'{asked[:-1]}, {self._fixed[1:-1]}, "messages": {messages}}}'
+
+    def _room(self, model: Model, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget) -> int:
+        """Return how many tokens an answer may have, so that it stays within what is left."""
+        most = min(_MOST_OUTPUT, model.most_output)
+        if not self._left:
+            return most
+        prompt = self._prompt(turns, left_out, is_new=model != self._model)
+        for each in self._left:
+            if each.resource is Resource.TOKENS:
+                most = min(most, each.amount - tries.usage.tokens - prompt.tokens)
+            if each.resource is Resource.MONEY and model.output:
+                most = min(most, int((each.amount - tries.money - model.cost(prompt)) / model.output))
+        return most
+
+    def _prompt(self, turns: Sequence[Turn], left_out: ElidedTurns, *, is_new: bool = False) -> Usage:
+        """Return what a prompt comes to: as the server counted what it was sent before, and the rest by its length.
+
+        What was sent before is taken to be in the server's cache still.
+        """
+        asked = [turn for turn in turns if "content" in turn.record]
+        if is_new or not asked or left_out != ElidedTurns(**asked[-1].record["left_out"]):
+            return Usage(written=_tokens(self._fixed) + _tokens(self._conversation.messages(turns, left_out)))
+        last = _counted(asked[-1].record)
+        new = last.output + _tokens(_json(answers_of(turns[-1])))
+        return Usage(written=new, cached=last.tokens - last.output)
+
+    def _exchanged(self, reply: ModelReply) -> dict[str, str]:
+        """Return what a certificate names the exchange by, and who was asked."""
+        return {
+            "server": self._desk.server.kind,
+            "prompt_sha256": self._conversation.sha256,
+            "response_sha256": sha256(canonical(reply.content)).hexdigest(),
+        }
+
+    def _left_out(self, turns: Sequence[Turn]) -> ElidedTurns:
+        """Return what is not told any more; it never falls, so that the cache holds."""
+        asked = [turn for turn in turns if "content" in turn.record]
+        if not asked:
+            return ElidedTurns()
+        last = asked[-1].record
+        before = ElidedTurns(**last["left_out"])
+        known, new = _counted(last).tokens, _tokens(_json(answers_of(turns[-1])))
+        is_full = known + new + _MOST_OUTPUT > _FULL * self._model.window
+        results = max(before.results, len(turns) - _LEFT_WHOLE) if is_full else before.results
+        return ElidedTurns(results, len(turns)) if results > before.results else before
+
+
+def _json(part: object) -> str:
+    return json.dumps(part, ensure_ascii=False)
+
+
+def _tokens(text: str) -> int:
+    """Return how many tokens a part of a request has at most."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES)
+
+
+def _moved(reply: ModelReply, speaker: ActionContext) -> ParsedTurn:
+    """Return what an answer comes to, whatever it stopped for."""
+    match reply.stop:
+        case "refusal":
+            return ParsedTurn(_declined(speaker.agent, reply.model))
+        case "pause_turn":
+            return ParsedTurn(CallTools(()), words="go on")
+        case "max_tokens" | "model_context_window_exceeded":
+            cut = "your answer was cut because it grew too long, so nothing of it was done; say less at once"
+            uses = [each["id"] for each in reply.content if each.get("type") == "tool_use"]
+            return ParsedTurn(CallTools(()), (), dict.fromkeys(uses, cut), cut)
+        case _:
+            return read_turn(reply.content, speaker, reply.faults)
+
+
+def _declined(agent: str, model: str) -> Conclude:
+    why = f"{model} declined to go on"
+    gap = InformationGap(
+        f"the judgement of {agent}",
+        why,
+        "esper submit --reasoner playbook, naming the same paths",
+        blocks_approval=True,
+    )
+    return Conclude(f"{agent} came to no judgement: {why}.", stance=Stance.UNDECIDED, below_ceiling=why, gaps=(gap,))
+
+
+def _counted(record: JsonObject) -> Usage:
+    """Return what the server counted for the answer that became a turn; once nothing else was counted beside it."""
+    return Usage(**record.get("answered", record["usage"]))
+
+
+def _record(
+    reply: ModelReply, said: ParsedTurn, left_out: ElidedTurns, tries: RetryBudget, model: Model
+) -> dict[str, Any]:
+    return {
+        "id": reply.id,
+        "model": reply.model,
+        "content": list(reply.content),
+        "stop": reply.stop,
+        "uses": list(said.uses),
+        "faults": said.faults or {},
+        "words": said.words,
+        "is_talk": said.is_talk,
+        "left_out": asdict(left_out),
+        "answered": asdict(reply.usage),
+    } | _expense(tries, model)
+
+
+def _expense(tries: RetryBudget, model: Model) -> dict[str, Any]:
+    """Return all that a turn took, what came to nothing among it."""
+    return {
+        "usage": asdict(tries.usage),
+        "is_priced": model.is_listed,
+        "spent": {"tokens": tries.usage.tokens, "money": tries.money},
+    }
+
+
+def claude_source(desk: ModelClientConfig) -> ReasonerSource:
+    """Return what builds reasoners that ask a language model."""
+
+    def build(brief: Brief) -> Reasoner:
+        return ModelReasoner(desk, brief)
+
+    text = "\n".join((base_instructions(), json.dumps(move_tools(), sort_keys=True))).encode()
+    return ReasonerSource(desk.kind, sha256(text).hexdigest(), f"anthropic {version('anthropic')}", build, text)

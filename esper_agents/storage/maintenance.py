@@ -1,0 +1,235 @@
+"""What a database is and how it is kept well: its state, its upgrade, and the space that nothing uses any more."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import create_engine, func, inspect, select, text
+
+from esper_agents.storage import migrate
+from esper_agents.storage.engine import open_engine, translate_database_errors, where
+from esper_agents.storage.tables import FULL_TEXTS, HEAD, certificate, log_entry, metadata, note, session
+from esper_agents.storage.write_lock import lock_file, write_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import URL, Connection, Engine
+
+_COUNTED = {"sessions": session, "certificates": certificate, "log_entries": log_entry, "notes": note}
+_PATIENCE_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseStatus:
+    """What a database is.
+
+    Attributes:
+        system: `sqlite` or `postgresql`.
+        version: The version of the database system.
+        where: The file, or the address without a password.
+        exists: Whether there is anything in it.
+        shape: The newest migration that it has seen, or empty.
+        newest: The newest migration that this version knows.
+        pending: Migrations that it has not seen.
+        is_newer: Whether a newer esper-agents wrote it.
+        size_bytes: How much room it takes.
+        journal: How writes become durable, such as `wal`.
+        sessions: How many there are; None where the shape has no such table.
+        certificates: Likewise.
+        log_entries: Likewise.
+        notes: Likewise.
+        queued: How many sessions wait for a worker; None where the shape cannot say.
+    """
+
+    system: str
+    version: str
+    where: str
+    exists: bool
+    shape: str
+    newest: str
+    pending: tuple[str, ...]
+    is_newer: bool
+    size_bytes: int
+    journal: str
+    sessions: int | None
+    certificates: int | None
+    log_entries: int | None
+    notes: int | None
+    queued: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """What an upgrade did.
+
+    Attributes:
+        before: The shape that the database had; empty for one with nothing in it.
+        after: The shape that it has.
+        migrations: What was run, in order.
+    """
+
+    before: str
+    after: str
+    migrations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuumed:
+    """What was gained.
+
+    Attributes:
+        before_bytes: How much room the database took.
+        after_bytes: How much it takes.
+    """
+
+    before_bytes: int
+    after_bytes: int
+
+
+def status(url: URL) -> DatabaseStatus:
+    """Return what a database is; nothing of it is changed, and none is made where there is none.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    if is_file(url) and not Path(str(url.database)).is_file():
+        return _missing(url)
+    with _looking(url) as connection:
+        shape = migrate.version(connection)
+        tables = {name: table for name, table in _COUNTED.items() if inspect(connection).has_table(table.name)}
+        counts = {name: connection.scalar(select(func.count()).select_from(table)) for name, table in tables.items()}
+        return DatabaseStatus(
+            system=connection.dialect.name,
+            version=".".join(str(each) for each in connection.dialect.server_version_info or ()),
+            where=where(url),
+            exists=bool(shape),
+            shape=shape,
+            newest=HEAD,
+            pending=migrate.pending(shape),
+            is_newer=shape > HEAD,
+            size_bytes=_size_bytes(connection, url),
+            journal=_journal(connection),
+            **{name: counts.get(name) for name in _COUNTED},
+            queued=_queued(connection) if "sessions" in tables else None,
+        )
+
+
+def upgrade(url: URL) -> Upgraded:
+    """Bring a database to the newest shape, under a lock, all or nothing.
+
+    Raises:
+        NewerDatabaseError: A newer esper-agents wrote it.
+        StorageError: It cannot be used.
+    """
+    if is_file(url):
+        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _engine(url) as engine:
+        before = migrate.upgrade_schema(engine)
+    return Upgraded(before, HEAD, migrate.pending(before))
+
+
+def vacuum(url: URL) -> Vacuumed:
+    """Give back the room that nothing uses any more, and put the full text in order.
+
+    Raises:
+        StorageError: Another program holds the database.
+    """
+    with _engine(url) as engine:
+        with engine.connect() as connection, connection.begin():
+            before = _size_bytes(connection, url)
+        if is_file(url):
+            with write_lock(lock_file(url)), closing(sqlite3.connect(str(url.database), timeout=_PATIENCE_S)) as plain:
+                _vacuum_file(plain)
+        else:
+            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                for each in (*metadata.tables, *FULL_TEXTS):
+                    connection.execute(text(f"VACUUM (ANALYZE) {each}"))
+        with engine.connect() as connection, connection.begin():
+            return Vacuumed(before, _size_bytes(connection, url))
+
+
+def is_file(url: URL) -> bool:
+    """Return whether a database is an SQLite file."""
+    return url.get_backend_name() == "sqlite"
+
+
+def reading(url: URL) -> sqlite3.Connection:
+    """Return a connection to an SQLite file that changes nothing."""
+    file = Path(str(url.database)).absolute()
+    return sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_PATIENCE_S, check_same_thread=False)
+
+
+@contextmanager
+def _looking(url: URL) -> Iterator[Connection]:
+    with translate_database_errors(where(url)):
+        engine = create_engine("sqlite://", creator=lambda: reading(url)) if is_file(url) else open_engine(url)
+        try:
+            with engine.connect() as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
+
+@contextmanager
+def _engine(url: URL) -> Iterator[Engine]:
+    with translate_database_errors(where(url)):
+        engine = open_engine(url)
+        try:
+            yield engine
+        finally:
+            engine.dispose()
+
+
+def _vacuum_file(plain: sqlite3.Connection) -> None:
+    # By itself: VACUUM runs in no transaction.
+    plain.isolation_level = None
+    for each in FULL_TEXTS:
+        plain.execute(f"INSERT INTO {each} ({each}) VALUES ('optimize')")  # noqa: S608 - names of ours
+    plain.execute("VACUUM")
+    plain.execute("PRAGMA optimize")
+    plain.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def _size_bytes(connection: Connection, url: URL) -> int:
+    if not is_file(url):
+        return int(connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
+    files = (Path(f"{url.database}{end}") for end in ("", "-wal", "-shm"))
+    return sum(each.stat().st_size for each in files if each.is_file())
+
+
+def _journal(connection: Connection) -> str:
+    if connection.dialect.name == "sqlite":
+        return str(connection.scalar(text("PRAGMA journal_mode")))
+    return f"wal, synchronous_commit {connection.scalar(text('SHOW synchronous_commit'))}"
+
+
+def _queued(connection: Connection) -> int | None:
+    if "queued" not in {each["name"] for each in inspect(connection).get_columns(session.name)}:
+        return None
+    waiting = select(func.count()).where(session.c.queued, session.c.state == "open", session.c.owner == "")
+    return int(connection.scalar(waiting) or 0)
+
+
+def _missing(url: URL) -> DatabaseStatus:
+    return DatabaseStatus(
+        system="sqlite",
+        version=sqlite3.sqlite_version,
+        where=where(url),
+        exists=False,
+        shape="",
+        newest=HEAD,
+        pending=migrate.pending(""),
+        is_newer=False,
+        size_bytes=0,
+        journal="",
+        sessions=None,
+        certificates=None,
+        log_entries=None,
+        notes=None,
+        queued=None,
+    )

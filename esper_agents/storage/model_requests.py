@@ -1,0 +1,72 @@
+"""What models were asked outside of sessions: each request with what came back, so that it is paid for once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import insert, select
+
+from esper_agents.storage.projects import note_project
+from esper_agents.storage.tables import exchange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.project import Project
+    from esper_agents.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """A request to a model's server, and what came back.
+
+    Attributes:
+        purpose: What it was asked for, such as `retrospect`.
+        request_sha256: Digest of the request.
+        at: When it was answered, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        record: What came back, with what it cost; its members are those of `reasoner.Decision.record`.
+    """
+
+    purpose: str
+    request_sha256: str
+    at: str
+    record: JsonObject
+
+
+def keep_exchange(
+    store: Store, project: Project, purpose: str, request_sha256: str, record: Mapping[str, Any]
+) -> ModelRequest:
+    """Put an exchange on record, and return it.
+
+    Args:
+        store: Where.
+        project: Whose.
+        purpose: What it was asked for.
+        request_sha256: Digest of the request.
+        record: What came back.
+    """
+    with store.writing() as transaction:
+        note_project(transaction, project)
+        values = {"project_key": project.key, "purpose": purpose, "request_sha256": request_sha256}
+        values |= {"at": transaction.at, "record": json.dumps(record)}
+        transaction.connection.execute(insert(exchange).values(**values))
+        return ModelRequest(purpose, request_sha256, transaction.at, record)
+
+
+def exchanges(store: Store, project_key: str, request_sha256: str = "") -> tuple[ModelRequest, ...]:
+    """Return the exchanges of a project on record, the oldest first.
+
+    Args:
+        store: Where.
+        project_key: Whose.
+        request_sha256: Only those of this request; of all where empty.
+    """
+    wanted = select(exchange.c.purpose, exchange.c.request_sha256, exchange.c.at, exchange.c.record)
+    wanted = wanted.where(exchange.c.project_key == project_key).order_by(exchange.c.id)
+    if request_sha256:
+        wanted = wanted.where(exchange.c.request_sha256 == request_sha256)
+    with store.reading() as connection:
+        return tuple(ModelRequest(*row[:3], json.loads(row[3])) for row in connection.execute(wanted))

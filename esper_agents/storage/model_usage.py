@@ -1,0 +1,104 @@
+"""What language models have used, on record: in all sessions of a project and outside of them, or in some sessions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import text
+
+from esper_agents.domain.usage import Expense, expense_of
+from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.model_requests import exchanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from esper_agents.storage.store import Store
+
+_SELECT = """
+SELECT moved.session_id, {agent}, {model}, {usage}, {spent}, {is_priced}
+FROM session
+JOIN ledger AS moved ON moved.session_id = session.id
+JOIN ledger AS opened ON opened.session_id = moved.session_id AND opened.frame = moved.frame
+  AND opened.step = 0 AND opened.call = 0 AND opened.kind = 'opened'
+WHERE session.project_key = :project AND {wanted} AND moved.kind IN ('moved', 'deciding') AND {usage} IS NOT NULL
+ORDER BY moved.seq
+"""
+_MEMBERS = {
+    "agent": ("opened", "agent", "name"),
+    "model": ("moved", "record", "model"),
+    "usage": ("moved", "record", "usage"),
+    "spent": ("moved", "record", "spent"),
+    "is_priced": ("moved", "record", "is_priced"),
+}
+# Of more sessions than this, all rows of the project are read at once.
+_MOST_SINGLY = 200
+# A model's messages stand beside these in a row: only what is wanted of it leaves the database.
+_FORMS = {
+    "sqlite": "json_extract({table}.body, '$.{first}.{second}')",
+    # PostgreSQL reads no JSON with a NUL in one of its texts: a blank stands in for it where nobody looks.
+    "postgresql": r"CAST(replace({table}.body, '\u0000', '\u0020') AS json) #>> '{{{first},{second}}}'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """What one model has used for one agent of one session.
+
+    Attributes:
+        session: `ses_` identifier, or what else a model was asked for, such as `retrospect`.
+        agent: The agent's name; outside of sessions the same as `session`.
+        model: The model's full name, as its server says it.
+        expense: What was used.
+    """
+
+    session: str
+    agent: str
+    model: str
+    expense: Expense
+
+
+def expenses(store: Store, project_key: str, sessions: Sequence[str] | None = None) -> tuple[ModelUsage, ...]:
+    """Return what models have used, in the order of the sessions' first turns, and then what was used outside of them.
+
+    Args:
+        store: Where.
+        project_key: Whose.
+        sessions: Only of these; of all, and outside of them, where None.
+    """
+    found: dict[tuple[str, str, str], Expense] = {}
+    is_all = sessions is None or len(sessions) > _MOST_SINGLY
+    asked = ({},) if is_all else ({"session": each} for each in sessions or ())
+    with store.reading() as connection:
+        for given in asked:
+            statement = _STATEMENTS[connection.dialect.name, bool(given)]
+            for session, agent, model, *parts in statement.rows(connection, {"project": project_key, **given}):
+                key = session, str(agent), str(model)
+                found[key] = found.get(key, Expense()) + expense_of(_record(parts))
+    for one in exchanges(store, project_key) if sessions is None else ():
+        key = one.purpose, one.purpose, str(one.record.get("model"))
+        found[key] = found.get(key, Expense()) + expense_of(one.record)
+    wanted = frozenset(sessions or ())
+    return tuple(ModelUsage(*key, each) for key, each in found.items() if sessions is None or key[0] in wanted)
+
+
+def _record(parts: Sequence[Any]) -> Mapping[str, Any]:
+    usage, spent, is_priced = (json.loads(each) if isinstance(each, str) else each for each in parts)
+    # SQLite has a truth of JSON as 0 or 1.
+    return {"usage": usage, "spent": spent, "is_priced": is_priced != 0}
+
+
+def _statements() -> Iterator[tuple[tuple[str, bool], Prepared]]:
+    for name, form in _FORMS.items():
+        parts = {
+            member: form.format(table=table, first=first, second=second)
+            for member, (table, first, second) in _MEMBERS.items()
+        }
+        for is_one in (False, True):
+            wanted = "session.id = :session" if is_one else "1 = 1"
+            yield (name, is_one), Prepared(text(_SELECT.format(**parts, wanted=wanted)))
+
+
+_STATEMENTS = dict(_statements())

@@ -1,0 +1,139 @@
+"""The newest rows of a full text on PostgreSQL that say some words: its index of words knows no order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from sqlalchemy import text
+
+from esper_agents.storage.compiled_statements import Prepared
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+# So many of the newest are looked through first; of more, an index names those that say it and are as new.
+_NEAR, _FAR = 1_000, 4_000
+# Looking through one row costs as much as going over so many in the index of words. Reading one by itself costs as much
+# as looking through so many in a run, or as finding where a window of so many begins.
+_NAMED, _READ, _BEGUN = 8, 4, 40
+# Where it is looked up what rows say besides.
+_Besides: TypeAlias = Literal["nowhere", "index", "row"]
+
+
+@dataclass(frozen=True, slots=True)
+class FullText:
+    """A full text.
+
+    Attributes:
+        table: Its name.
+        key: The column that later rows have more of.
+        form: The key in the form that has an index of its own beside the key's.
+        query: The SQL that makes a query of `:asked`.
+        is_dense: Whether keys are numbers with hardly a gap.
+    """
+
+    table: str
+    key: str
+    form: str
+    query: str
+    is_dense: bool = False
+
+    def newest(self, connection: Connection, asked: str, limit: int, below: Any, *, besides: str = "") -> list[Any]:
+        """Return the keys of the newest rows below one that say what is asked, newest first, at most so many.
+
+        Args:
+            connection: Where.
+            asked: What they say.
+            limit: At most so many.
+            below: The key that they are below.
+            besides: What they say besides; where most rows say it, the index of words would go through all of those.
+        """
+        found: list[Any] = []
+        seen, above, rows, saying, common = 0, below, 0, 0, 0
+        size, at = _NEAR, "index" if besides else "nowhere"
+        while size and (low := self.oldest(connection, size, above)) is not None:
+            by = "row" if at == "index" and _READ * size * saying * _NAMED < rows * common else at
+            named = rows * (saying + (common if by == "index" else 0)) // _NEAR
+            window = _near(self, at) if size <= _FAR + named // _NAMED else _late(self, by)
+            given = {"asked": asked, "besides": besides, "above": above, "low": low}
+            found += window.column(connection, {**given, "limit": limit - len(found)})
+            if len(found) >= limit:
+                return found
+            if not seen:
+                ((rows, saying, common),) = _known(self, at).rows(connection, given)
+                at = "row" if 2 * common > size else at
+            seen, above = seen + size, low
+            # Where none of them says it, one more might have.
+            likely = max(len(found), 1)
+            said = rows * likely // seen
+            size = max(2 * seen * (limit - len(found)) // likely, _NEAR)
+            # So few are all read at once.
+            size = size if said > size // _BEGUN else 0
+        given = {"asked": asked, "besides": besides, "above": above, "limit": limit - len(found)}
+        return found + _whole(self, at).column(connection, given)
+
+    def oldest(self, connection: Connection, count: int, below: Any) -> Any:
+        """Return the key of the oldest of about so many newest rows below one; None where there are not so many."""
+        found = _oldest(self).column(connection, {"above": below, "skipped": count - 1})
+        return found[0] if found else None
+
+
+@cache
+def _oldest(of: FullText) -> Prepared:
+    rows = f"{of.table} WHERE {of.key} < :above"
+    if of.is_dense:
+        newest = f"max({of.key})"
+        return Prepared(text(f"SELECT {newest} - :skipped FROM {rows} HAVING {newest} > :skipped"))  # noqa: S608 - names of ours
+    return Prepared(text(f"SELECT {of.key} FROM {rows} ORDER BY {of.key} DESC OFFSET :skipped LIMIT 1"))  # noqa: S608 - likewise
+
+
+@cache
+def _known(of: FullText, at: _Besides) -> Prepared:
+    """Return a statement for about how many rows there are, and how many of a window say either thing that is asked."""
+    rows = f"SELECT CAST(greatest(reltuples, 0) AS bigint) FROM pg_class WHERE oid = CAST('{of.table}' AS regclass)"  # noqa: S608 - likewise
+    saying = f"SELECT count(*) FROM near WHERE words @@ {_query(of, 'asked')}"  # noqa: S608 - likewise
+    common = "0" if at == "nowhere" else f"SELECT count(*) FROM near WHERE words @@ {_query(of, 'besides')}"  # noqa: S608 - likewise
+    return Prepared(
+        text(
+            f"WITH near AS MATERIALIZED (SELECT words {_WINDOW.format(of=of)}) SELECT ({rows}), ({saying}), ({common})"
+        )
+    )
+
+
+@cache
+def _near(of: FullText, at: _Besides) -> Prepared:
+    besides = "" if at == "nowhere" else f" AND words @@ {_query(of, 'besides')}"
+    wanted = f"words @@ {_query(of, 'asked')}{besides} {_LAST.format(of=of)}"
+    # In order and apart: it ends with the last that is wanted, and never walks further than the window.
+    near = f"SELECT {of.key}, words {_WINDOW.format(of=of)} ORDER BY {of.key} DESC OFFSET 0"
+    return Prepared(text(f"SELECT {of.key} FROM ({near}) AS near WHERE {wanted}"))  # noqa: S608 - likewise
+
+
+@cache
+def _late(of: FullText, at: _Besides) -> Prepared:
+    return _by_index(of, at, f" AND {of.form} < :above AND {of.form} >= :low")
+
+
+@cache
+def _whole(of: FullText, at: _Besides) -> Prepared:
+    return _by_index(of, at, "")
+
+
+def _by_index(of: FullText, at: _Besides, window: str) -> Prepared:
+    besides = f" AND words @@ {_query(of, 'besides')}"
+    within = f"words @@ {_query(of, 'asked')}{besides if at == 'index' else ''}{window}"
+    # Nothing is taken from behind the offset into the index before it.
+    said = f"SELECT {of.key}, words FROM {of.table} WHERE {within} OFFSET 0"  # noqa: S608 - likewise
+    wanted = f"{of.key} < :above{besides if at == 'row' else ''} {_LAST.format(of=of)}"
+    return Prepared(text(f"SELECT {of.key} FROM ({said}) AS said WHERE {wanted}"))  # noqa: S608 - likewise
+
+
+_WINDOW = "FROM {of.table} WHERE {of.key} < :above AND {of.key} >= :low"
+_LAST = "ORDER BY {of.key} DESC LIMIT :limit"
+
+
+def _query(of: FullText, name: str) -> str:
+    # Made once, and not for each row, whatever the plan.
+    return f"(SELECT {of.query.replace(':asked', f':{name}')})"

@@ -1,0 +1,157 @@
+"""What sessions are found by: the words of request, agent and conclusion. All of it can be made from other rows."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, select, text
+
+from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.postgres_full_text import FullText
+from esper_agents.storage.search_terms import search_query, words_of
+from esper_agents.storage.tables import SESSION_TEXT, certificate, session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from esper_agents.storage.store import Transaction
+
+_AT_ONCE = 500
+# Above every identifier, however text is put in order.
+_ABOVE_ALL = "t"
+
+
+def write(transaction: Transaction, session_id: str, summary: str = "") -> None:
+    """Write what a session is found by, in place of what it was found by before.
+
+    Args:
+        transaction: Where its row is written.
+        session_id: `ses_` identifier.
+        summary: The words of who concluded; empty before.
+    """
+    connection = transaction.connection
+    ((project_key, request, agent),) = _SAID.rows(connection, {"wanted": session_id})
+    words = index_words(project_key, session_id, f"{request} {agent} {summary}")
+    given: dict[str, Any] = {"id": session_id, "words": words}
+    if connection.dialect.name == "sqlite":
+        # The number of a session's first row is the row's own: it finds it again, and later sessions have greater ones.
+        given["place"] = _first_row(connection, session_id)
+    for each in _WRITE[connection.dialect.name]:
+        each.rows(connection, given)
+
+
+def index_words(project_key: str, session_id: str, said: str) -> str:
+    """Return the words that a session is found by: its project's, the one of its name, and those that are said."""
+    return " ".join((_mark(project_key), ending_word(session_id), *words_of(said)))
+
+
+def rebuild(transaction: Transaction) -> int:
+    """Write what every session is found by, and return how many there are; twice in a row changes nothing."""
+    transaction.connection.execute(text(f"DELETE FROM {SESSION_TEXT}"))  # noqa: S608 - a name of ours
+    last, count = "", 0
+    wanted = select(session.c.id, certificate.c.statement).outerjoin(
+        certificate, certificate.c.id == session.c.certificate_id
+    )
+    while rows := transaction.connection.execute(
+        wanted.where(session.c.id > last).order_by(session.c.id).limit(_AT_ONCE)
+    ).all():
+        for session_id, statement in rows:
+            write(transaction, session_id, _summary(statement))
+        last, count = rows[-1].id, count + len(rows)
+    return count
+
+
+def is_complete(connection: Connection, project_key: str) -> bool:
+    """Return whether the oldest session of a project has its words, as one from before there were any has not."""
+    oldest = connection.scalar(
+        select(session.c.id).where(session.c.project_key == project_key).order_by(session.c.id).limit(1)
+    )
+    if oldest is None:
+        return True
+    if connection.dialect.name == "sqlite":
+        place = _first_row(connection, oldest)
+        return connection.scalar(text("SELECT 1 FROM session_text WHERE rowid = :place"), {"place": place}) is not None
+    return connection.scalar(text("SELECT 1 FROM session_text WHERE id = :id"), {"id": oldest}) is not None
+
+
+def newest(connection: Connection, project_key: str, words: str, limit: int) -> Sequence[str]:
+    """Return the sessions of a project that say all of some words, newest first.
+
+    Raises:
+        UsageError: There is no word in them.
+    """
+    wanted = f'"{_mark(project_key)}" {search_query(words)}'
+    if connection.dialect.name == "sqlite":
+        return _NEWEST_SQLITE.column(connection, {"asked": wanted, "count": limit})
+    return _POSTGRESQL.newest(connection, wanted, limit, _ABOVE_ALL)
+
+
+def ending(connection: Connection, project_key: str, end: str) -> Sequence[str]:
+    """Return some sessions of a project, two at least if there are two, whose identifiers end so.
+
+    Args:
+        connection: Where.
+        project_key: Whose.
+        end: Letters and digits of ASCII only.
+    """
+    word, mark = ending_word(end), _mark(project_key)
+    given = {"sqlite": f'"{mark}" "{word}"*', "postgresql": f"{mark} & {word}:*"}[connection.dialect.name]
+    return connection.scalars(_ENDING[connection.dialect.name], {"asked": given}).all()
+
+
+def ending_word(identifier: str) -> str:
+    """Return the word whose beginnings are the ends of an identifier: words can be found by how they begin."""
+    return f"z{identifier.removeprefix('ses_')[::-1]}"
+
+
+def _mark(project_key: str) -> str:
+    """Return the word that all sessions of a project share, and that nobody types."""
+    return f"zz{sha256(project_key.encode()).hexdigest()[:24]}"
+
+
+def _first_row(connection: Connection, session_id: str) -> int | None:
+    """Return the number of a session's first row."""
+    found: list[int | None] = _FIRST_ROW.column(connection, {"wanted": session_id})
+    return found[0]
+
+
+def _summary(statement: bytes | None) -> str:
+    try:
+        said = json.loads(statement or b"{}").get("predicate", {}).get("summary", "")
+    except (ValueError, RecursionError, AttributeError):
+        return ""
+    return said if isinstance(said, str) else ""
+
+
+_SAID = Prepared(
+    select(session.c.project_key, session.c.request, session.c.agent).where(session.c.id == bindparam("wanted"))
+)
+_FIRST_ROW = Prepared(
+    text("SELECT min(seq) FROM ledger WHERE session_id = :wanted AND frame = 0 AND kind = 'submitted'")
+)
+_WRITE = {
+    "sqlite": (
+        Prepared(text("DELETE FROM session_text WHERE rowid = :place")),
+        Prepared(text("INSERT INTO session_text (rowid, id, words) VALUES (:place, :id, :words)")),
+    ),
+    "postgresql": (
+        Prepared(
+            text(
+                "INSERT INTO session_text (id, words) VALUES (:id, to_tsvector('simple', :words))"
+                " ON CONFLICT (id) DO UPDATE SET words = excluded.words"
+            )
+        ),
+    ),
+}
+_NEWEST_SQLITE = Prepared(
+    text("SELECT id FROM session_text WHERE session_text MATCH :asked ORDER BY rowid DESC LIMIT :count")
+)
+_POSTGRESQL = FullText(SESSION_TEXT, "id", "id || ''", "websearch_to_tsquery('simple', :asked)")
+_ENDING = {
+    "sqlite": text("SELECT id FROM session_text WHERE session_text MATCH :asked LIMIT 50"),
+    "postgresql": text("SELECT id FROM session_text WHERE words @@ to_tsquery('simple', :asked) LIMIT 50"),
+}

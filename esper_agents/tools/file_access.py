@@ -1,0 +1,211 @@
+"""Which files of a project a model may be shown, and which it may write: no secrets, nothing of git's, no settings.
+
+The names stand in `file_access.toml`, and what secret stores look like inside in `secret_stores`. Files that git
+ignores are shown only if the user named them, or a folder of ignored files that they lie in, as a path of the task.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.signing.signing_key import secret_places
+from esper_agents.domain.pluralize import number_of
+from esper_agents.errors import EvidenceError
+from esper_agents.paths import home
+from esper_agents.safe_git import git
+from esper_agents.tools.secret_stores import secret_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from esper_agents.tools.tool import ToolContext
+
+_GIT = ".git"
+_IGNORED = "git ignores it"
+# Paths of one command line.
+_MOST_ASKED = 500
+_MOST_TOLD = 50
+
+
+def readable(context: ToolContext, path: str) -> Path:
+    """Return the absolute path of something in the project that a model may be shown.
+
+    Raises:
+        EvidenceError: It is not there, lies outside the project, or is kept from models.
+    """
+    target = context.inside(path)
+    _refuse(context, path, target, "shown to")
+    relative = _relative(context, target)
+    if relative != "." and not _is_named(context, relative) and _is_ignored(context.root, relative):
+        problem = f"{path!r} is not shown to models: git ignores it"
+        raise EvidenceError(
+            problem, remedy=f"go on without it, or ask the user to name {relative!r} in the task's paths"
+        )
+    return target
+
+
+def readable_bytes(context: ToolContext, path: str, *, largest: int) -> bytes:
+    """Return a file's bytes, if a model may be shown them.
+
+    Raises:
+        EvidenceError: Likewise; or it is no file, is larger, or holds secrets by its content.
+    """
+    target = readable(context, path)
+    if not target.is_file() or target.stat().st_size > largest:
+        raise EvidenceError(f"{path!r} is no file of at most {largest} bytes", remedy="read another file")
+    data = target.read_bytes()
+    if why := secret_store(data, path):
+        problem = f"{path!r} is not shown to models: it holds {why}"
+        raise EvidenceError(problem, remedy="go on without it, or ask the person")
+    return data
+
+
+def line_of(context: ToolContext, path: str, number: int) -> str:
+    """Return a line of a file that a model may be shown, without its line end; empty where there is none."""
+    try:
+        lines = readable(context, path).read_text(encoding="utf-8", errors="replace").splitlines()
+    except (EvidenceError, OSError):
+        return ""
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def writable(context: ToolContext, path: str) -> Path:
+    """Return the absolute path of a file in the project that a model may write, be it there or not.
+
+    Raises:
+        EvidenceError: It lies outside the project, is no file, is kept from models, or says what they may do.
+    """
+    target = context.within(path)
+    _refuse(context, path, target, "written by")
+    place = f"/{_relative(context, target).casefold()}/"
+    # Wherever they lie: a folder of the project may be a project of its own.
+    for settled in _table().settled:
+        if f"/{settled}/" in place:
+            raise EvidenceError(
+                f"{path!r} is not written by a tool: {settled!r} is not theirs", remedy="edit it yourself"
+            )
+    if target.exists() and not target.is_file():
+        raise EvidenceError(f"{path!r} is no file", remedy="name a file")
+    return target
+
+
+def is_private(path: str) -> bool:
+    """Return whether a path is kept from models whatever git says of it."""
+    return bool(_why_by_name(path))
+
+
+def withheld_among(context: ToolContext, paths: Sequence[str]) -> dict[str, str]:
+    """Return which of these files are kept from models by their paths, each with the reason.
+
+    Args:
+        context: The project.
+        paths: Files, relative to the project, with forward slashes.
+    """
+    why = {path: reason for path in paths if (reason := _why(context.root, path))}
+    left = [path for path in paths if path not in why and not _is_named(context, path)]
+    return why | dict.fromkeys(_ignored_among(context.root, left), _IGNORED)
+
+
+def shown_withheld(withheld: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return what was withheld as the output of a tool has it, at most 50 files."""
+    return [{"path": path, "why": why} for path, why in sorted(withheld.items())[:_MOST_TOLD]]
+
+
+def told_withheld(withheld: Mapping[str, str]) -> str:
+    """Return what the summary of a tool says of files that were withheld; nothing where none was."""
+    return f"; {number_of(len(withheld), 'file')} withheld: secret, or ignored by git" if withheld else ""
+
+
+def _is_named(context: ToolContext, path: str) -> bool:
+    """Return whether the user named a file, or a folder that git ignores and that the file lies in."""
+    return any(
+        path == each or (path.startswith(f"{each}/") and _is_ignored(context.root, each)) for each in context.named
+    )
+
+
+def _refuse(context: ToolContext, path: str, target: Path, done: str) -> None:
+    relative = _relative(context, target)
+    # A link is looked at by its own name as well.
+    if why := _why(context.root, relative) or _why_by_name(path):
+        raise EvidenceError(f"{path!r} is not {done} models: {why}", remedy="go on without it, or ask the person")
+    if any(target.is_relative_to(each.resolve()) for each in secret_places(home())):
+        raise EvidenceError(f"{path!r} is not {done} models: it is the program's own", remedy="go on without it")
+
+
+def _relative(context: ToolContext, target: Path) -> str:
+    return target.relative_to(context.root.resolve()).as_posix()
+
+
+def _why(root: Path, path: str) -> str:
+    if why := _why_by_name(path):
+        return why
+    name = path.rpartition("/")[2].casefold()
+    if _table().ignored.fullmatch(name) and _is_ignored(root, path):
+        return "git ignores it, and its name speaks of a secret"
+    return ""
+
+
+def _why_by_name(path: str) -> str:
+    # Some file systems take a name with a dot or a space behind it for the same.
+    parts = [each.rstrip(". ") or each for each in path.casefold().split("/")]
+    if _GIT in parts:
+        return "it is git's own"
+    table = _table()
+    if folder := next((each for each in parts if each in table.folders), ""):
+        return f"keys are kept in {folder!r}"
+    if table.secret.fullmatch(parts[-1]) and not table.example.fullmatch(parts[-1]):
+        return "it is a file that holds secrets"
+    return ""
+
+
+def named_ignored(context: ToolContext) -> tuple[Path, ...]:
+    """Return the files and folders that the user named although git ignores them, without secrets."""
+    named = (each for each in context.named if not is_private(each) and is_ignored(context, each))
+    return tuple((context.root / each).resolve() for each in named)
+
+
+def is_ignored(context: ToolContext, path: str) -> bool:
+    """Return whether git ignores something in the project; what it knows is not ignored, whatever its rules say."""
+    return path != "." and _is_ignored(context.root, path)
+
+
+def _is_ignored(root: Path, path: str) -> bool:
+    is_listed = git(root, "check-ignore", "-q", "--", f"./{path}") is not None
+    return is_listed and not _is_all_ignored(root)
+
+
+def _ignored_among(root: Path, files: Sequence[str]) -> list[str]:
+    """Return those of these files that git ignores."""
+    found: list[str] = []
+    for start in range(0, len(files), _MOST_ASKED):
+        some = [f":(literal){each}" for each in files[start : start + _MOST_ASKED]]
+        said = git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *some)
+        found += [each for each in (said or "").split("\0") if each]
+    return [] if found and _is_all_ignored(root) else found
+
+
+def _is_all_ignored(root: Path) -> bool:
+    """Return whether a repository around the project ignores all of it, and so says nothing of its files."""
+    return git(root, "check-ignore", "-q", "--", ".") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    secret: re.Pattern[str]
+    example: re.Pattern[str]
+    ignored: re.Pattern[str]
+    folders: frozenset[str]
+    settled: tuple[str, ...]
+
+
+@cache
+def _table() -> _Table:
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    patterns = {name: re.compile("|".join(map(translate, table[name]))) for name in ("secret", "example", "ignored")}
+    return _Table(**patterns, folders=frozenset(table["folders"]), settled=tuple(table["settled"]))

@@ -1,0 +1,145 @@
+"""The torch lab as tools use it: opened at the first measurement, kept warm between calls, closed when it is idle."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from esper_agents.certificates.signing.signing_key import secret_places
+from esper_agents.errors import BusyError, EsperError
+from esper_agents.paths import home
+from esper_agents.tools.withheld_files import withheld_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from esper_agents.torchlab.lab import Lab, LabSettings
+
+T = TypeVar("T")
+
+# A lab holds the machine's only turn to measure; between two calls of one agent it is not given back.
+_IDLE_S = 3.0
+_QUEUE_S = 3_600.0
+_PAUSE_S = 0.2
+
+
+class LabPool:
+    """One project's lab, for one call at a time. User code runs confined or not at all."""
+
+    def __init__(self, root: Path, settings: LabSettings | None = None, *, idle_s: float = _IDLE_S) -> None:
+        """Prepare; nothing is started before the first measurement.
+
+        Args:
+            root: The project's folder.
+            settings: How to run the project's code; never unconfined.
+            idle_s: How long the lab is kept after a call.
+        """
+        self._root = root
+        self._idle_s = idle_s
+        self._wanted = settings
+        self._turn = asyncio.Lock()
+        self._lab: Lab | None = None
+        self._asked: tuple[Path, ...] = ()
+        # A thread of its own for as long as a lab is open: bubblewrap ends with the thread that started it.
+        self._thread: ThreadPoolExecutor | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def measure(self, work: Callable[[Lab], T], *, roots: Sequence[Path] = (), asked: Sequence[Path] = ()) -> T:
+        """Return what `work` makes of an open lab; it runs in a thread. Cancelled, no process is left.
+
+        Args:
+            work: Measures; it gets the lab.
+            roots: Further folders that the measured code may read; they are open to this call only.
+            asked: Files and folders that git ignores and that it may read nevertheless, since the user named them.
+
+        Raises:
+            EvidenceError: No sandbox holds here, the interpreter has no torch, or the code did not do what it should.
+            UsageError: The target or its inputs cannot be used.
+            BusyError: Another measurement on this machine did not end in time.
+        """
+        async with self._turn:
+            self._asked = tuple(asked)
+            if roots or (self._lab is not None and not self._lab.is_alive):
+                await self._put_away()
+            elif self._idle is not None:
+                self._idle.cancel()
+            lab = self._lab = self._lab or await self._opened(roots)
+            lab.begin_measurement()
+            try:
+                return await self._on_thread(lab, lambda: work(lab))
+            except EsperError:
+                raise
+            except BaseException:
+                await self._put_away()
+                raise
+            finally:
+                if roots:
+                    await self._put_away()
+                elif self._lab is not None:
+                    self._idle = asyncio.get_running_loop().call_later(self._idle_s, self._close_soon)
+
+    async def close(self) -> None:
+        """Leave no process behind; a later measurement starts the lab again."""
+        async with self._turn:
+            await self._put_away()
+
+    async def _put_away(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        lab, self._lab = self._lab, None
+        thread, self._thread = self._thread, None
+        if lab is not None:
+            await asyncio.shield(asyncio.to_thread(lab.close))
+        if thread is not None:
+            thread.shutdown(wait=False)
+
+    async def _on_thread(self, lab: Lab, work: Callable[[], T]) -> T:
+        """Return what `work` makes on the bench's thread; cancelled, the lab is closed, which ends it."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="esper-lab")
+        running = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if self._lab is lab:
+                with suppress(Exception):
+                    await asyncio.shield(asyncio.to_thread(lab.close))
+            # A lab that is still starting is let start: closed in the middle of that, it would leave things open.
+            with suppress(Exception):
+                await asyncio.shield(running)
+            await asyncio.shield(asyncio.to_thread(lab.close))
+            raise
+
+    async def _opened(self, roots: Sequence[Path]) -> Lab:
+        from esper_agents.torchlab.lab import Lab, LabSettings
+
+        settings = replace(self._wanted or LabSettings(), is_unconfined=False, queue_s=_PAUSE_S)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _QUEUE_S
+        while True:
+            # Waiting is done here and not in the lab's thread: here it can be cancelled.
+            lab = Lab(self._root, settings, roots=roots, hidden=secret_places(home()), withhold=self._withhold)
+            try:
+                return await self._on_thread(lab, lab.__enter__)
+            except BusyError as error:
+                if loop.time() > deadline:
+                    problem = f"another measurement on this machine has run for over {_QUEUE_S:.0f} s"
+                    raise BusyError(problem, remedy=error.remedy) from error
+                await asyncio.sleep(_PAUSE_S)
+
+    def _withhold(self, root: Path, environments: Sequence[Path]) -> Sequence[Path]:
+        return withheld_files(root, asked=self._asked, environments=environments)
+
+    def _close_soon(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._close_if_idle())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _close_if_idle(self) -> None:
+        if not self._turn.locked():
+            await self.close()

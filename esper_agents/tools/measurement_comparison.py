@@ -1,0 +1,157 @@
+"""Compares measurements with what they come to when they are made again: by decisions, by intervals, and by tolerances.
+
+A measurement is of a machine: under another torch, or on another processor, a difference shows nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.certificates.evidence_values import found_in, mapping_in, number_of
+from esper_agents.domain.reproduction import ReproductionOutcome
+from esper_agents.tools.output_comparison import (
+    OutputComparison,
+    OutputDifference,
+    comparison_from,
+    difference,
+    differences,
+    is_near,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.codec import JsonObject
+
+# What a measurement is of, beside the code: these stand in what `measuring.outlined` puts on record.
+_OF = ("torch", "machine", "device")
+_NOT_SHOWN, _ERROR = "not shown", "error"
+_BYTES = re.compile(r"(?:\w+_)?bytes(?:_\w+)?|allocated|reserved")
+# As near as an estimate must be to bear a measured peak out.
+_NEAR_BYTES = 1.05
+# How confined a run was, and where its samples fell in time, change nothing of what it showed.
+_ASIDE = frozenset(("sandbox", "timeline"))
+# Sentences that are made of the numbers beside them.
+_SENTENCES = frozenset(("because", "headline", "prevention", "remedies"))
+# Where a profile is not clear about what bounds a call, another run may name another thing.
+_BOUND = ("bottleneck", "hot")
+
+
+def measured(recorded: JsonObject, again: JsonObject) -> OutputComparison:
+    """Compare what a run showed that takes no times: counts, names and decisions must be the same."""
+    return _elsewhere(recorded, again) or comparison_from(differences(recorded, again, aside=_ASIDE))
+
+
+def exported(recorded: JsonObject, again: JsonObject) -> OutputComparison:
+    """Compare attempts to export: all must come out the same but the draft, which goes on where others stop."""
+    return _elsewhere(recorded, again) or comparison_from(differences(recorded, again, aside=_ASIDE | {"draft"}))
+
+
+def memory(recorded: JsonObject, again: JsonObject) -> OutputComparison:
+    """Compare accounts of memory: counts, names and decisions must be the same, bytes nearly."""
+
+    def judge(member: str, one: object, other: object) -> bool | None:
+        return is_near(one, other, _NEAR_BYTES) if any(map(_BYTES.fullmatch, _names(member))) else None
+
+    return _elsewhere(recorded, again) or comparison_from(
+        differences(recorded, again, aside=_ASIDE | _SENTENCES, judge=judge)
+    )
+
+
+def profile(recorded: JsonObject, again: JsonObject) -> OutputComparison:
+    """Compare profiles: what bounds a call, where most of it goes, and its time within what counts as faster.
+
+    Shares, ceilings and the order of lesser lines belong to the machine at that hour and are left aside. So are counts
+    and bytes: they are of as many calls as there was time for, and calls on other inputs may do other things.
+    """
+    from esper_agents.torchlab.compare.acceptance_rules import acceptance
+
+    faster: float = acceptance()["threshold"]["latency"]
+    one, other = _profiled(recorded), _profiled(again)
+
+    def judge(member: str, before: object, after: object) -> bool | None:
+        return is_near(before, after, faster) if member == "output.call" else None
+
+    if differ := _elsewhere(recorded, again):
+        return differ
+    found = tuple(differences(one, other, judge=judge))
+    is_clear = recorded.get("is_clear") is True and again.get("is_clear") is True
+    if found and not is_clear and all(each.member.split(".")[1] in _BOUND for each in found):
+        return OutputComparison(
+            ReproductionOutcome.NOT_COMPARABLE, f"what bounds a call is not clear: {found[0]}", found
+        )
+    return comparison_from(found)
+
+
+def comparison(recorded: JsonObject, again: JsonObject) -> OutputComparison:
+    """Compare comparisons: the outcome and the checks must be the same, and the intervals of the speed-up overlap."""
+    if differ := _elsewhere(recorded, again):
+        return differ
+    intervals = tuple(_intervals(recorded, again))
+    kept = ("outcome", "threshold", "kind", "request")
+    found = [
+        *differences({name: recorded.get(name) for name in kept}, {name: again.get(name) for name in kept}),
+        *differences(_failed(recorded), _failed(again), "output.result.checks"),
+        *(each for each in intervals if each.by),
+    ]
+    is_open = bool({_NOT_SHOWN, _ERROR} & {recorded.get("outcome"), again.get("outcome")})
+    if is_open and [each.member for each in found] == ["output.outcome"]:
+        why = f"{found[0]}, and the intervals do not contradict each other"
+        return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, why, tuple(found), intervals)
+    compared = comparison_from(tuple(found))
+    said = "".join(f"; {each.recorded} is on record, {each.again} came out" for each in intervals[:1])
+    why = compared.why if found else f"the outcome is the same{said}"
+    return OutputComparison(compared.outcome, why, compared.differences, intervals)
+
+
+def _elsewhere(recorded: JsonObject, again: JsonObject) -> OutputComparison | None:
+    """Return that nothing can be compared where torch, processor or device are others, or not on record."""
+    found = tuple(
+        difference(f"output.{name}", recorded.get(name, "nothing"), again.get(name, "nothing"))
+        for name in _OF
+        if recorded.get(name) != again.get(name)
+    )
+    if not found:
+        return None
+    return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, f"it was measured on something else: {found[0]}", found)
+
+
+def _names(member: str) -> list[str]:
+    return re.split(r"[.\[\]]+", member)
+
+
+def _profiled(output: JsonObject) -> dict[str, Any]:
+    """Return of a profile what another one must have as well."""
+    analysis = mapping_in(output, "result", "analysis")
+    return {
+        "kind": output.get("kind"),
+        "is_compiled": output.get("is_compiled"),
+        "bottleneck": analysis.get("bottleneck"),
+        "hot": {name: found_in(analysis, "hot", name) for name in ("file", "line", "name")},
+        "call": found_in(analysis, "call", "ns"),
+    }
+
+
+def _intervals(recorded: JsonObject, again: JsonObject) -> Iterator[OutputDifference]:
+    """Yield the interval of the speed-up, on record and again; `by` says how far apart they are where they are."""
+    one, other = _interval(recorded), _interval(again)
+    if one is None or other is None:
+        return
+    is_apart = one[1] < other[0] or other[1] < one[0]
+    apart = f"{max(other[0] / one[1], one[0] / other[1]):.4g} times apart" if is_apart else ""
+    said = [f"{lower:.4g}x to {upper:.4g}x" for lower, upper in (one, other)]
+    yield OutputDifference("output.verdict.speedup", said[0], said[1], apart)
+
+
+def _interval(output: JsonObject) -> tuple[float, float] | None:
+    speedup = mapping_in(output, "verdict", "speedup")
+    lower, upper = number_of(speedup.get("lower")), number_of(speedup.get("upper"))
+    return (lower, upper) if lower is not None and upper is not None and 0 < lower <= upper else None
+
+
+def _failed(output: JsonObject) -> list[str]:
+    """Return the checks that did not pass, by name."""
+    checks = found_in(output, "result", "checks")
+    failed = [each for each in checks or () if isinstance(each, dict) and not each.get("is_passed")]
+    return sorted({f"{each.get('check')} on {each.get('variant')}" for each in failed})

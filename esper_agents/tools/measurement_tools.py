@@ -1,0 +1,274 @@
+"""What the torch tools share: run a measurement in the lab, keep what it made, say which files were run."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.evidence import source_file
+from esper_agents.domain.finding import Confidence, Diagnostic, Location, fingerprint
+from esper_agents.errors import EsperError, EvidenceError
+from esper_agents.storage.artifacts import Artifacts
+from esper_agents.tools.file_access import named_ignored
+from esper_agents.tools.lab_pool import LabPool
+from esper_agents.torchlab.target import TargetSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.evidence import Artifact, SourceFile
+    from esper_agents.tools.measurement_codes import LabRule
+    from esper_agents.tools.tool import ToolContext
+    from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.report import MeasurementReport
+
+_MOST_ENTRIES = 20
+_LONGEST_TEXT = 600
+_ENOUGH_WITNESSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementResult:
+    """A measurement that was made.
+
+    Attributes:
+        report: What came out.
+        artifacts: The whole report and the files that it made, as they are kept.
+        examined: The user's files that were run, as they were before and after.
+    """
+
+    report: MeasurementReport
+    artifacts: tuple[Artifact, ...]
+    examined: tuple[SourceFile, ...]
+
+
+def spec(target: str, inputs: Sequence[str] | None, inputs_from: str | None) -> TargetSpec:
+    """Return what the lab is asked to run."""
+    return TargetSpec(target, tuple(inputs or ()), inputs_from or None)
+
+
+def command(name: str, *targets: str, **options: Any) -> str:
+    """Return the command line of a measurement; options that are empty, false or None are left out."""
+    words = ["esper", "torch", name, *map(quote, targets)]
+    for option, given in options.items():
+        flag = f"--{option.replace('_', '-')}"
+        match given:
+            case None | False | "" | [] | ():
+                continue
+            case True:
+                words.append(flag)
+            case list() | tuple():
+                words += [word for each in given for word in (flag, quote(str(each)))]
+            case _:
+                words += [flag, quote(str(given))]
+    return " ".join(words)
+
+
+async def measure(
+    context: ToolContext,
+    files: Sequence[str | None],
+    work: Callable[[Lab], MeasurementReport],
+    *,
+    roots: Sequence[Path] = (),
+) -> MeasurementResult:
+    """Make a measurement in the lab.
+
+    Args:
+        context: The project, and where artifacts are kept.
+        files: Targets, as `FILE.py:NAME`, whose files must not change meanwhile.
+        work: Measures.
+        roots: Further folders that the measured code may read.
+
+    Raises:
+        EvidenceError: It could not be made, or a file changed while it was.
+        UsageError: The target or its inputs cannot be used.
+    """
+    before = {path: _digest(context, path) for path in sorted({_file_of(each) for each in files if each}) if path}
+
+    def run(lab: Lab) -> tuple[MeasurementReport, tuple[Artifact, ...]]:
+        report = work(lab)
+        return report, tuple(_kept(context, report))
+
+    bench = context.bench or LabPool(context.root)
+    try:
+        report, artifacts = await bench.measure(run, roots=roots, asked=named_ignored(context))
+    finally:
+        if context.bench is None:
+            await bench.close()
+    examined = tuple(_examined(context, {*before, *_files(report.body)}))
+    after = {each.path: each.sha256 for each in examined}
+    if changed := [path for path in before if path in after and after[path] != before[path]]:
+        raise EvidenceError(f"{changed[0]!r} changed while it was measured", remedy="measure again")
+    return MeasurementResult(report, artifacts, examined)
+
+
+def _file_of(target: str) -> str:
+    where = target.rpartition(":")[0]
+    return where if where.endswith(".py") else ""
+
+
+def _digest(context: ToolContext, path: str) -> str:
+    return source_file(path, context.inside(path).read_bytes()).sha256
+
+
+def _kept(context: ToolContext, report: MeasurementReport) -> Iterator[Artifact]:
+    """Keep the whole report, and what the measurement made; nothing where nothing is kept."""
+    if context.home is None:
+        return
+    store = Artifacts(context.home / "artifacts")
+    with TemporaryDirectory(prefix="esper-report-") as folder:
+        whole = Path(folder, f"{report.kind}.json")
+        whole.write_text(report.text(), encoding="utf-8")
+        yield store.keep(whole, whole.name, "application/json")
+    for made in report.made:
+        yield store.keep(made.path, made.path.name, made.media_type)
+
+
+def _examined(context: ToolContext, paths: set[str]) -> Iterator[SourceFile]:
+    for path in sorted(paths):
+        try:
+            inside = context.inside(path)
+            data = inside.read_bytes() if inside.is_file() else None
+        except (EsperError, OSError):
+            continue
+        if data is not None:
+            yield source_file(path, data)
+
+
+def _files(value: object) -> Iterator[str]:
+    """Yield what reports call `file`, wherever it stands in them."""
+    match value:
+        case dict():
+            for name, each in value.items():
+                if name == "file" and isinstance(each, str) and each:
+                    yield each
+                else:
+                    yield from _files(each)
+        case list() | tuple():
+            for each in value:
+                yield from _files(each)
+        case _:
+            return
+
+
+def definition(context: ToolContext, target: str) -> JsonObject:
+    """Return the `file` and `line` of a target's definition, by reading; its first line where it is not found."""
+    file, _, name = target.rpartition(":")
+    first = name.split(".", maxsplit=1)[0]
+    try:
+        body = ast.parse(context.inside(file).read_bytes()).body
+    except (EsperError, OSError, SyntaxError, ValueError):
+        return {"file": file, "line": 1}
+    defined = [each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef) and each.name == first]
+    return {"file": file, "line": defined[-1].lineno if defined else 1}
+
+
+def claim(
+    context: ToolContext,
+    rule: LabRule,
+    place: JsonObject,
+    message: str,
+    *,
+    remedy: str,
+    witnesses: Sequence[str],
+    possible: int = _ENOUGH_WITNESSES,
+) -> Diagnostic | None:
+    """Return a claim about a line of the user's; None where the line cannot be read.
+
+    Args:
+        context: The project.
+        rule: What is claimed.
+        place: Holds `file` and `line`.
+        message: What is wrong.
+        remedy: What to do.
+        witnesses: Independent ways in which it was seen; who they are decides how sure the claim is.
+        possible: How many independent ways there are at all.
+    """
+    path, line = str(place.get("file") or ""), int(place.get("line") or 0)
+    try:
+        lines = context.inside(path).read_text(encoding="utf-8", errors="replace").splitlines() if path else []
+    except (EsperError, OSError):
+        lines = []
+    if not 1 <= line <= len(lines):
+        return None
+    text = lines[line - 1]
+    return Diagnostic(
+        rule=rule.code,
+        name=rule.name,
+        severity=rule.severity,
+        category=rule.category,
+        location=Location(path, line, 1, line),
+        message=message,
+        remedy=remedy,
+        confidence=confidence(witnesses, possible),
+        basis=basis(witnesses),
+        excerpt=text,
+        fingerprint=fingerprint(rule.code, path, text, sum(each.split() == text.split() for each in lines[: line - 1])),
+    )
+
+
+def confidence(witnesses: Sequence[str], possible: int = _ENOUGH_WITNESSES) -> Confidence:
+    """Return how sure a claim is: High with three independent witnesses, or all where there are only two."""
+    seen = len(set(witnesses))
+    if seen >= min(_ENOUGH_WITNESSES, max(possible, 2)):
+        return Confidence.HIGH
+    return Confidence.MODERATE if seen else Confidence.LOW
+
+
+def basis(witnesses: Sequence[str]) -> str:
+    """Return what a claim rests on, in words."""
+    named = sorted(set(witnesses))
+    return f"measured; seen by {', '.join(named)}" if named else "inferred from a measurement"
+
+
+def outlined(
+    report: MeasurementReport, *, witnesses: Sequence[str], only: Sequence[str] | None = None, **more: Any
+) -> JsonObject:
+    """Return what goes on record of a report: what matters first, and the result with long lists cut.
+
+    Args:
+        report: What came out; the whole of it is kept as an artifact.
+        witnesses: Independent ways in which it was looked at.
+        only: The parts of the result to keep; all where left out.
+        more: What matters.
+    """
+    result = {name: each for name, each in report.result.items() if only is None or name in only}
+    body = report.body
+    return {
+        **more,
+        "kind": str(body.get("target", {}).get("kind", "")),
+        "witnesses": list(witnesses),
+        "torch": str(body.get("environment", {}).get("torch", {}).get("version", "unknown")),
+        "machine": _machine(body.get("environment", {})),
+        "device": str(report.result.get("device", "")),
+        "sandbox": trimmed(body.get("sandbox", {})),
+        "request": trimmed(body.get("request", {})),
+        "result": trimmed(result),
+    }
+
+
+def _machine(environment: JsonObject) -> str:
+    """Return what computes: the processor as it calls itself, what torch makes of it, and other devices by name."""
+    torch: JsonObject = environment.get("torch", {})
+    devices = [str(each.get("name") or each.get("type")) for each in torch.get("devices", ())]
+    named = [environment.get("cpu", {}).get("model"), torch.get("cpu_capability"), *devices]
+    return ", ".join(dict.fromkeys(str(each) for each in named if each and each != "cpu")) or "unknown"
+
+
+def trimmed(value: object) -> Any:
+    """Return JSON with long lists and texts cut, and a note where they were."""
+    match value:
+        case dict():
+            return {str(name): trimmed(each) for name, each in value.items()}
+        case list() | tuple():
+            kept = [trimmed(each) for each in value[:_MOST_ENTRIES]]
+            return kept if len(value) <= _MOST_ENTRIES else [*kept, f"and {len(value) - _MOST_ENTRIES} more"]
+        case str() if len(value) > _LONGEST_TEXT:
+            return f"{value[:_LONGEST_TEXT]}..."
+        case _:
+            return value

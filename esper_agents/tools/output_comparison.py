@@ -1,0 +1,150 @@
+"""Compares what a tool gave with what it gives when it is run again: exactly, unless the tool says how else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from esper_agents.certificates.evidence_values import number_of
+from esper_agents.domain.codec import JsonObject
+from esper_agents.domain.reproduction import ReproductionOutcome
+
+# Members that tell how long something took, or when it was: no two runs agree on them.
+_VOLATILE = re.compile(r"\w+_(?:ns|us|ms|s|seconds|at)|cost|seconds|duration|elapsed|timestamp|pid")
+_LONGEST = 120
+_WHOLE = "output"
+
+
+class _Absent:
+    """What stands for a member that is not there; equal to nothing that can be on record."""
+
+    def __repr__(self) -> str:
+        return "(nothing)"
+
+
+_ABSENT = _Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDifference:
+    """One member that came out otherwise.
+
+    Attributes:
+        member: Where it stands, such as `output.claims[2]`.
+        recorded: What is on record, as text.
+        again: What came out, as text.
+        by: By how much, in words; empty where they are no two numbers.
+    """
+
+    member: str
+    recorded: str
+    again: str
+    by: str = ""
+
+    def __str__(self) -> str:
+        by = f" ({self.by})" if self.by else ""
+        return f"{self.member}: {self.recorded} is on record, {self.again} came out{by}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputComparison:
+    """What a comparison came to.
+
+    Attributes:
+        outcome: Reproduced, differs or not comparable.
+        why: In one line.
+        differences: What came out otherwise.
+        intervals: What was compared by interval, each with what is on record and what came out.
+    """
+
+    outcome: ReproductionOutcome
+    why: str
+    differences: tuple[OutputDifference, ...] = ()
+    intervals: tuple[OutputDifference, ...] = ()
+
+
+# Takes the output that is on record and the one that came out; both as a record holds them.
+Comparer: TypeAlias = Callable[[JsonObject, JsonObject], OutputComparison]
+# Says whether two values of a member are the same; None where it has no say.
+Judge: TypeAlias = Callable[[str, object, object], bool | None]
+
+
+def compare_exactly(recorded: JsonObject, again: JsonObject) -> OutputComparison:
+    """Compare two outputs: all must be the same but how long it took and when it was."""
+    return comparison_from(differences(recorded, again))
+
+
+def without(*names: str) -> Comparer:
+    """Return what compares exactly, members of these names left aside, wherever they stand."""
+
+    def compare(recorded: JsonObject, again: JsonObject) -> OutputComparison:
+        return comparison_from(differences(recorded, again, aside=frozenset(names)))
+
+    return compare
+
+
+def comparison_from(found: Iterator[OutputDifference] | tuple[OutputDifference, ...]) -> OutputComparison:
+    """Return what a comparison comes to that found these differences."""
+    every = tuple(found)
+    if not every:
+        return OutputComparison(ReproductionOutcome.REPRODUCED, "all that it told came out again")
+    more = f"; and {len(every) - 1} more" if len(every) > 1 else ""
+    return OutputComparison(ReproductionOutcome.DIFFERS, f"{every[0]}{more}", every)
+
+
+def differences(
+    recorded: object,
+    again: object,
+    where: str = _WHOLE,
+    *,
+    aside: frozenset[str] = frozenset(),
+    judge: Judge = lambda _member, _recorded, _again: None,
+) -> Iterator[OutputDifference]:
+    """Yield what differs between two JSON values, in order.
+
+    Args:
+        recorded: What is on record.
+        again: What came out.
+        where: What to call it.
+        aside: Names of members that do not count, beside those that tell times.
+        judge: Decides whether two values that are no objects and no lists are the same; equality does where it is None.
+    """
+    if isinstance(recorded, Mapping) and isinstance(again, Mapping):
+        for name in sorted({*recorded, *again}):
+            if name not in aside and not _VOLATILE.fullmatch(name):
+                one, other = recorded.get(name, _ABSENT), again.get(name, _ABSENT)
+                yield from differences(one, other, f"{where}.{name}", aside=aside, judge=judge)
+    elif isinstance(recorded, list) and isinstance(again, list):
+        for index in range(max(len(recorded), len(again))):
+            one, other = (each[index] if index < len(each) else _ABSENT for each in (recorded, again))
+            yield from differences(one, other, f"{where}[{index}]", aside=aside, judge=judge)
+    else:
+        is_same = judge(where, recorded, again)
+        # In Python, True equals 1.
+        if (type(recorded) is not type(again) or recorded != again) if is_same is None else not is_same:
+            yield difference(where, recorded, again)
+
+
+def difference(member: str, recorded: object, again: object) -> OutputDifference:
+    """Return how two values differ: of numbers, by how much as well."""
+    one, other = number_of(recorded), number_of(again)
+    by = ""
+    if one is not None and other is not None:
+        by = f"by {other - one:+.6g}" + (f", {(other - one) / abs(one):+.1%}" if one else "")
+    return OutputDifference(member, _text(recorded), _text(again), by)
+
+
+def is_near(recorded: object, again: object, ratio: float) -> bool | None:
+    """Return whether neither number is more than `ratio` times the other; None where one of them is none."""
+    one, other = number_of(recorded), number_of(again)
+    if one is None or other is None:
+        return None
+    least, most = sorted((abs(one), abs(other)))
+    return one == other or (one * other > 0 and most <= ratio * least)
+
+
+def _text(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

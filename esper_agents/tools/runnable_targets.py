@@ -1,0 +1,249 @@
+"""What in a Python file can be run without asking anybody for arguments, as far as reading can tell."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from esper_agents.tools.definitions import (
+    FunctionNode,
+    aliases,
+    most_arguments,
+    names_in,
+    own_nodes,
+    required,
+    returned_count,
+    root_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# What the lab takes for the function that makes inputs, where nothing else was said.
+INPUT_NAMES = ("get_inputs", "make_inputs", "example_inputs")
+_STEP = re.compile(r"(?:\w+_)?step")
+_NEVER = re.compile(r"_|test|main$|setup$|cli$")
+_HARMLESS_DECORATORS = frozenset(("torch", "functools", "compile", "no_grad", "inference_mode", "enable_grad", "jit"))
+_MODULE_NAMES = frozenset(("torch.nn.Module", "torch.nn.modules.module.Module"))
+# Parameters that no input of a model goes by.
+_NO_INPUTS = frozenset(
+    (
+        *("args", "cfg", "config", "criterion", "dataloader", "dataset", "device", "filename", "loader", "logger"),
+        *("model", "module", "net", "opt", "optimizer", "path", "scheduler", "writer"),
+    )
+)
+_CALLABLE = re.compile(r"\b(?:Callable|Step)\b")
+
+
+class RunKind(StrEnum):
+    """What sort of thing it is."""
+
+    MODULE = "module"
+    FUNCTION = "function"
+    STEP = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """Something that can be called once its needs are met.
+
+    Attributes:
+        path: Its file, relative to the project.
+        name: Its name in the file.
+        line: Where its definition begins.
+        kind: A module, a function, or a step (what makes its own inputs, or a factory of one).
+        needs: What is missing before it can be run; empty where nothing is.
+        uses: Names that its definition mentions.
+    """
+
+    path: str
+    name: str
+    line: int
+    kind: RunKind
+    needs: tuple[str, ...]
+    uses: frozenset[str]
+
+    @property
+    def target(self) -> str:
+        """How the lab is told to run it."""
+        return f"{self.path}:{self.name}"
+
+
+def find_runnables(text: str, path: str, *, inputs: int | None = None) -> tuple[Runnable, ...]:
+    """Return what a file defines at its top level that can be called, in order.
+
+    Args:
+        text: The file's source.
+        path: What to call it.
+        inputs: How many inputs are at hand already; None where none are.
+
+    Raises:
+        SyntaxError: It is no Python.
+    """
+    return tuple(_File(ast.parse(text), path, inputs).found())
+
+
+class _File:
+    def __init__(self, tree: ast.Module, path: str, inputs: int | None) -> None:
+        self.path = path
+        self.tree = tree
+        self.aliases = aliases(tree)
+        self.classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+        self.functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
+        self.modules = self._module_classes()
+        beside = next((self.functions[each] for each in INPUT_NAMES if each in self.functions), None)
+        self.has_inputs = inputs is not None or (beside is not None and not required(beside, skip=0))
+        self.inputs = inputs if inputs is not None else (returned_count(beside) if beside else None)
+
+    def found(self) -> Iterator[Runnable]:
+        for node in self.tree.body:
+            match node:
+                case ast.ClassDef(name=name) if name in self.modules and not name.startswith("_"):
+                    yield self._runnable(node, name, RunKind.MODULE, self._needs_of_class(node))
+                case ast.FunctionDef(name=name) if self._may_be_run(node):
+                    if (kind := self._kind(node)) is not None:
+                        yield self._runnable(node, name, kind, self._needs_of_function(node, kind))
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=made))) if (
+                    made in self.modules and not name.startswith("_")
+                ):
+                    yield self._runnable(node, name, RunKind.MODULE, self._needs_of_call(self._forward(made), skip=1))
+                case _:
+                    continue
+
+    def _runnable(self, node: ast.stmt, name: str, kind: RunKind, needs: tuple[str, ...]) -> Runnable:
+        mentioned = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+        local = {each.id for each in mentioned if isinstance(each.ctx, ast.Store)}
+        uses = frozenset(each.id for each in mentioned) - local - {name}
+        return Runnable(self.path, name, node.lineno, kind, needs, uses)
+
+    def _may_be_run(self, node: ast.FunctionDef) -> bool:
+        decorators = {root_name(each) for each in node.decorator_list}
+        is_plain = not any(isinstance(each, ast.Yield | ast.YieldFrom) for each in own_nodes(node))
+        return (
+            is_plain
+            and node.name not in INPUT_NAMES
+            and not _NEVER.match(node.name)
+            and all(self.aliases.get(each, each).split(".")[0] in _HARMLESS_DECORATORS for each in decorators)
+        )
+
+    def _kind(self, node: ast.FunctionDef) -> RunKind | None:
+        """Return what a function is; None for one that takes nothing and does who knows what."""
+        if required(node, skip=0):
+            return RunKind.FUNCTION
+        if made := self._made_by(node):
+            return made
+        if _STEP.fullmatch(node.name):
+            return RunKind.STEP
+        return RunKind.FUNCTION if self.has_inputs and most_arguments(node) != 0 else None
+
+    def _made_by(self, node: ast.FunctionDef) -> RunKind | None:
+        """Return what a factory makes, by what it returns or says that it returns."""
+        said = ast.unparse(node.returns) if node.returns is not None else ""
+        if said in self.modules or said.rpartition(".")[2] == "Module":
+            return RunKind.MODULE
+        if _CALLABLE.search(said):
+            return RunKind.STEP
+        inner = {each.name for each in node.body if isinstance(each, FunctionNode)}
+        bound = {
+            target.id: each.value
+            for each in own_nodes(node)
+            if isinstance(each, ast.Assign)
+            for target in each.targets
+            if isinstance(target, ast.Name)
+        }
+        kinds = [self._made(each.value, inner, bound) for each in own_nodes(node) if isinstance(each, ast.Return)]
+        return kinds[0] if kinds and all(each is not None and each is kinds[0] for each in kinds) else None
+
+    def _made(  # noqa: PLR0911 - one for each form
+        self, value: ast.expr | None, inner: set[str], bound: Mapping[str, ast.expr]
+    ) -> RunKind | None:
+        match value:
+            case ast.Lambda():
+                return RunKind.STEP
+            case ast.Name(id=name) if name in inner:
+                return RunKind.STEP
+            case ast.Name(id=name) if name in bound:
+                return self._made(bound[name], inner, {each: bound[each] for each in bound if each != name})
+            case ast.Call(func=ast.Attribute(value=ast.Call() as chained, attr="eval" | "train" | "to")):
+                return self._made(chained, inner, bound)
+            case ast.Call(func=func, args=args):
+                called = self._dotted(func)
+                if called in self.modules or called.startswith("torch.nn."):
+                    return RunKind.MODULE
+                if called in {"torch.compile", "functools.partial"} and args:
+                    return self._made(args[0], inner, bound) or RunKind.STEP
+                return None
+            case _:
+                return None
+
+    def _needs_of_class(self, node: ast.ClassDef) -> tuple[str, ...]:
+        made = self._method(node.name, "__init__")
+        if made is not None and (missing := required(made, skip=1)):
+            return (f"arguments to be made: {', '.join(missing)}",)
+        return self._needs_of_call(self._forward(node.name), skip=1)
+
+    def _needs_of_function(self, node: ast.FunctionDef, kind: RunKind) -> tuple[str, ...]:
+        match kind:
+            case RunKind.FUNCTION:
+                return self._needs_of_call(node, skip=0)
+            case RunKind.STEP:
+                inner = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+                returned = {
+                    root_name(each.value) for each in own_nodes(node) if isinstance(each, ast.Return) and each.value
+                }
+                made = next((each for each in inner if each.name in returned), None)
+                return self._needs_of_call(made, skip=0) if made is not None and required(made, skip=0) else ()
+            case RunKind.MODULE:
+                named = next((each for each in self.modules if each in names_in(node)), None)
+                return self._needs_of_call(self._forward(named) if named else None, skip=1)
+
+    def _needs_of_call(self, node: ast.FunctionDef | None, *, skip: int) -> tuple[str, ...]:
+        missing = required(node, skip=skip) if node is not None else ["x"]
+        if strange := sorted(_NO_INPUTS.intersection(missing)):
+            return (f"arguments that are no inputs: {', '.join(strange)}",)
+        if not self.has_inputs:
+            return (f"inputs: {', '.join(missing)}",) if missing else ()
+        most = most_arguments(node) if node is not None else None
+        if self.inputs is not None and (
+            self.inputs < len(missing) - (node is None) or (most is not None and self.inputs > most - skip)
+        ):
+            return (f"inputs: {', '.join(missing) or 'none'}, where {self.inputs} are at hand",)
+        return ()
+
+    def _forward(self, name: str) -> ast.FunctionDef | None:
+        return self._method(name, "forward")
+
+    def _method(self, name: str, method: str) -> ast.FunctionDef | None:
+        """Return a method of a class of this file, its own or that of a base in this file."""
+        seen: list[str] = []
+        waiting = [name]
+        while waiting:
+            each = waiting.pop(0)
+            if each in seen or each not in self.classes:
+                continue
+            seen.append(each)
+            for node in self.classes[each].body:
+                if isinstance(node, ast.FunctionDef) and node.name == method:
+                    return node
+            waiting += [base.id for base in self.classes[each].bases if isinstance(base, ast.Name)]
+        return None
+
+    def _module_classes(self) -> frozenset[str]:
+        known: set[str] = set()
+        while True:
+            more = {
+                name
+                for name, node in self.classes.items()
+                if any(self._dotted(base) in _MODULE_NAMES or root_name(base) in known for base in node.bases)
+            }
+            if more <= known:
+                return frozenset(known)
+            known |= more
+
+    def _dotted(self, node: ast.expr) -> str:
+        first, _, rest = ast.unparse(node).partition(".")
+        whole = self.aliases.get(first, first)
+        return f"{whole}.{rest}" if rest else whole

@@ -1,0 +1,132 @@
+"""What the tools that a definition names come to here: ours as they are, those of Claude Code by `claude_code.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+_NAMED = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_ANYTHING = re.compile(r"[\s:*]*")
+_SERVER = "mcp__"
+_SHELL = "bash"
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTools:
+    """What the tools that a definition names come to.
+
+    Attributes:
+        tools: Names of tools here, sorted.
+        moves: What a name stands for that every agent can do anyway, each with the name.
+        missing: Names that come to nothing, each with why.
+        unknown: Those of them that exist neither here nor in Claude Code.
+    """
+
+    tools: tuple[str, ...]
+    moves: tuple[tuple[str, str], ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def resolve_tools(names: Iterable[str] | None, known: Collection[str]) -> OfferedTools:
+    """Return what an agent is offered.
+
+    Args:
+        names: Tools as its definition names them; None where it does not say, which is all there are.
+        known: The names of all tools there are.
+    """
+    if names is None:
+        return OfferedTools(tuple(sorted(known)))
+    tools: set[str] = set()
+    moves, missing, unknown = [], [], []
+    for name in names:
+        if name in known:
+            tools.add(name)
+            continue
+        found = _read(name)
+        if found.is_claude_code:
+            tools.update(_table().reading)
+        tools.update(found.tools)
+        if found.move:
+            moves.append((name, found.move))
+        elif why := found.why or _not_installed(found.tools, known):
+            missing.append((name, why))
+            unknown += [] if found.is_claude_code else [name]
+    return OfferedTools(tuple(sorted(tools & set(known))), tuple(moves), tuple(missing), tuple(unknown))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    tools: tuple[str, ...] = ()
+    move: str = ""
+    why: str = ""
+    is_claude_code: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    reading: tuple[str, ...]
+    writing: frozenset[str]
+    names: Mapping[str, _Read]
+    commands: Mapping[tuple[str, ...], tuple[str, ...]]
+
+
+_UNKNOWN = _Read(why="no tool of that name is installed", is_claude_code=False)
+
+
+def _not_installed(tools: Collection[str], known: Collection[str]) -> str:
+    lacking = sorted(set(tools) - set(known))
+    return f"{lacking[0]} is not installed" if lacking else ""
+
+
+def _read(name: str) -> _Read:
+    parts = _NAMED.fullmatch(name)
+    word, pattern = (parts[1].casefold(), parts[2] or "") if parts else (name.casefold(), "")
+    found = _table().names.get(_SERVER if word.startswith(_SERVER) else word, _UNKNOWN)
+    if not found.tools or _ANYTHING.fullmatch(pattern):
+        return found
+    if word == _SHELL:
+        return _commands(pattern)
+    if _table().writing.intersection(found.tools):
+        return _Read(why=f"{found.tools[0]} is not kept to a part of the project")
+    return found
+
+
+def _commands(pattern: str) -> _Read:
+    """Return what the command lines come to that a definition allows."""
+    found = {each: tuple(_command(each)) for each in filter(None, map(str.strip, pattern.split(",")))}
+    tools = tuple(dict.fromkeys(tool for each in found.values() for tool in each))
+    alone = [each for each, those in found.items() if not those]
+    return _Read(tools=tools, why=f"no shell is kept to {alone[0]!r}; no tool does just that" if alone else "")
+
+
+def _command(text: str) -> Iterator[str]:
+    words = tuple(text.replace(":", " ").replace("*", " ").split())
+    for length in range(len(words), 0, -1):
+        if words[:length] in _table().commands:
+            yield from _table().commands[words[:length]]
+            return
+
+
+@cache
+def _table() -> _Table:
+    file = Path(__file__).with_name("claude_code.toml")
+    read: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    names = {
+        **{name: _Read(tools=tuple(each)) for name, each in read["tools"].items()},
+        **{name: _Read(move=each) for name, each in read["moves"].items()},
+        **{name: _Read(why=each) for name, each in read["missing"].items()},
+    }
+    return _Table(
+        reading=tuple(read["reading"]),
+        writing=frozenset(read["writing"]),
+        names={name.casefold(): each for name, each in names.items()},
+        commands={tuple(name.split()): tuple(each) for name, each in read["commands"].items()},
+    )

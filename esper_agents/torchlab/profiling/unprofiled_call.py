@@ -1,0 +1,68 @@
+"""One call of a target as it is without a profiler, from rounds on a machine that others use as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.codec import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class UnprofiledCall:
+    """One call as it is without a profiler.
+
+    Attributes:
+        computing_ns: Processor time of its thread.
+        waiting_ns: Wall time beyond that in which it could not have run.
+        wall_ns: Shortest wall time.
+        median_ns: Median of the rounds' wall times.
+        faults: Pages touched for the first time.
+        reads: Whether it reads files or sockets, as the kernel counts.
+    """
+
+    computing_ns: int
+    waiting_ns: int
+    wall_ns: int
+    median_ns: int
+    faults: float
+    reads: bool
+
+    @property
+    def ns(self) -> int:
+        """What a call takes when nobody else is on the machine."""
+        return max(self.computing_ns + self.waiting_ns, 1)
+
+
+def call_of(measured: JsonObject) -> UnprofiledCall:
+    """Return what the rounds say of one call."""
+    rounds = measured["rounds"]
+    walls = [each["wall_ns"] // each["calls"] for each in rounds]
+    return UnprofiledCall(
+        min(each["thread_ns"] // each["calls"] for each in rounds),
+        _usual_waiting_ns(rounds),
+        min(walls),
+        int(median(walls)),
+        min(each["minor_faults"] / each["calls"] for each in rounds),
+        all(each.get("read_calls", 0) + each["major_faults"] >= each["calls"] for each in rounds),
+    )
+
+
+def _usual_waiting_ns(rounds: Sequence[JsonObject]) -> int:
+    """Return for how long a call waits for something other than its turn.
+
+    Where the kernel says how long the thread was kept from running, what is left is waiting, and the middle of the
+    rounds is as it usually is. Where it does not, only the least of them has surely nothing of others in it.
+    """
+    waited = [_waited_ns(each) // each["calls"] for each in rounds]
+    return int(median(waited)) if all("queued_ns" in each for each in rounds) else min(waited)
+
+
+def _waited_ns(one: JsonObject) -> int:
+    if not one["voluntary_switches"]:
+        return 0
+    return max(0, int(one["wall_ns"]) - int(one["thread_ns"]) - int(one.get("queued_ns", 0)))

@@ -1,0 +1,1 @@
+"""Equivalence checks of two targets."""

@@ -1,0 +1,188 @@
+"""Derives from a target's inputs the ones that break what was written for the common case only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..target.pytrees import map_tensors, tensors_of
+from .tensor_variants import LAYOUTS, Change, few_changed, in_float64, is_real, numbers, rows_swapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# In bytes of an input: what is derived from larger ones is derived from their first rows.
+_SMALL = 4 << 20
+_FEW_ROWS = 4
+
+
+@dataclass
+class EdgeCase:
+    """Inputs derived from others.
+
+    Attributes:
+        name: What they are, such as `leading dimension 1`.
+        group: `history`, `sizes`, `layout`, `numbers` or `precision`.
+        args: Positional arguments.
+        kwargs: Arguments by name.
+    """
+
+    name: str
+    group: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def derive(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Iterator[EdgeCase]:
+    """Yield everything that can be derived from inputs; those that poison a target's hidden state come last.
+
+    Args:
+        args: Positional arguments of a plain call.
+        kwargs: Its arguments by name.
+        seed: Of what is random in the edges.
+    """
+    base = _shortened((args, kwargs))
+    whole, tensors = (args, kwargs), tensors_of(base)
+    chance = torch.Generator().manual_seed(seed)
+    changes: list[tuple[str, str, Change | None, Any]] = [
+        ("few elements changed", "history", few_changed(chance), whole),
+        ("two rows swapped", "history", rows_swapped, whole),
+        *((name, "sizes", change, base) for name, change in _sizes(tensors)),
+        *((name, "layout", change, base) for name, change in LAYOUTS),
+        *((name, "numbers", change, base) for name, change in numbers(chance)),
+        ("float64", "precision", in_float64, base),
+    ]
+    for name, group, change, inputs in changes:
+        edge = _changed(name, group, inputs, change)
+        if edge is not None:
+            yield edge
+    yield from _passed_twice(base, tensors)
+    yield from _planted(base, tensors, chance)
+
+
+def _changed(name: str, group: str, inputs: Any, change: Change | None) -> EdgeCase | None:
+    """Return an edge, or None where it would be the same as what it is derived from."""
+    if change is None:
+        return None
+    touched = False
+
+    def once(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal touched
+        if not _is_plain(tensor):
+            return tensor
+        made = change(tensor.detach())
+        touched = touched or not (made is tensor or _is_same(made, tensor))
+        return made.requires_grad_(tensor.requires_grad and made.is_floating_point())
+
+    try:
+        args, kwargs = map_tensors(inputs, once)
+    except (RuntimeError, NotImplementedError):
+        # Some dtypes lack the operation that would make this edge.
+        return None
+    return EdgeCase(name, group, args, kwargs) if touched else None
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return (
+        one.dtype == other.dtype
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+        and one.storage_offset() == other.storage_offset()
+        and torch.equal(one, other)
+    )
+
+
+def _shortened(inputs: Any) -> Any:
+    """Return the inputs with as many leading rows as keeps them small."""
+    tensors = [each for each in tensors_of(inputs) if _is_plain(each)]
+    size = sum(each.nbytes for each in tensors)
+    rows = _leading(tensors)
+    if size <= _SMALL or rows is None:
+        return inputs
+    fewer = max(8, rows * _SMALL // size)
+    return map_tensors(inputs, _cut(rows, fewer))
+
+
+def _leading(tensors: list[torch.Tensor]) -> int | None:
+    return next((int(each.shape[0]) for each in tensors if _is_plain(each) and each.dim()), None)
+
+
+def _cut(rows: int, size: int) -> Change:
+    """Return what gives every tensor with so many rows another number of them, by leaving out or repeating."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not _is_plain(tensor) or not tensor.dim() or tensor.shape[0] != rows:
+            return tensor
+        plain = tensor.detach()
+        made = plain[:size].clone() if size <= rows else plain[torch.arange(size, device=plain.device) % rows]
+        return made.requires_grad_(tensor.requires_grad)
+
+    return change
+
+
+def _sizes(tensors: list[torch.Tensor]) -> Iterator[tuple[str, Change]]:
+    rows = _leading(tensors)
+    if rows:
+        odd = rows - 1 - rows % 2 if rows >= _FEW_ROWS else rows + 1 + rows % 2
+        for name, size in (("1", 1), (str(odd), odd), (str(rows + 3), rows + 3), ("0", 0)):
+            yield f"leading dimension {name}", _cut(rows, size)
+    last = next((each.shape[-1] for each in tensors if _is_plain(each) and each.dim() > 1), None)
+    if last is not None and last > 1:
+        yield f"last dimension {last - 1}", _cut_last(last)
+
+
+def _cut_last(size: int) -> Change:
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor[..., : size - 1].clone() if tensor.dim() and tensor.shape[-1] == size else tensor
+
+    return change
+
+
+def _passed_twice(inputs: Any, tensors: list[torch.Tensor]) -> Iterator[EdgeCase]:
+    """Yield inputs in which a tensor stands in the place of another one of the same kind, too."""
+    for first, second in ((i, j) for j in range(len(tensors)) for i in range(j)):
+        one, other = tensors[first], tensors[second]
+        if one is not other and (one.shape, one.dtype) == (other.shape, other.dtype):
+            places = iter(range(len(tensors)))
+
+            def change(tensor: torch.Tensor, places: Iterator[int] = places, at: int = second, by: Any = one) -> Any:
+                return by if next(places) == at else tensor
+
+            args, kwargs = map_tensors(inputs, change)
+            yield EdgeCase("one tensor in two places", "layout", args, kwargs)
+            return
+
+
+def _planted(inputs: Any, tensors: list[torch.Tensor], chance: torch.Generator) -> Iterator[EdgeCase]:
+    """Yield inputs with something that is no number in a random place, for each of three tensors that are data.
+
+    Data is what has the leading dimension of the first tensor. Others are weights, as a rule, and who multiplies them
+    with a zero of padding and who leaves that out differ without a fault.
+    """
+    rows = _leading(tensors)
+    able = [
+        number
+        for number, each in enumerate(tensors)
+        if _is_plain(each) and is_real(each) and each.numel() and (not each.dim() or each.shape[0] == rows)
+    ][:3]
+    for name, number in (("infinity", float("inf")), ("-infinity", -float("inf")), ("NaN", float("nan"))):
+        for count, target in enumerate(able, start=1):
+            places = iter(range(len(tensors)))
+
+            def change(
+                tensor: torch.Tensor, places: Iterator[int] = places, at: int = target, by: float = number
+            ) -> Any:
+                if next(places) != at:
+                    return tensor
+                made = tensor.detach().clone(memory_format=torch.contiguous_format)
+                made.view(-1)[int(torch.randint(0, made.numel(), (1,), generator=chance))] = by
+                return made.requires_grad_(tensor.requires_grad)
+
+            args, kwargs = map_tensors(inputs, change)
+            yield EdgeCase(f"{name} in tensor {count}", "numbers", args, kwargs)

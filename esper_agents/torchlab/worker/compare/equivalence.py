@@ -1,0 +1,300 @@
+"""Judges whether a candidate does what a baseline does, from bytes alone, where no user code was ever loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import side_effects
+from .numeric_error import largest_gap
+from .observations import ComparisonObservations, ObservedRun, read_case
+from .pytree_diff import FORM, Leaf, LeafDifference, OtherStructureError, compared, leaves_of
+from .tensor_bundle import Bundle, Piece
+from .tensor_bytes import BundleError
+from .tolerance import Runs, ToleranceFit, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_Json = dict[str, Any]
+# Checks that further runs of the baseline can change.
+_ROUNDED = {"values", "gradients", "state", "mutation", "fresh-parameters"}
+_MOST_TEXTS = 3
+
+
+def judge(request: _Json) -> _Json:
+    """Judge a candidate.
+
+    Args:
+        request: `files`: descriptors of bundles, with `roles` beside them: `plan`, `baseline`, `again`, `candidate`,
+            `reference`, any number of `shifted`. `allow`: names of checks or variants. `readings` and `tolerance` of
+            a metric.
+
+    Returns:
+        `checks`: a list of `check`, `variant`, `is_passed`, `detail`, and numbers; `is_settled`: whether runs of the
+        baseline with the noise of rounding could no longer change the answer; `nondeterministic`: what the baseline
+        does not do twice; `notes`; `refused` and `missing`; `parameters`; `scales`, which `judge_timed` takes.
+    """
+    return _Judgement(read_case(request)).result()
+
+
+def judge_timed(request: _Json) -> list[_Json]:
+    """Judge what the two returned for the same timed call.
+
+    Args:
+        request: `files`: descriptors of the two bundles, baseline first, with their piece `output`; `scales` from
+            `judge`; `variant`: what the call is called; `allow`.
+
+    Returns:
+        Checks.
+    """
+    allow, scales, variant = frozenset(request.get("allow") or ()), request.get("scales") or {}, request["variant"]
+    try:
+        one, other = (Bundle(each).pieces["output"] for each in request["files"])
+    except (BundleError, KeyError) as error:
+        return [_check("comparable", variant, f"what was returned cannot be read: {error}", is_allowed=False)]
+    found = compared(one, other, lambda leaf, runs: _timed_fit(runs, scales.get(str(leaf.number))))
+    return [_check(each.check, variant, each.detail, each.numbers, is_allowed=each.check in allow) for each in found]
+
+
+class _Judgement:
+    def __init__(self, case: ComparisonObservations) -> None:
+        self._case = case
+        self._checks: list[_Json] = []
+        self._notes: list[_Json] = []
+        self._is_settled = True
+        self._known: dict[tuple[str, ...], list[LeafDifference]] = {}
+        self._names = [step["name"] for step in case.steps]
+
+    def result(self) -> _Json:
+        case = self._case
+        for number, step in enumerate(case.steps):
+            self._judge_step(number, step)
+        self._judge_process()
+        is_settled = self._is_settled or any(_is_final(each) for each in self._checks)
+        return {
+            "checks": _in_a_row(self._checks, {step["name"] for step in case.steps if step["is_repeat"]}),
+            "is_settled": is_settled,
+            "nondeterministic": list(self._nondeterministic()),
+            "notes": self._notes,
+            "refused": case.plan.about["refused"],
+            "missing": case.missing(),
+            "parameters": case.candidate.bundle.about.get("parameters"),
+            "scales": self._scales(),
+        }
+
+    def _judge_step(self, number: int, step: _Json) -> None:
+        one, other = self._case.baseline.steps.get(number), self._case.candidate.steps.get(number)
+        if one is None or other is None:
+            return
+        name = step["name"]
+        if "raised" in one or "raised" in other:
+            self._judge_raised(name, one.get("raised"), other.get("raised"))
+            return
+        self._compare(number, name, "output", "fresh-parameters" if step["group"] == "parameters" else "values")
+        self._judge_gradients(number, name, one, other)
+        if step["is_close"] and step["after"] != "overwrite inputs":
+            self._judge_mutation(number, name)
+            self._compare(number, name, "state_after", "state")
+            self._say("generators", name, side_effects.generators_text(one["generators"], other["generators"]))
+        self._say("aliasing", name, side_effects.relations_text(one["relations"], other["relations"], self._names))
+        if step["after"]:
+            is_late = other.get("is_unfinished") and not one.get("is_unfinished")
+            self._say("finished", name, "what it returned changed after it had returned" if is_late else "")
+        if "modes" in other:
+            self._say("global-state", name, other["modes"])
+
+    def _judge_raised(self, name: str, one: _Json | None, other: _Json | None) -> None:
+        if one is None and other is not None:
+            self._say("raises", name, _raised_text(other))
+        elif one is not None and other is None:
+            text = f"the baseline raises {one['type']}: {one['message']}; the candidate returns"
+            if one["is_deliberate"]:
+                self._say("raises", name, text)
+            else:
+                self._note(name, text)
+        elif one is not None and other is not None and one["is_deliberate"] and one["type"] != other["type"]:
+            self._note(name, f"the baseline raises {one['type']}, the candidate {other['type']}")
+
+    def _judge_gradients(self, number: int, name: str, one: _Json, other: _Json) -> None:
+        if "backward_raised" in one:
+            self._note(name, f"the baseline's backward raises {one['backward_raised']['type']}")
+        elif "backward_raised" in other:
+            self._say("gradients", name, _raised_text(other["backward_raised"]))
+        else:
+            self._compare(number, name, "gradients", "gradients")
+
+    def _compare(self, number: int, variant: str, what: str, values: str) -> None:
+        one, other = self._case.baseline.piece(number, what), self._case.candidate.piece(number, what)
+        if one is None and other is None:
+            return
+        if other is None and what == "state_after" and not self._case.baseline.steps[number].get("changes_state"):
+            return
+        if one is None or other is None:
+            who = "the candidate" if other is None else "the baseline"
+            self._say(values, variant, f"{who} has no {what.replace('_', ' ')}")
+            return
+        found = self._differences(number, what, one, other)
+        if what == "output" and not any(each.detail for each in found if each.check in FORM):
+            self._say("form", variant, "")
+        for each in found:
+            self._take(number, variant, what, values, each)
+
+    def _take(self, number: int, variant: str, what: str, values: str, found: LeafDifference) -> None:
+        """Make a check of a difference, or a note, or nothing."""
+        is_layout = self._case.steps[number]["group"] == "layout"
+        if found.check in FORM and not found.detail:
+            return
+        if found.check == "strides" and what == "output" and is_layout:
+            # Whoever makes its input contiguous first returns what is contiguous.
+            self._note(variant, found.detail)
+        elif found.check == "values" and what == "output" and variant in (self._case.readings or {}):
+            self._say_metric(values, variant)
+        elif found.check == "values":
+            self._say(values, variant, found.detail, found.numbers)
+        elif what == "output":
+            self._say(found.check, variant, found.detail)
+        elif found.check not in {"strides", "aliasing"}:
+            self._say(values, variant, f"{found.check}: {found.detail}" if found.detail else "")
+
+    def _differences(self, number: int, what: str, one: Piece, other: Piece) -> list[LeafDifference]:
+        arms = (self._case.baseline, self._case.candidate)
+        key = (what, *(str(each.steps[number].get(what)) for each in arms))
+        if key not in self._known:
+            self._known[key] = list(compared(one, other, lambda leaf, runs: self._fit(number, what, leaf, runs)))
+        return self._known[key]
+
+    def _fit(self, number: int, what: str, leaf: Leaf, runs: Runs) -> ToleranceFit:
+        found = fit(self._case.with_other_runs(number, what, leaf.number, runs))
+        if not found.is_passed and not found.is_settled:
+            self._is_settled = False
+        return found
+
+    def _judge_mutation(self, number: int, name: str) -> None:
+        arms = (self._case.baseline, self._case.candidate)
+        one, other = (each.piece(number, "inputs_after") for each in arms)
+        if one is None and other is None:
+            self._say("mutation", name, "")
+        elif one is None:
+            self._say("mutation", name, "the candidate changes its inputs")
+        elif other is None:
+            self._say("mutation", name, "the baseline changes its inputs, the candidate does not")
+        else:
+            self._compare(number, name, "inputs_after", "mutation")
+
+    def _say_metric(self, check: str, variant: str) -> None:
+        one, other = (self._case.readings or {})[variant]
+        text = f"the metric is {one:.6g} and {other:.6g}, over {self._case.tolerance:.6g} apart"
+        is_near = abs(one - other) <= self._case.tolerance
+        self._say(check, variant, "" if is_near else text, {"baseline_metric": one, "candidate_metric": other})
+
+    def _judge_process(self) -> None:
+        one, other = self._case.baseline.bundle.about, self._case.candidate.bundle.about
+        changed = set(other["end"]["changed_outputs"]) - set(one["end"]["changed_outputs"])
+        names = ", ".join(self._case.steps[each]["name"] for each in sorted(changed)[:_MOST_TEXTS])
+        self._say("earlier-outputs", "all calls", f"what it returned changed later: {names}" if names else "")
+        is_one_file = self._case.plan.about["file"] == other["file"]
+        for check, text in side_effects.of_process(one, other, is_one_file=is_one_file):
+            self._say(check, "all calls", text)
+        if not side_effects.pool_of(one, other):
+            idle, own = (_idle(each) for each in (self._case.candidate, self._case.baseline))
+            self._say("finished", "all calls", side_effects.idle_text(idle, own))
+
+    def _nondeterministic(self) -> Iterator[_Json]:
+        """Yield what two runs of the baseline on the same inputs and seeds do not agree about."""
+        case = self._case
+        plain = [number for number, step in enumerate(case.steps) if step["group"] == "plain"]
+        for number, what in ((number, what) for number in plain for what in ("output", "gradients")):
+            one = case.baseline.piece(number, what)
+            other = case.again.piece(number, what) if case.again is not None and case.readings is None else one
+            if one is None or other is None or one == other:
+                continue
+            # Not by its float64 run: that of a baseline which is random would excuse anything.
+            for each in compared(one, other, lambda _, runs: fit(runs)):
+                if each.detail and each.check != "strides":
+                    yield {"variant": case.steps[number]["name"], "check": each.check, "detail": each.detail}
+
+    def _scales(self) -> _Json:
+        """Return, for each leaf of the output, how far the runs on plain inputs were apart."""
+        scales: dict[str, dict[str, float]] = {}
+        for number, leaf, runs in self._plain_outputs():
+            more = self._case.with_other_runs(number, "output", leaf, runs)
+            others = [runs.candidate]
+            if more.reference is not None and more.is_trusted:
+                others.append(more.reference)
+            gaps = [largest_gap(each, runs.baseline) for each in others]
+            known = scales.setdefault(str(leaf), {"apart": 0.0})
+            known["apart"] = max(known["apart"], *gaps)
+        return scales
+
+    def _plain_outputs(self) -> Iterator[tuple[int, int, Runs]]:
+        case = self._case
+        for number, step in enumerate(case.steps):
+            one, other = case.baseline.piece(number, "output"), case.candidate.piece(number, "output")
+            if step["group"] != "plain" or one is None or other is None:
+                continue
+            try:
+                leaves = list(leaves_of(one, other))
+            except (BundleError, OtherStructureError):
+                continue
+            for leaf in leaves:
+                if leaf.runs is not None and not _is_whole(leaf.runs.baseline):
+                    yield number, leaf.number, leaf.runs
+
+    def _say(self, check: str, variant: str, problem: str, numbers: _Json | None = None) -> None:
+        is_allowed = check in self._case.allow or variant in self._case.allow
+        if problem and is_allowed:
+            self._note(variant, f"{check}: {problem}")
+        self._checks.append(_check(check, variant, problem, numbers, is_allowed=is_allowed))
+
+    def _note(self, variant: str, text: str) -> None:
+        note = {"variant": variant, "text": text}
+        if note not in self._notes:
+            self._notes.append(note)
+
+
+def _check(check: str, variant: str, problem: str, numbers: _Json | None = None, *, is_allowed: bool) -> _Json:
+    made = {"check": check, "variant": variant, "is_passed": not problem or is_allowed, "detail": problem or "the same"}
+    return {**made, "numbers": numbers} if numbers else made
+
+
+def _is_final(check: _Json) -> bool:
+    """Return whether a check failed that has nothing to do with rounding."""
+    return not check["is_passed"] and check["check"] not in _ROUNDED
+
+
+def _in_a_row(checks: list[_Json], repeats: set[str]) -> list[_Json]:
+    """Return the checks with those of calls in a row taken together: the first that failed stands for all of them."""
+    kept, rows = [], dict[str, list[_Json]]()
+    for each in checks:
+        if each["variant"] in repeats:
+            rows.setdefault(each["check"], []).append(each)
+        else:
+            kept.append(each)
+    for name, row in rows.items():
+        failed = [each for each in row if not each["is_passed"]]
+        together = failed[0] if failed else _check(name, f"{len(row)} calls in a row", "", is_allowed=False)
+        kept.append({**together, "calls": len(row), "failed_calls": len(failed)})
+    return kept
+
+
+def _timed_fit(runs: Runs, scale: dict[str, float] | None) -> ToleranceFit:
+    """Judge two timed outputs by how far the arms were apart on plain inputs: these have no float64 run."""
+    if scale is None:
+        return fit(runs)
+    return fit(Runs(runs.baseline, runs.candidate, apart=scale["apart"]))
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    return not tensor.is_floating_point() and not tensor.is_complex()
+
+
+def _idle(seen: ObservedRun) -> int:
+    watched = [int(each["work_while_idle_ns"]) for each in seen.steps.values() if "work_while_idle_ns" in each]
+    return max([int(seen.bundle.about["end"]["work_while_idle_ns"]), *watched])
+
+
+def _raised_text(raised: _Json) -> str:
+    where = f" at {raised['file']}:{raised['line']}" if raised.get("file") else ""
+    return f"the candidate raises {raised['type']}: {raised['message']}{where}"

@@ -1,0 +1,161 @@
+"""Tries inputs on the baseline, to find what it takes and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..target import module_state as parameters
+from ..target.backward import run_backward
+from ..target.call_results import described
+from ..target.pytrees import tensors_of
+from . import background_work as aftermath
+from .tensor_bytes import address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from ..target.target import LoadedTarget
+    from .tensor_bundle import Piece
+
+Inputs = tuple[Any, dict[str, Any]]
+_PLACEHOLDERS = {"sequence", "mapping", "record", "opaque"}
+
+
+class _TooLongError(BaseException):
+    """A call takes longer than what is left for all of them; no `except Exception` of the user's may swallow it."""
+
+
+class Probe:
+    """A baseline that is tried on inputs.
+
+    Attributes:
+        target: The baseline.
+        pieces: Inputs and states by name.
+        ends: When time is up, by the monotonic clock.
+    """
+
+    def __init__(self, target: LoadedTarget, pieces: dict[str, Piece], ends: float) -> None:
+        """Take a baseline."""
+        self.target, self.pieces, self.ends = target, pieces, ends
+
+    def run(self, step: dict[str, Any]) -> tuple[Any, Inputs]:
+        """Run the baseline on a step's inputs; return what it returned and what it took.
+
+        Args:
+            step: A step as a plan has it.
+
+        Raises:
+            Exception: Whatever the baseline raises.
+        """
+        args, kwargs = inputs = self.inputs(step)
+        module = self.target.module
+        if module is not None and step["state"] is not None:
+            values = parameters.prepared(self.pieces[step["state"]].restore(), is_wide=False)
+            everything = parameters.Matching({name: name for name in parameters.state_of(module)})
+            parameters.write(module, everything, values, step["set"])
+        aftermath.seed(step["seed"])
+        # What the baseline takes on its own inputs is its own affair.
+        seconds = max(self.ends - time.monotonic(), 1.0) if step["group"] != "plain" else 0.0
+        with _at_most(seconds), self._in_mode(step["mode"]):
+            given = self.target.call(*args, **kwargs)
+            if step["has_backward"]:
+                run_backward(module, None, given, inputs, step["seed"])
+        return given, inputs
+
+    def refusal(self, step: dict[str, Any]) -> dict[str, Any] | None:
+        """Return with what words the baseline refuses a step's inputs; None where it takes them."""
+        try:
+            self.run(step)
+        except _TooLongError:
+            return {"type": "TimeoutError", "message": "it takes too long", "is_deliberate": False}
+        except Exception as error:  # noqa: BLE001 - whatever the baseline refuses it with is what is noted
+            return described(self.target, error)
+        return None
+
+    def inputs(self, step: dict[str, Any]) -> Inputs:
+        """Return a step's inputs, fresh."""
+        template = None
+        if step["needs_template"]:
+            made = self.target.inputs(step["template_seed"])
+            template = (made.args, made.kwargs)
+        args, kwargs = self.pieces[step["input"]].restore(template)
+        if step["asks_for_gradients"]:
+            for each in tensors_of((args, kwargs)):
+                if each.is_floating_point() or each.is_complex():
+                    each.requires_grad_(True)
+        return args, kwargs
+
+    def ownership(self, step: dict[str, Any]) -> dict[str, bool]:
+        """Return whether a caller may write into outputs and inputs without changing anything that is not its own.
+
+        Args:
+            step: A step that the baseline takes.
+
+        Returns:
+            `outputs`, `inputs`, and `is_same`: whether it returns the same for the same inputs a second time.
+        """
+        from .tensor_bundle import capture
+
+        given, inputs = self.run(step)
+        before = capture(given)
+        again, _ = self.run(step)
+        module = self.target.module
+        state = list(parameters.state_of(module).values()) if module is not None else []
+        outputs, later = _spans(given), _spans(again)
+        is_shared = _overlap(outputs, _spans(inputs) + _spans(state))
+        return {
+            "outputs": bool(outputs) and not is_shared and not _overlap(outputs, later),
+            "inputs": bool(_spans(inputs)) and not is_shared,
+            "is_same": capture(again) == before,
+        }
+
+    @contextlib.contextmanager
+    def _in_mode(self, mode: str) -> Iterator[None]:
+        module = self.target.module
+        flags = [(each, each.training) for each in module.modules()] if module is not None else []
+        try:
+            if module is not None and mode == "evaluation":
+                module.eval()
+            yield
+        finally:
+            for each, flag in flags:
+                each.training = flag
+
+
+def needs_template(node: dict[str, Any]) -> bool:
+    """Return whether a description holds what only a living example can be made from."""
+    return node["kind"] in _PLACEHOLDERS or any(needs_template(each) for each in node.get("items", ()))
+
+
+def chance_of(seed: int) -> random.Random:
+    """Return the source of a plan's random choices."""
+    return random.Random(seed)  # noqa: S311 - a design, not a secret
+
+
+def _spans(thing: Any) -> list[tuple[int, int]]:
+    return [span for each in tensors_of(thing) if (span := address(each)) is not None]
+
+
+def _overlap(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> bool:
+    return any(one[0] < other[1] and other[0] < one[1] for one in ones for other in others)
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Interrupt what takes longer; zero never does."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

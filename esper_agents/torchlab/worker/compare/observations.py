@@ -1,0 +1,189 @@
+"""Everything that was observed of two arms, as a referee has it before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .numeric_error import relative_error, typical_gap
+from .pytree_diff import number_at, without
+from .tensor_bundle import Bundle, Piece
+
+if TYPE_CHECKING:
+    from .tolerance import Runs
+
+_Json = dict[str, Any]
+# Half of the digits: a reference further away than this does not compute the same thing.
+_HALF = 0.5
+# Unless the noise of rounding moves the baseline by a tenth as much: then it is rounding.
+_TIMES_SHIFT = 10
+_OF_PARAMETERS = {"gradients", "state_after"}
+_WITH_NUMBERS = ("output", "gradients", "state_after", "inputs_after")
+
+
+@dataclass
+class ObservedRun:
+    """One run of a plan.
+
+    Attributes:
+        bundle: What was observed.
+        steps: By the number of the step in the plan.
+        hidden: Parameters of which the candidate has no counterpart.
+    """
+
+    bundle: Bundle
+    steps: dict[int, _Json]
+    hidden: set[str] = field(default_factory=set)
+    _reduced: dict[str, Piece] = field(default_factory=dict)
+
+    def piece(self, step: int, what: str) -> Piece | None:
+        """Return the nest that a step has under this name, without hidden parameters; None where it has none."""
+        name = self.steps.get(step, {}).get(what)
+        if not isinstance(name, str) or name not in self.bundle.pieces:
+            return None
+        piece = self.bundle.pieces[name]
+        if not self.hidden or what not in _OF_PARAMETERS:
+            return piece
+        if name not in self._reduced:
+            self._reduced[name] = Piece(without(piece.tree, self.hidden), piece.tensors, piece.storages, piece.blocks)
+        return self._reduced[name]
+
+
+@dataclass
+class ComparisonObservations:
+    """Everything that was observed.
+
+    Attributes:
+        plan: What was run.
+        baseline: The baseline.
+        candidate: The candidate.
+        again: The baseline once more, in another process.
+        reference: The baseline in float64; None where it could not be run.
+        shifted: The baseline with the noise of rounding.
+        allow: Checks, or variants, whose differences are no fault here.
+        readings: By variant, what the user's own metric says of both, in place of the rule for numbers.
+        tolerance: How much the two may differ.
+    """
+
+    plan: Bundle
+    baseline: ObservedRun
+    candidate: ObservedRun
+    again: ObservedRun | None = None
+    reference: ObservedRun | None = None
+    shifted: list[ObservedRun] = field(default_factory=list)
+    allow: frozenset[str] = frozenset()
+    readings: dict[str, list[float]] | None = None
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Find which steps have one reference, and which references are none."""
+        self.steps: list[_Json] = self.plan.about["steps"]
+        self._same: dict[tuple[str, str | None, str], int] = {}
+        for number, step in enumerate(self.steps):
+            self._same.setdefault(_key(step), number)
+        parameters = self.candidate.bundle.about.get("parameters") or {}
+        hidden = {*(parameters.get("unmatched") or ()), *(parameters.get("moved") or ())}
+        for each in (self.baseline, self.candidate, self.again, self.reference, *self.shifted):
+            if each is not None:
+                each.hidden = hidden
+        self.distrusted = self._find_distrusted()
+
+    def with_other_runs(self, number: int, what: str, leaf: int, runs: Runs) -> Runs:
+        """Return the runs of a leaf with those of the baseline in float64 and with noise."""
+        runs.reference = self._run_of(self.reference, number, what, leaf, runs.baseline)
+        found = (self._run_of(each, number, what, leaf, runs.baseline) for each in self.shifted)
+        runs.shifted = [each for each in found if each is not None]
+        runs.is_trusted = (what, leaf) not in self.distrusted
+        return runs
+
+    def _run_of(
+        self, seen: ObservedRun | None, number: int, what: str, leaf: int, like: torch.Tensor
+    ) -> torch.Tensor | None:
+        if seen is None:
+            return None
+        piece = seen.piece(number, what) or seen.piece(self._same[_key(self.steps[number])], what)
+        found = number_at(piece, leaf, like if not like.dim() else None) if piece is not None else None
+        return found if found is not None and found.shape == like.shape else None
+
+    def _find_distrusted(self) -> set[tuple[str, int]]:
+        """Return the leaves at which the float64 run computes something else, as with other random numbers."""
+        coarsest = getattr(torch, self.plan.about["coarsest"], torch.float32)
+        limit = torch.finfo(coarsest).eps ** _HALF
+        found: set[tuple[str, int]] = set()
+        plain = [number for number, step in enumerate(self.steps) if step["group"] == "plain"]
+        for number, what in ((number, what) for number in plain for what in _WITH_NUMBERS):
+            piece = self.baseline.piece(number, what) if self.reference is not None else None
+            for leaf in range(len(piece.leaves())) if piece is not None else ():
+                own = number_at(piece, leaf) if piece is not None else None
+                if own is not None and not self._is_like(number, what, leaf, own, limit):
+                    found.add((what, leaf))
+        return found
+
+    def _is_like(self, number: int, what: str, leaf: int, own: torch.Tensor, limit: float) -> bool:
+        """Return whether the float64 run is as far from the baseline as rounding can bring it."""
+        wide = self._run_of(self.reference, number, what, leaf, own)
+        if wide is None:
+            return False
+        if relative_error(own, wide) <= limit:
+            return True
+        found = (self._run_of(each, number, what, leaf, own) for each in self.shifted)
+        gaps = [typical_gap(own, each) for each in found if each is not None]
+        return bool(gaps) and typical_gap(own, wide) <= _TIMES_SHIFT * max(gaps)
+
+    def missing(self) -> list[_Json]:
+        """Return what could not be looked at, each with why."""
+        missing: list[_Json] = list(self.plan.about["missing"])
+        if self.reference is None:
+            missing.append({"what": "float64 reference", "why": "the baseline could not be run in float64"})
+        for number, step in enumerate(self.steps):
+            wide = self.reference.steps.get(number, {}) if self.reference is not None else {}
+            if "raised" in wide and step["is_distinct"]:
+                why = f"the baseline raises {wide['raised']['type']} in float64: {wide['raised']['message']}"
+                missing.append({"what": f"float64 reference of {step['name']}", "why": why})
+        if self.distrusted:
+            what = ", ".join(sorted({each for each, _ in self.distrusted}))
+            why = "it differs from the baseline by more than rounding"
+            missing.append({"what": f"float64 reference of {what}", "why": why})
+        unmatched = (self.candidate.bundle.about.get("parameters") or {}).get("unmatched")
+        why = f"it has no place for {', '.join(unmatched[:3])}" if unmatched else "it has no parameters that are known"
+        not_run = [step["name"] for number, step in enumerate(self.steps) if number not in self.candidate.steps]
+        return missing + [{"what": f"the candidate with {each}", "why": why} for each in not_run]
+
+
+def read_case(request: _Json) -> ComparisonObservations:
+    """Return the case whose bundles a request names.
+
+    Args:
+        request: `files`: descriptors, with `roles` beside them; `allow`; `readings` and `tolerance` of a metric.
+
+    Raises:
+        BundleError: One of the files is none.
+    """
+    plan: Bundle | None = None
+    seen: dict[str, list[ObservedRun]] = {}
+    for role, descriptor in zip(request["roles"], request["files"], strict=True):
+        bundle = Bundle(descriptor)
+        if role == "plan":
+            plan = bundle
+        else:
+            steps = {int(number): step for number, step in bundle.about["steps"].items()}
+            seen.setdefault(role, []).append(ObservedRun(bundle, steps))
+    if plan is None:
+        raise KeyError("plan")
+    return ComparisonObservations(
+        plan,
+        seen["baseline"][0],
+        seen["candidate"][0],
+        again=next(iter(seen.get("again", ())), None),
+        reference=next(iter(seen.get("reference", ())), None),
+        shifted=seen.get("shifted", []),
+        allow=frozenset(request.get("allow") or ()),
+        readings=request.get("readings"),
+        tolerance=float(request.get("tolerance") or 0.0),
+    )
+
+
+def _key(step: _Json) -> tuple[str, str | None, str]:
+    return step["input"], step["state"], step["mode"]

@@ -1,0 +1,98 @@
+"""Tells what stands in the place of a library's function or of ours, and whether the project put it there."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..target import backward as gradients
+from ..target import call_results as handling
+from ..target import module_state as parameters
+from ..target import pytrees as structure
+from ..target import target
+from . import background_work as aftermath
+from . import float64_reference as precision
+from . import rounding_noise as noise
+from . import step_runner as stage
+from . import tensor_bundle as bundle
+from . import tensor_bytes
+
+if TYPE_CHECKING:
+    from ..target.target import LoadedTarget
+
+_MODULES = (
+    aftermath,
+    bundle,
+    gradients,
+    handling,
+    noise,
+    parameters,
+    precision,
+    stage,
+    structure,
+    target,
+    tensor_bytes,
+)
+_CLASSES = (bundle.Bundle, bundle.Piece, stage.Stage, target.LoadedTarget)
+_vars = vars
+
+
+def _functions() -> dict[str, tuple[Any, Any]]:
+    found: dict[str, tuple[Any, Any]] = {}
+    for module in _MODULES:
+        for name, each in _vars(module).items():
+            if not name.startswith("__"):
+                found[f"{module.__name__}.{name}"] = each, getattr(each, "__code__", None)
+    for kind in _CLASSES:
+        for name, each in _vars(kind).items():
+            found[f"{kind.__qualname__}.{name}"] = each, getattr(each, "__code__", None)
+    return found
+
+
+_KNOWN = _functions()
+
+
+def replaced_of_ours() -> dict[str, str]:
+    """Return what of the measuring code itself is no longer what it was when this module was imported."""
+    now = _functions()
+    gone = (object(), None)
+    return {
+        name: "something else"
+        for name, (was, code) in _KNOWN.items()
+        if now.get(name, gone)[0] is not was or now.get(name, gone)[1] is not code
+    }
+
+
+def is_by_user(target: LoadedTarget, name: str) -> bool:
+    """Return whether a replacement comes from the user's files, or does not say where it comes from.
+
+    Args:
+        target: Whose project it is.
+        name: What was replaced, such as `torch.Tensor.clone`.
+    """
+    thing = _found(name)
+    for _ in range(8):
+        if isinstance(thing, (staticmethod, classmethod)):
+            thing = thing.__func__
+        elif isinstance(thing, functools.partial):
+            thing = thing.func
+        else:
+            break
+    code = getattr(thing, "__code__", None)
+    if code is None:
+        return True
+    return not code.co_filename.startswith("<") and target.in_project(code.co_filename) is not None
+
+
+def _found(name: str) -> Any:
+    """Return what a dotted name leads to; None where it leads nowhere any more."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        module = sys.modules.get(".".join(parts[:length]))
+        if module is not None:
+            found: Any = module
+            for part in parts[length:]:
+                found = vars(found).get(part) if hasattr(found, "__dict__") else None
+            return found
+    return None

@@ -1,0 +1,230 @@
+"""Compares two nests of what two targets returned, leaf by leaf: structure, types, shapes, memory and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..target.pytrees import walk
+from .numeric_error import of_float
+from .tensor_bytes import BundleError
+from .tolerance import Runs, ToleranceFit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import torch
+
+    from .tensor_bundle import Piece
+
+_Json = dict[str, Any]
+# What is said of a tensor beside its numbers.
+FORM = ("type", "dtype", "shape", "strides", "requires-grad")
+_ORDER = ("structure", "comparable", *FORM, "values", "aliasing")
+_ALWAYS = {*FORM, "values"}
+_LIBRARIES = ("builtins.", "collections.", "torch.")
+_MOST_TEXTS = 3
+
+
+class OtherStructureError(Exception):
+    """Two nests are not of one shape."""
+
+
+@dataclass
+class LeafDifference:
+    """What came of one check of two nests.
+
+    Attributes:
+        check: `structure`, `comparable`, `type`, `dtype`, `shape`, `strides`, `requires-grad`, `values` or `aliasing`.
+        detail: What is wrong; empty where nothing is.
+        numbers: What was measured.
+    """
+
+    check: str
+    detail: str
+    numbers: _Json = field(default_factory=dict)
+
+
+@dataclass
+class Leaf:
+    """One place in two nests.
+
+    Attributes:
+        path: Such as `output[0]`.
+        number: Which leaf it is.
+        one: What the first nest holds there: the record of a tensor, or a node.
+        other: What the second holds.
+        runs: Both tensors, where their numbers can be compared.
+    """
+
+    path: str
+    number: int
+    one: _Json
+    other: _Json
+    runs: Runs | None
+
+
+def compared(one: Piece, other: Piece, judge: Callable[[Leaf, Runs], ToleranceFit]) -> Iterator[LeafDifference]:
+    """Yield every check of two nests, passed ones included.
+
+    Args:
+        one: The baseline's.
+        other: The candidate's.
+        judge: Judges the numbers of a leaf.
+    """
+    try:
+        leaves = list(leaves_of(one, other))
+    except BundleError as error:
+        yield LeafDifference("comparable", str(error))
+        return
+    except OtherStructureError as error:
+        yield LeafDifference("structure", str(error))
+        return
+    wrong: dict[str, list[str]] = {}
+    numbers: _Json = {}
+    for leaf in leaves:
+        for name, detail in _leaf_differences(leaf.one, leaf.other):
+            wrong.setdefault(name, []).append(f"{leaf.path} {detail}")
+        if leaf.runs is not None:
+            found = judge(leaf, leaf.runs)
+            if not found.is_passed:
+                wrong.setdefault("values", []).append(f"{leaf.path}: {found.detail}")
+            numbers = numbers if found.is_passed and numbers else found.numbers or numbers
+    if _sharing(one) != _sharing(other):
+        wrong["aliasing"] = ["what it returns shares memory in another way among itself"]
+    for name in _ORDER:
+        if name in wrong or name in _ALWAYS:
+            texts = "; ".join(wrong.get(name, [])[:_MOST_TEXTS])
+            yield LeafDifference(name, texts, numbers if name == "values" else {})
+
+
+def leaves_of(one: Piece, other: Piece) -> Iterator[Leaf]:
+    """Yield the leaves of two nests side by side.
+
+    Raises:
+        OtherStructureError: They are not of one shape.
+        BundleError: The memory of one does not hold what it says.
+    """
+    text = _tree_text(one.tree, other.tree, "output")
+    if text:
+        raise OtherStructureError(text)
+    left, right = one.views(), other.views()
+    both = zip(walk(one.tree, "output"), walk(other.tree, "output"), strict=True)
+    for number, ((path, node), (_, mirror)) in enumerate(both):
+        if node["kind"] == "tensor":
+            runs = _runs(left[node["tensor"]], right[mirror["tensor"]])
+            yield Leaf(path, number, one.tensors[node["tensor"]], other.tensors[mirror["tensor"]], runs)
+        elif node["kind"] == "scalar" and node["type"] == mirror["type"] == "builtins.float":
+            like = float.fromhex(node["value"])
+            runs = Runs(of_float(like, like), of_float(float.fromhex(mirror["value"]), like))
+            yield Leaf(path, number, node, mirror, runs)
+        else:
+            yield Leaf(path, number, node, mirror, None)
+
+
+def number_at(piece: Piece, number: int, like: torch.Tensor | None = None) -> torch.Tensor | None:
+    """Return the tensor, or the Python float as one, that is a nest's leaf; None where there is none."""
+    if number >= len(piece.leaves()):
+        return None
+    node = piece.leaves()[number]
+    if node["kind"] == "tensor":
+        return piece.views()[node["tensor"]]
+    if node["kind"] == "scalar" and node["type"] == "builtins.float":
+        found = float.fromhex(node["value"])
+        return of_float(found, found if like is None else float(like))
+    return None
+
+
+def without(node: _Json, names: set[str]) -> _Json:
+    """Return the description of a nest of dicts without the entries of these names."""
+    if node["kind"] != "dict":
+        return node
+    kept = [(key, each) for key, each in zip(node["keys"], node["items"], strict=True) if key not in names]
+    return {**node, "keys": [key for key, _ in kept], "items": [without(each, names) for _, each in kept]}
+
+
+def _runs(one: torch.Tensor | None, other: torch.Tensor | None) -> Runs | None:
+    if one is None or other is None or one.shape != other.shape or one.dtype != other.dtype:
+        return None
+    return Runs(one, other)
+
+
+def _tree_text(one: _Json, other: _Json, path: str) -> str:
+    """Return how two descriptions differ as containers; nothing where they do not."""
+    if one["kind"] != other["kind"]:
+        return f"{path} is a {_type_text(one)} and became a {_type_text(other)}"
+    if "items" not in one:
+        return ""
+    if _short(one["type"]) != _short(other["type"]):
+        return f"{path} is a {one['type']} and became a {other['type']}"
+    if len(one["items"]) != len(other["items"]) or one.get("keys") != other.get("keys"):
+        ours, theirs = (each.get("keys", len(each["items"])) for each in (one, other))
+        return f"{path} has other parts: {ours!r:.80} became {theirs!r:.80}"
+    keys = one.get("keys") or range(len(one["items"]))
+    texts = (
+        _tree_text(left, right, f"{path}[{key!r}]")
+        for key, left, right in zip(keys, one["items"], other["items"], strict=True)
+    )
+    return next(filter(None, texts), "")
+
+
+def _type_text(node: _Json) -> str:
+    return str(node.get("type", "tensor"))
+
+
+def _short(name: str) -> str:
+    """Return the name of a class without its module, where that is the user's: each arm may define it for itself."""
+    return name if name.startswith(_LIBRARIES) else name.rpartition(".")[2]
+
+
+_SAID: dict[str, tuple[str, ...]] = {
+    "type": ("type", "layout", "device"),
+    "dtype": ("dtype",),
+    "shape": ("shape",),
+    "requires-grad": ("requires_grad", "is_inference"),
+}
+
+
+def _leaf_differences(one: _Json, other: _Json) -> Iterator[tuple[str, str]]:
+    if "kind" in one:
+        yield from _scalar_differences(one, other)
+        return
+    for name, keys in _SAID.items():
+        for key in keys:
+            if one.get(key) != other.get(key):
+                yield name, f"has {key} {one.get(key)} and got {other.get(key)}"
+    problem = one.get("problem") or other.get("problem")
+    if problem:
+        yield "comparable", f"cannot be compared: {problem}"
+        return
+    if one["shape"] == other["shape"] and _strides(one) != _strides(other):
+        yield "strides", f"has strides {one['stride']} and got {other['stride']}"
+    if (one["is_conj"], one["is_neg"]) != (other["is_conj"], other["is_neg"]):
+        yield "strides", "is conjugated or negated only when it is read"
+
+
+def _strides(record: _Json) -> list[int]:
+    """Return the strides that mean something: those of dimensions with more than one element."""
+    if 0 in record["shape"]:
+        return []
+    return [step for step, size in zip(record["stride"], record["shape"], strict=True) if size > 1]
+
+
+def _scalar_differences(one: _Json, other: _Json) -> Iterator[tuple[str, str]]:
+    if one["type"] != other["type"]:
+        yield "type", f"is a {one['type']} and became a {other['type']}"
+    elif one["kind"] == "opaque":
+        yield "comparable", f"is a {one['type']}, which cannot be compared"
+    elif one["type"] != "builtins.float" and one["value"] != other["value"]:
+        yield "values", f"is {one['value']!r:.60} and became {other['value']!r:.60}"
+
+
+def _sharing(piece: Piece) -> list[int]:
+    """Return for each leaf the first one that it shares memory with."""
+    first: dict[int, int] = {}
+    shared = []
+    for number, node in enumerate(piece.leaves()):
+        record: _Json = piece.tensors[node["tensor"]] if node["kind"] == "tensor" else {"shape": [0]}
+        is_empty = "storage" not in record or 0 in record["shape"]
+        shared.append(number if is_empty else first.setdefault(record["storage"], number))
+    return shared

@@ -1,0 +1,138 @@
+"""The noise of rounding, added to inputs and operations: what comes out differs as careful implementations do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from ..target.pytrees import map_tensors
+from .float64_reference import REAL, UncompiledDispatchMode, is_in_place, writes_or_aliases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def jitter(thing: Any, seed: int) -> Any:
+    """Return a nest with every floating-point number moved to its neighbour above or to the one below, at random.
+
+    Zeros stay: they are seldom the rounding of something else.
+    """
+    chance = torch.Generator().manual_seed(seed)
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype not in REAL or not tensor.numel():
+            return tensor
+        return _neighbours(tensor.detach(), chance).requires_grad_(tensor.requires_grad)
+
+    return map_tensors(thing, change)
+
+
+def _neighbours(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    """Return a tensor with each number moved to a neighbour, in the same memory layout."""
+    towards = (torch.randint(0, 2, tensor.shape, generator=chance) * 2 - 1).to(tensor.device, tensor.dtype)
+    is_left = (tensor == 0) | ~torch.isfinite(tensor)
+    return torch.where(is_left, tensor, torch.nextafter(tensor, towards * float("inf")))
+
+
+class RoundingNoiseMode(UncompiledDispatchMode):
+    """While it is on, the result of every operation is moved as rounding could have moved it.
+
+    What comes out is what an implementation could return that is as careful and takes other steps, or the same in
+    another order: each number goes to a neighbour at random, and a sum by as much as its order can make.
+
+    Source:
+        Parker, Monte Carlo Arithmetic (1997), for rounding as noise; the spread of a sum is the standard deviation of
+        the rounding errors of its partial sums, when they are taken one by one.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """Make the mode.
+
+        Args:
+            seed: Of the noise.
+        """
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._chance = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one operation and move what it returns."""
+        del types
+        given = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if torch.Tag.nondeterministic_seeded in func.tags or name in _EXACT:
+            return given
+        if is_in_place(func):
+            if isinstance(given, torch.Tensor) and given.dtype in REAL:
+                given.copy_(_neighbours(given, self._chance))
+            return given
+        if writes_or_aliases(func):
+            return given
+        if name in _SUMS and isinstance(given, torch.Tensor) and given.dtype in REAL:
+            given = self._reordered(func, name, args, kwargs or {}, given)
+        return tree_map(self._moved, given)
+
+    def _moved(self, thing: Any) -> Any:
+        is_real = isinstance(thing, torch.Tensor) and thing.dtype in REAL
+        return _neighbours(thing, self._chance) if is_real else thing
+
+    def _reordered(
+        self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], given: torch.Tensor
+    ) -> torch.Tensor:
+        """Return a sum as another order of its terms could have given it."""
+        terms = _SUMS[name](args, given)
+        plain = {key: each for key, each in kwargs.items() if key != "dtype"}
+        size = func(*tree_map(_squared, args), **tree_map(_squared, plain)).sqrt()
+        if name == "mean":
+            size /= max(terms, 1.0) ** 0.5
+        # Short formats are summed in float32 by everybody.
+        eps = min(torch.finfo(given.dtype).eps, torch.finfo(torch.float32).eps)
+        spread = _UNIFORM * eps * terms**0.5 * torch.maximum(size, given.to(torch.float64).abs())
+        sign = torch.randint(0, 2, given.shape, generator=self._chance).to(given.device) * 2 - 1
+        moved = (given.to(torch.float64) + sign * spread).to(given.dtype)
+        return torch.where(torch.isfinite(moved) & torch.isfinite(given), moved, given)
+
+
+# Operations that round nothing.
+_EXACT = frozenset((
+    "clone", "copy_", "fill_", "zero_", "cat", "stack", "index", "index_select", "gather", "scatter", "where",
+    "masked_fill", "constant_pad_nd", "repeat", "flip", "roll", "empty", "zeros", "ones", "full", "empty_like",
+    "zeros_like", "ones_like", "full_like", "new_empty", "new_zeros", "new_ones", "new_full", "arange", "eye",
+    "scalar_tensor", "sort", "topk", "max", "min", "amax", "amin", "relu", "relu_", "clamp", "clamp_",
+    "clamp_min", "clamp_max", "abs", "neg", "sign", "embedding", "lift_fresh", "detach", "tril", "triu", "isnan",
+    "isfinite", "round", "floor", "ceil", "trunc", "maximum", "minimum", "set_", "resize_", "empty_strided",
+    "_local_scalar_dense",
+))  # fmt: skip
+# The standard deviation of an error spread evenly over one unit.
+_UNIFORM = 12**-0.5
+
+
+def _last_of(number: int) -> Callable[[tuple[Any, ...], torch.Tensor], float]:
+    return lambda args, _: float(args[number].shape[-1])
+
+
+def _terms_of_all(args: tuple[Any, ...], given: torch.Tensor) -> float:
+    return float(args[0].numel()) / max(given.numel(), 1)
+
+
+# For each operation that is a sum: how many terms a number of its result has.
+_SUMS: dict[str, Callable[[tuple[Any, ...], torch.Tensor], float]] = {
+    "sum": _terms_of_all,
+    "mean": _terms_of_all,
+    "dot": _terms_of_all,
+    "mm": _last_of(0),
+    "bmm": _last_of(0),
+    "mv": _last_of(0),
+    "addmm": _last_of(1),
+    "addmv": _last_of(1),
+    "baddbmm": _last_of(1),
+    "convolution": lambda args, _: float(args[1].numel()) / max(args[1].shape[0], 1),
+}
+
+
+def _squared(thing: Any) -> Any:
+    is_real = isinstance(thing, torch.Tensor) and thing.dtype in REAL
+    return thing.to(torch.float64).square() if is_real else thing

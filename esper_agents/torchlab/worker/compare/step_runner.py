@@ -1,0 +1,247 @@
+"""A target that is run step by step, and everything of each step that anybody outside of it can see."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..target import module_state as parameters
+from ..target.backward import run_backward
+from ..target.call_results import described, overwrite, reused
+from ..target.pytrees import tensors_of
+from . import background_work as aftermath
+from .float64_reference import Float64Mode, eagerly, widen
+from .rounding_noise import RoundingNoiseMode, jitter
+from .step_state import Sequence
+from .tensor_bundle import Bundle, Piece, capture, write
+from .tensor_bytes import address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..target.target import LoadedTarget
+
+_LARGE_STATE = 16 << 20
+
+
+class Stage:
+    """A target and a plan, ready to be run step by step."""
+
+    def __init__(
+        self, target: LoadedTarget, plan: Bundle, *, is_wide: bool = False, jitter_seed: int | None = None
+    ) -> None:
+        """Prepare the target: its parameters become the baseline's as far as they can.
+
+        Args:
+            target: What is run.
+            plan: The bundle that `plan.prepare` wrote.
+            is_wide: Run in float64.
+            jitter_seed: Move every floating-point input, parameter and result as rounding could, from this seed.
+        """
+        self.target, self.plan = target, plan
+        self._is_wide, self._jitter_seed = is_wide, jitter_seed
+        self._sequence = Sequence()
+        self.matching: parameters.Matching | None = None
+        if is_wide:
+            torch.set_default_dtype(torch.float64)
+        if target.module is not None and "state 0" in plan.pieces:
+            if is_wide:
+                target.module.to(torch.float64)
+            saved = frozenset(plan.about["saved"])
+            self.matching = parameters.match(target.module, self._values("state 0"), saved)
+            self._hold("state 0")
+
+    def _noise(self, what: str) -> int:
+        """Return a seed of its own for each source of noise: equal ones would cancel each other."""
+        return random.Random(f"{self._jitter_seed} {what}").getrandbits(31)  # noqa: S311 - noise, not a secret
+
+    def _values(self, name: str) -> dict[str, torch.Tensor]:
+        values = self.plan.pieces[name].restore()
+        if self._jitter_seed is not None:
+            values = jitter(values, self._noise(name))
+        return parameters.prepared(values, is_wide=self._is_wide)
+
+    def run(self, number: int, step: dict[str, Any]) -> dict[str, Any]:
+        """Run one step and return what was seen.
+
+        Args:
+            number: The step's place in the plan.
+            step: The step; see `plan`.
+        """
+        if step["before"] == "overwrite outputs":
+            overwrite(self._sequence.given)
+            self._sequence.kept = [each for each in self._sequence.kept if each.step != number - 1]
+        self._set_state(step)
+        inputs = self._inputs(step)
+        before = capture(inputs, is_whole=True)
+        aftermath.seed(step["seed"])
+        with self._precision(step["name"]):
+            modes, clocks = aftermath.modes(), aftermath.clocks_ns()
+            try:
+                given = self._call(step, *inputs)
+            except BaseException as error:  # noqa: BLE001 - whatever user code throws is what is observed
+                self._sequence.held = None
+                return {"name": step["name"], "raised": described(self.target, error)}
+            # Before anything else: what is not there when a call returns was not returned.
+            output = capture(given)
+            if step["is_repeat"]:
+                self._count(clocks)
+            seen = {"name": step["name"], **self._look(number, step, given, output, inputs)}
+            if aftermath.modes() != modes:
+                seen["modes"] = "it leaves a mode of torch on that rewrites operations"
+            if step["is_close"] and step["after"] != "overwrite inputs":
+                seen |= self._effects(number, before, inputs)
+            if step["has_backward"]:
+                seen |= self._gradients(number, step, given, inputs)
+        self._sequence.remember(number, given, output, inputs)
+        return seen
+
+    def _count(self, before: tuple[int, int]) -> None:
+        after = aftermath.clocks_ns()
+        self._sequence.own_ns += after[0] - before[0]
+        self._sequence.others_ns += after[1] - before[1]
+
+    def _look(
+        self, number: int, step: dict[str, Any], given: Any, output: Piece, inputs: tuple[Any, dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Return what there is to see of what was returned, now and a little later."""
+        seen: dict[str, Any] = {"output": self._sequence.keep(number, step, output)}
+        seen["generators"] = aftermath.generators() if step["is_close"] else {}
+        seen["relations"] = self._relations(given, inputs)
+        if step["after"] == "watch":
+            seen["work_while_idle_ns"] = aftermath.work_while_idle_ns()
+        if step["after"] == "overwrite inputs":
+            overwrite(inputs)
+            aftermath.work_while_idle_ns(1)
+        if step["after"] and capture(given) != output:
+            seen["is_unfinished"] = True
+        return seen
+
+    @contextlib.contextmanager
+    def _precision(self, step: str) -> Iterator[None]:
+        if self._is_wide:
+            with eagerly(), Float64Mode(getattr(torch, self.plan.about["working"])):
+                yield
+        elif self._jitter_seed is not None:
+            with eagerly(), RoundingNoiseMode(self._noise(step)):
+                yield
+        else:
+            yield
+
+    def _call(self, step: dict[str, Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        module = self.target.module
+        if step["mode"] == "given" or module is None:
+            return self.target.call(*args, **kwargs)
+        # Flags are put back one by one: a frozen part of a module in training stays in evaluation.
+        flags = [(each, each.training) for each in module.modules()]
+        module.eval()
+        try:
+            return self.target.call(*args, **kwargs)
+        finally:
+            for each, flag in flags:
+                each.training = flag
+
+    def finish(self) -> dict[str, Any]:
+        """Return what can be said at the end: which outputs changed later, and what the process became."""
+        changed = [each.step for each in self._sequence.kept if capture(each.given) != each.piece]
+        return {
+            "changed_outputs": changed,
+            "own_ns": self._sequence.own_ns,
+            "others_ns": self._sequence.others_ns,
+            "has_children": aftermath.has_children(),
+            "work_while_idle_ns": aftermath.work_while_idle_ns(),
+        }
+
+    def bundle(self, about: dict[str, Any]) -> int:
+        """Return the descriptor of a bundle with everything that was seen."""
+        return write(self._sequence.pieces, about)
+
+    def _inputs(self, step: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        piece = self.plan.pieces[step["input"]]
+        template = None
+        if step["needs_template"]:
+            made = self.target.inputs(step["template_seed"])
+            template = (made.args, made.kwargs)
+        fresh = piece.restore(template)
+        if self._jitter_seed is not None:
+            fresh = jitter(fresh, self._noise(step["input"]))
+        if self._is_wide:
+            fresh = widen(fresh)
+        if step["asks_for_gradients"]:
+            for each in tensors_of(fresh):
+                if each.is_leaf and (each.is_floating_point() or each.is_complex()):
+                    each.requires_grad_(True)
+        if step["make"] != "fresh" and self._sequence.last is not None:
+            fresh = reused(self._sequence.last, fresh, is_new_object=step["make"] == "same memory")
+        return fresh[0], fresh[1]
+
+    def _set_state(self, step: dict[str, Any]) -> None:
+        module, name = self.target.module, step["state"]
+        if module is None or self.matching is None or name is None:
+            return
+        if self._sequence.held != name or step["set"] != "copy":
+            parameters.write(module, self.matching, self._values(name), step["set"])
+            self._hold(name)
+
+    def _hold(self, name: str) -> None:
+        self._sequence.held = name
+        self._sequence.held_piece = self._state()
+
+    def _state(self) -> Piece | None:
+        """Return the matched parameters and buffers as they are now; None where they are too many to look at."""
+        if self.target.module is None or self.matching is None:
+            return None
+        own = parameters.state_of(self.target.module)
+        if not own or sum(each.nbytes for each in own.values()) > _LARGE_STATE:
+            return None
+        return capture({theirs: own[mine] for theirs, mine in self.matching.names.items() if mine in own})
+
+    def _relations(self, given: Any, inputs: tuple[Any, dict[str, Any]]) -> list[list[Any]]:
+        """Return with what else the output shares memory."""
+        others: list[tuple[list[Any], torch.Tensor]] = [
+            (["input", index], each) for index, each in enumerate(tensors_of(inputs))
+        ]
+        if self.target.module is not None:
+            ours = {mine: theirs for theirs, mine in self.matching.names.items()} if self.matching else {}
+            state = parameters.state_of(self.target.module)
+            others += [(["state", ours.get(name, f"its own {name}")], each) for name, each in state.items()]
+        spans = [(what, span) for what, each in others if (span := address(each)) is not None]
+        spans += [(["earlier output", kept.step], span) for kept in self._sequence.kept for span in kept.spans]
+        relations = []
+        for index, each in enumerate(tensors_of(given)):
+            span = address(each)
+            if span is not None:
+                relations += [[index, *what] for what, other in spans if span[0] < other[1] and other[0] < span[1]]
+        return relations
+
+    def _effects(self, number: int, before: Piece, inputs: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
+        """Return the names of pieces with what became of inputs and parameters."""
+        seen: dict[str, Any] = {}
+        pieces = self._sequence.pieces
+        after = capture(inputs, is_whole=True)
+        if after != before:
+            seen["inputs_after"] = f"inputs after {number}"
+            pieces[seen["inputs_after"]] = after
+        now = self._state()
+        if now is not None:
+            seen["state_after"] = f"state after {number}"
+            pieces[seen["state_after"]] = now
+        if now is None or now != self._sequence.held_piece:
+            self._sequence.held = None
+            seen["changes_state"] = now is not None
+        return seen
+
+    def _gradients(
+        self, number: int, step: dict[str, Any], given: Any, inputs: tuple[Any, dict[str, Any]]
+    ) -> dict[str, Any]:
+        try:
+            gradients = run_backward(self.target.module, self.matching, given, inputs, step["seed"])
+        except BaseException as error:  # noqa: BLE001 - the user's backward is observed like the user's forward
+            return {"backward_raised": described(self.target, error)}
+        if gradients is None:
+            return {}
+        self._sequence.pieces[f"gradients {number}"] = capture(gradients)
+        return {"gradients": f"gradients {number}"}

@@ -1,0 +1,232 @@
+"""Tensors as bytes and back: what a worker hands over is memory and a JSON header, and nothing in it can be run.
+
+A file is `ESPB`, the header's length as eight bytes, the header, and then the memory of the storages, each at a
+multiple of 64 bytes. A header holds pieces by name; a piece describes one nest of containers, such as what a call
+returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import mmap
+import os
+import struct
+import tempfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..target.pytrees import Node, describe, rebuild, walk
+from .tensor_bytes import (
+    DTYPES,
+    GRAIN,
+    BundleError,
+    MemorySpan,
+    enter,
+    home_of,
+    memory_of,
+    plainly,
+    record_of,
+    unresolved,
+    view_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Bundle", "BundleError", "Piece", "capture", "to_file", "write"]
+
+_digest_of = hashlib.blake2b
+_MAGIC = b"ESPB"
+_LENGTH = struct.Struct("<Q")
+_ALIGNMENT = 64
+
+
+@dataclass
+class Piece:
+    """One nest of containers, taken apart.
+
+    Attributes:
+        tree: What it is made of; see `structure.describe`.
+        tensors: For each tensor: `type`, `dtype`, `shape`, `stride`, `offset` (elements into its storage), `device`,
+            `layout`, `requires_grad`, `is_inference`, `is_conj`, `is_neg`, `storage` (tensors with the same one share
+            memory), or `problem` where its numbers cannot be had.
+        storages: For each storage: `nbytes`, and `start`, the first byte of it that is kept.
+        blocks: The kept memory of each.
+    """
+
+    tree: Node
+    tensors: list[dict[str, Any]] = field(default_factory=list)
+    storages: list[dict[str, int]] = field(default_factory=list)
+    blocks: list[Any] = field(default_factory=list)
+    _views: list[torch.Tensor | None] | None = field(default=None, compare=False, repr=False)
+    _leaves: list[Node] | None = field(default=None, compare=False, repr=False)
+
+    def digest(self) -> str:
+        """Return a digest of everything in it: equal pieces have equal ones."""
+        hashed = _digest_of(json.dumps([self.tree, self.tensors, self.storages]).encode(), digest_size=16)
+        for each in self.blocks:
+            hashed.update(each)
+        return hashed.hexdigest()
+
+    def nbytes(self) -> int:
+        """Return how much memory it keeps."""
+        return sum(len(each) for each in self.blocks)
+
+    def views(self) -> list[torch.Tensor | None]:
+        """Return its tensors on the piece's own memory, on the CPU; None where a tensor's numbers cannot be had.
+
+        Raises:
+            BundleError: A tensor lies outside of its storage.
+        """
+        if self._views is None:
+            self._views = [view_of(each, self.storages, self.blocks) for each in self.tensors]
+        return self._views
+
+    def leaves(self) -> list[Node]:
+        """Return the nodes of its tree that are no containers, in order."""
+        if self._leaves is None:
+            self._leaves = [node for _, node in walk(self.tree, "")]
+        return self._leaves
+
+    def restore(self, template: Any = None) -> Any:
+        """Return the nest with memory of its own: same strides, same sharing, same flags.
+
+        Args:
+            template: A living nest of the same shape, for containers that cannot be made from their names.
+
+        Raises:
+            BundleError: A tensor cannot be restored.
+            ValueError: The template does not fit, or one is needed.
+        """
+        homes: list[torch.Tensor | None] = [None] * len(self.storages)
+        return rebuild(self.tree, [self._restored(each, homes) for each in self.tensors], template)
+
+    def _restored(self, record: dict[str, Any], homes: list[torch.Tensor | None]) -> torch.Tensor:
+        if "problem" in record:
+            raise BundleError(record["problem"])
+        number = record["storage"]
+        home = homes[number]
+        if home is None:
+            home = homes[number] = home_of(self.storages[number], self.blocks[number], record["device"])
+        try:
+            made = torch.empty(0, dtype=DTYPES[record["dtype"]], device=home.device)
+            made.set_(home.untyped_storage(), record["offset"], tuple(record["shape"]), tuple(record["stride"]))
+        except RuntimeError as error:
+            raise BundleError(str(error).splitlines()[0]) from error
+        made = unresolved(made, record)
+        if record["type"] == "torch.nn.Parameter":
+            return torch.nn.Parameter(made, requires_grad=record["requires_grad"])
+        return made.requires_grad_(record["requires_grad"])
+
+
+def capture(thing: Any, *, is_whole: bool = False) -> Piece:
+    """Take a nest apart and copy its memory as it is at this moment.
+
+    Args:
+        thing: Containers, tensors and plain values.
+        is_whole: Keep all of every storage, not only what the tensors span of it.
+    """
+    with plainly():
+        tensors: list[torch.Tensor] = []
+        piece = Piece(describe(thing, tensors))
+        spans: list[MemorySpan] = []
+        known: dict[tuple[str, int], int] = {}
+        for each in tensors:
+            record, found = record_of(each)
+            piece.tensors.append(record)
+            if found is not None:
+                record["storage"] = enter(found, spans, known)
+        for span in spans:
+            first, last = (0, span.nbytes) if is_whole else (span.first - span.first % GRAIN, span.last)
+            last = max(first, min(span.nbytes, last + -last % GRAIN))
+            piece.storages.append({"nbytes": span.nbytes, "start": first})
+            piece.blocks.append(memory_of(span, first, last - first))
+        return piece
+
+
+def write(pieces: Mapping[str, Piece], about: dict[str, Any]) -> int:
+    """Write pieces into a file that lies nowhere and return its descriptor, positioned at the start.
+
+    Args:
+        pieces: What goes in, by name.
+        about: Anything else there is to say, as JSON.
+    """
+    at, described, blocks = 0, {}, []
+    for name, piece in pieces.items():
+        storages = []
+        for storage, block in zip(piece.storages, piece.blocks, strict=True):
+            storages.append({**storage, "at": at, "length": len(block)})
+            blocks.append(block)
+            at += len(block) + -len(block) % _ALIGNMENT
+        described[name] = {"tree": piece.tree, "tensors": piece.tensors, "storages": storages}
+    header = json.dumps({"about": about, "pieces": described}, allow_nan=False, separators=(",", ":")).encode()
+    header += b" " * (-(len(header) + len(_MAGIC) + _LENGTH.size) % _ALIGNMENT)
+    descriptor = _anonymous_file()
+    with open(descriptor, "wb", closefd=False) as opened:
+        opened.write(_MAGIC + _LENGTH.pack(len(header)) + header)
+        for block in blocks:
+            opened.write(block)
+            opened.write(bytes(-len(block) % _ALIGNMENT))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def to_file(thing: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Return what a nest holds in a few words, and the descriptor of a bundle with it as the piece `output`."""
+    piece = capture(thing)
+    return {"tensors": len(piece.tensors), "nbytes": piece.nbytes()}, (write({"output": piece}, {}),)
+
+
+class Bundle:
+    """A bundle that was read.
+
+    Attributes:
+        about: What was said beside the pieces.
+        pieces: The pieces by name; their memory is the file's own, and writing to it changes no file.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        """Map a bundle's file; the descriptor may be closed afterwards.
+
+        Raises:
+            BundleError: It is none.
+        """
+        size = os.fstat(descriptor).st_size
+        if size < len(_MAGIC) + _LENGTH.size:
+            raise BundleError("the file is too short")
+        mapped = memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY))
+        first = len(_MAGIC) + _LENGTH.size
+        (length,) = _LENGTH.unpack_from(mapped, len(_MAGIC))
+        if bytes(mapped[: len(_MAGIC)]) != _MAGIC or length > size - first:
+            raise BundleError("it does not begin as a bundle does")
+        try:
+            header = json.loads(bytes(mapped[first : first + length]))
+            self.about: dict[str, Any] = dict(header["about"])
+            self.pieces = {str(name): _read(each, mapped[first + length :]) for name, each in header["pieces"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+            raise BundleError(f"its header is not one: {error}") from error
+
+
+def _read(described: dict[str, Any], memory: memoryview) -> Piece:
+    piece = Piece(described["tree"], list(described["tensors"]))
+    for each in described["storages"]:
+        at, length = int(each["at"]), int(each["length"])
+        if at < 0 or length < 0 or at + length > len(memory):
+            raise ValueError("a storage lies outside of the file")
+        piece.storages.append({"nbytes": int(each["nbytes"]), "start": int(each["start"])})
+        piece.blocks.append(memory[at : at + length])
+    for record in piece.tensors:
+        if "problem" not in record:
+            _ = piece.storages[record["storage"]], DTYPES[record["dtype"]]
+    return piece
+
+
+def _anonymous_file() -> int:
+    with contextlib.suppress(AttributeError, OSError):
+        return os.memfd_create("esper-bundle")
+    with tempfile.TemporaryFile() as opened:
+        return os.dup(opened.fileno())

@@ -1,0 +1,272 @@
+"""Decides what both arms are run on, by trying it on the baseline alone: where that refuses, nobody is judged."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..target import module_state as parameters
+from ..target.input_spec import TargetError
+from .edge_cases import derive
+from .float64_reference import coarsest_of
+from .input_probe import Probe, chance_of, needs_template
+from .observe import own_path
+from .tensor_bundle import Piece, capture, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..target.target import LoadedTarget
+
+_PLAIN = 4
+_FEWEST_CALLS = 6
+_MOST_CALLS = 48
+_REPEATS_S = 0.25
+_BUDGET_S = 10.0
+_MOST_BYTES = 512 << 20
+_STATES = ("copy", "load", "assign")
+_REAL = {"float16", "bfloat16", "float32", "float64"}
+
+
+def prepare(
+    target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]
+) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Plan a comparison by trying it on the baseline, in a worker of its own: what this changes in it ends with it.
+
+    Args:
+        target: The baseline.
+        request: `seed`; `train`: whether inputs ask for gradients; `budget_s` and `budget_bytes` for all of it.
+        tell: Told what is tried.
+
+    Returns:
+        A few words (`steps`, `refused`, `missing`, and `needs_compiler`: whether it pays to have the lab warm up
+        `observe` first), and the descriptor of the plan's bundle: inputs and states of
+        parameters, none of what the baseline returned, so that the candidate may see it.
+
+    Raises:
+        TargetError: The inputs cannot be given to another process.
+    """
+    return _Planner(target, request, tell).make()
+
+
+@dataclass
+class _Plan:
+    """A plan while it is made.
+
+    Attributes:
+        steps: What is run, in order.
+        pieces: Inputs and states by name.
+        refused: What the baseline does not take, with its words.
+        missing: What there was no time or room for.
+        seeds: The seed of a call on each input.
+    """
+
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    pieces: dict[str, Piece] = field(default_factory=dict)
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    missing: list[dict[str, str]] = field(default_factory=list)
+    seeds: dict[str, int] = field(default_factory=dict)
+
+    def nbytes(self) -> int:
+        return sum(each.nbytes() for each in self.pieces.values())
+
+
+class _Planner:
+    def __init__(self, target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> None:
+        self._target, self._tell = target, tell
+        self._seed = int(request["seed"])
+        self._train = bool(request.get("train")) and target.kind != "step"
+        self._most_bytes = int(request.get("budget_bytes", _MOST_BYTES))
+        self._chance = chance_of(self._seed)
+        self._plan = _Plan()
+        ends = time.monotonic() + float(request.get("budget_s", _BUDGET_S))
+        self._probe = Probe(target, self._plan.pieces, ends)
+        self._call_s = 0.0
+        self._asks = False
+        self._coarsest = "float64"
+        self._state = "state 0" if target.module is not None else None
+        self._ownership = {"outputs": False, "inputs": False, "is_same": False}
+
+    def make(self) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Make the plan; return it in a few words, and the descriptor of its bundle."""
+        self._make_states()
+        self._make_inputs()
+        self._plain()
+        self._history()
+        self._derived({"sizes", "layout"})
+        self._parameters()
+        # Last, because a target that keeps a NaN keeps it for good.
+        self._derived({"numbers", "precision"})
+        self._add("as at first, at the end", "history", "plain 1", same_as=0, has_backward=False)
+        module = self._target.module
+        about = {
+            "steps": self._plan.steps,
+            "refused": self._plan.refused,
+            "missing": self._plan.missing,
+            "saved": parameters.saved_names(module) if module is not None else [],
+            "working": self._working(),
+            "coarsest": self._coarsest,
+            "is_stateless": self._ownership["is_same"],
+            "file": own_path(self._target),
+        }
+        summary = {name: about[name] for name in ("refused", "missing", "working", "coarsest", "is_stateless")}
+        summary["steps"] = [each["name"] for each in self._plan.steps]
+        summary["call_ns"] = int(self._call_s * 1e9)
+        # Optimizers and compiled code load it, which takes seconds in each worker unless the lab's parent has it.
+        summary["needs_compiler"] = "torch._dynamo" in sys.modules
+        return summary, (write(self._plan.pieces, about),)
+
+    def _make_states(self) -> None:
+        if self._target.module is None:
+            return
+        self._plan.pieces["state 0"] = state = capture(parameters.state_of(self._target.module))
+        if state.nbytes():
+            for number in range(1, len(_STATES) + 1):
+                self._plan.pieces[f"state {number}"] = parameters.changed(state, self._seed + number)
+
+    def _make_inputs(self) -> None:
+        for number in range(1, _PLAIN + 1):
+            made = self._target.inputs(self._input_seed(number))
+            self._plan.pieces[f"plain {number}"] = piece = capture((made.args, made.kwargs), is_whole=True)
+            for record in piece.tensors:
+                if "problem" in record:
+                    raise TargetError(
+                        f"an input of {self._target.name!r} cannot be given to another process: {record['problem']}",
+                        "give it plain dense tensors",
+                    )
+
+    def _input_seed(self, number: int) -> int:
+        return (self._seed * 1_000_003 + number) % 2**31
+
+    def _plain(self) -> None:
+        """Add the plain calls; what the baseline raises on its own inputs is bad input, and propagates."""
+        self._asks = self._train and self._probe.refusal(self._step("plain 1", "plain", "plain 1", asks=True)) is None
+        first = self._step("plain 1", "plain", "plain 1")
+        begun = time.monotonic()
+        self._probe.run(first)
+        self._call_s = time.monotonic() - begun
+        args, kwargs = self._probe.inputs(first)
+        with contextlib.suppress(Exception):
+            self._coarsest = coarsest_of(lambda: self._target.call(*args, **kwargs))
+        for number in range(1, _PLAIN + 1):
+            self._add(f"plain {number}", "plain", f"plain {number}", after="watch" if number == 1 else None)
+
+    def _history(self) -> None:
+        """Add calls that whoever keeps something from one call to the next gets wrong."""
+        quiet: dict[str, Any] = {"group": "history", "has_backward": False, "is_close": False}
+        self._ownership = self._probe.ownership(self._step("plain 1", "plain", "plain 1", asks=False))
+        self._add("the same numbers in new tensors", input_="plain 1", same_as=0, **quiet)
+        if self._ownership["outputs"]:
+            name = "the caller wrote into what was returned before"
+            self._add(name, input_="plain 1", same_as=0, before="overwrite outputs", **quiet)
+        self._derived({"history"})
+        if self._are_alike():
+            self._add("plain 2 once more", input_="plain 2", same_as=1, **quiet)
+            self._add("the same tensors with other numbers", input_="plain 3", same_as=2, make="same tensors", **quiet)
+            self._add("the same memory with other numbers", input_="plain 4", same_as=3, make="same memory", **quiet)
+        if self._ownership["inputs"]:
+            name = "the caller wrote into the inputs afterwards"
+            self._add(name, input_="plain 1", same_as=0, after="overwrite inputs", **quiet)
+        calls = int(min(max(_REPEATS_S / max(self._call_s, 1e-6), _FEWEST_CALLS), _MOST_CALLS))
+        for number in range(calls):
+            which = self._chance.randrange(_PLAIN)
+            name = f"call {number + 1} of {calls} in a row"
+            self._add(name, input_=f"plain {which + 1}", same_as=which, is_repeat=True, **quiet)
+
+    def _are_alike(self) -> bool:
+        """Return whether all plain inputs have the same shapes, so that one can be written into another's memory."""
+        shapes = [
+            [(each["shape"], each["dtype"], each["stride"]) for each in self._plan.pieces[f"plain {number}"].tensors]
+            for number in range(1, _PLAIN + 1)
+        ]
+        return all(each == shapes[0] for each in shapes) and bool(shapes[0])
+
+    def _derived(self, groups: set[str]) -> None:
+        for name, group, inputs in self._edges(groups):
+            self._tell(f"trying the baseline on {name}", 0.5)
+            piece = capture(inputs, is_whole=True)
+            why = "no time was left" if time.monotonic() > self._probe.ends else ""
+            why = why or ("no room was left" if self._plan.nbytes() + piece.nbytes() > self._most_bytes else "")
+            if why:
+                self._plan.missing.append({"what": name, "why": why})
+                continue
+            self._plan.pieces[name] = piece
+            self._add(name, group, name)
+
+    def _edges(self, groups: set[str]) -> Iterator[tuple[str, str, Any]]:
+        args, kwargs = self._probe.inputs(self._step("plain 1", "plain", "plain 1", asks=False))
+        for edge in derive(args, kwargs, self._seed):
+            if edge.group in groups:
+                yield edge.name, edge.group, (edge.args, edge.kwargs)
+
+    def _parameters(self) -> None:
+        """Add calls after the parameters changed, in each of the ways they change in a training run or a server."""
+        module = self._target.module
+        if "state 1" in self._plan.pieces:
+            words = ("changed in place", "loaded from a state dict", "replaced by others")
+            for number, (how, word) in enumerate(zip(_STATES, words, strict=True), start=1):
+                self._add(f"parameters {word}", "parameters", "plain 2", state=f"state {number}", set=how)
+        if module is not None and module.training:
+            self._add("in evaluation", "mode", "plain 1", mode="evaluation")
+
+    def _add(self, name: str, group: str, input_: str, **more: Any) -> None:
+        """Add a step if the baseline takes it."""
+        step = self._step(name, group, input_, **more)
+        if group in {"plain", "history"} and input_.startswith("plain"):
+            if input_ == name:
+                self._probe.run(step)
+            self._plan.steps.append(step)
+            return
+        refusal = self._probe.refusal(step)
+        if refusal is not None and step["asks_for_gradients"]:
+            step["asks_for_gradients"] = False
+            refusal = self._probe.refusal(step)
+        if refusal is not None:
+            self._plan.refused.append({"what": name, **refusal})
+        if refusal is None or refusal["is_deliberate"]:
+            self._plan.steps.append(step)
+
+    def _step(self, name: str, group: str, input_: str, *, asks: bool | None = None, **more: Any) -> dict[str, Any]:
+        """Return a step.
+
+        Its entries: `input`, `state` and how that is `set`, `mode` of the module, how the inputs are `make`d, what the
+        caller does `before` and `after`, whose output it must be the `same_as`, whether inputs ask for gradients and
+        backward is run, whether effects are looked at (`is_close`), whether it is the first on its inputs and state
+        (`is_distinct`), and whether it is one of many calls in a row (`is_repeat`).
+        """
+        number = int(input_.rsplit(maxsplit=1)[-1]) if input_.startswith("plain") else 1
+        step = {
+            "name": name,
+            "group": group,
+            "input": input_,
+            "template_seed": self._input_seed(number),
+            "needs_template": needs_template(self._plan.pieces[input_].tree),
+            "seed": self._plan.seeds.setdefault(input_, self._chance.getrandbits(31)),
+            "state": self._state,
+            "set": "copy",
+            "mode": "given",
+            "make": "fresh",
+            "before": None,
+            "after": None,
+            "same_as": None,
+            "asks_for_gradients": self._asks if asks is None else asks,
+            "has_backward": self._target.kind != "step",
+            "is_close": True,
+            "is_repeat": False,
+            **more,
+        }
+        known = {(each["input"], each["state"], each["mode"]) for each in self._plan.steps}
+        return {**step, "is_distinct": (step["input"], step["state"], step["mode"]) not in known}
+
+    def _working(self) -> str:
+        """Return the first floating-point dtype of inputs, else of parameters: random numbers are drawn in it."""
+        for name in ("plain 1", "state 0"):
+            for record in self._plan.pieces[name].tensors if name in self._plan.pieces else ():
+                if record["dtype"] in _REAL:
+                    return str(record["dtype"])
+        return str(torch.get_default_dtype()).removeprefix("torch.")

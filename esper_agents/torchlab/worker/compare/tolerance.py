@@ -1,0 +1,238 @@
+"""How far a candidate's numbers may lie from the baseline's, by what rounding does to the baseline itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .numeric_error import first_of, kind_of, masked, place_of, pooled, root_mean_square, rounded, ulp, widened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# An equally careful implementation errs at most a few times as much as another, and some last places more.
+TIMES_BASELINE = 4
+ULPS = 8
+# So many runs with the noise of rounding show whether rounding decides one number; one shows it for a whole tensor.
+SHIFTS = 6
+_GROSS = 1000
+_MANY = 0.1
+_FEWEST_AVERAGED = 16
+
+
+@dataclass
+class ToleranceFit:
+    """How a candidate's numbers fit.
+
+    Attributes:
+        is_passed: They are within what is allowed.
+        detail: One line.
+        numbers: What was measured, for the report.
+        is_settled: Further runs of the baseline cannot change `is_passed`.
+    """
+
+    is_passed: bool
+    detail: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+    is_settled: bool = True
+
+
+@dataclass
+class Runs:
+    """One tensor as the runs of a comparison returned it; all have one shape.
+
+    Attributes:
+        baseline: The baseline's.
+        candidate: The candidate's.
+        reference: The baseline's in float64; None where it could not be had.
+        shifted: The baseline's with the noise of rounding, one for each such run.
+        is_trusted: The reference is known to compute the same thing.
+        apart: How far the arms were apart on other inputs; it counts as an error of the baseline.
+    """
+
+    baseline: torch.Tensor
+    candidate: torch.Tensor
+    reference: torch.Tensor | None = None
+    shifted: Sequence[torch.Tensor] = ()
+    is_trusted: bool = True
+    apart: float = 0.0
+
+
+def fit(runs: Runs) -> ToleranceFit:
+    """Judge a candidate's numbers.
+
+    Whole numbers must be the same, unless rounding decides them: then what the baseline itself returns in float64, or
+    with the noise of rounding, is as good. Others may err, against a float64 run of the baseline, four times as much as
+    the baseline does there, and 8 ulp more. What the baseline errs "there" is the most of four: its error at the
+    element; the typical error in the row and column; how far the noise of rounding moves the element; and how far it
+    typically moves the row and column. An ulp is that of the element or of its row's typical size, because a sum that
+    nearly cancels is as exact as what went into it. Averaged over a tensor it is one ulp instead of 8.
+
+    Args:
+        runs: What was returned.
+
+    Source:
+        Higham, Accuracy and Stability of Numerical Algorithms, chapters 1 to 4, for the model of errors. The factor and
+        the 8 ulp are the same for every target, dtype and size.
+    """
+    if _bits_equal(runs.baseline, runs.candidate):
+        return ToleranceFit(True, "the same bits")
+    if runs.baseline.is_complex():
+        return _fit_complex(runs)
+    if not runs.baseline.is_floating_point():
+        return _fit_exact(runs)
+    return _fit_real(runs)
+
+
+def _bits_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.numel() == 0:
+        return True
+    if one.element_size() == 1 and one.is_floating_point():
+        one, other = one.float(), other.float()
+    return bool(torch.equal(one.resolve_conj(), other.resolve_conj()))
+
+
+def _fit_complex(runs: Runs) -> ToleranceFit:
+    def parts(tensor: torch.Tensor) -> torch.Tensor:
+        plain = tensor.resolve_conj().resolve_neg()
+        return torch.view_as_real(plain.to(torch.complex64) if plain.dtype is torch.complex32 else plain)
+
+    reference = parts(runs.reference) if runs.reference is not None else None
+    shifted = [parts(each) for each in runs.shifted]
+    return fit(Runs(parts(runs.baseline), parts(runs.candidate), reference, shifted, runs.is_trusted, runs.apart))
+
+
+def _fit_exact(runs: Runs) -> ToleranceFit:
+    differs = runs.baseline != runs.candidate
+    if runs.is_trusted and runs.reference is not None and runs.reference.dtype == runs.candidate.dtype:
+        differs &= runs.reference != runs.candidate
+    for each in runs.shifted:
+        differs &= each != runs.candidate
+    count = int(differs.sum())
+    if not count:
+        return ToleranceFit(True, "the same where rounding does not decide", {"differing": 0})
+    at = first_of(differs)
+    detail = (
+        f"{count} of {differs.numel()} differ, the first at {list(at)}:"
+        f" {runs.baseline[at].item()!r} became {runs.candidate[at].item()!r}"
+    )
+    return ToleranceFit(False, detail, {"differing": count, "at": list(at)}, is_settled=len(runs.shifted) >= SHIFTS)
+
+
+@dataclass
+class _Errors:
+    """Everything is float64, one number for each element, and zero where something is not finite.
+
+    Attributes:
+        candidate: How far the candidate is off.
+        baseline: How far the baseline is off.
+        shift: How far the noise of rounding moves the baseline.
+        truth: What both should be.
+        unit: An ulp there.
+        is_finite: Where all of them are finite.
+    """
+
+    candidate: torch.Tensor
+    baseline: torch.Tensor
+    shift: torch.Tensor
+    truth: torch.Tensor
+    unit: torch.Tensor
+    is_finite: torch.Tensor
+
+    def allowed(self) -> torch.Tensor:
+        own = torch.maximum(self.baseline, pooled(self.baseline))
+        return TIMES_BASELINE * torch.maximum(own, torch.maximum(self.shift, pooled(self.shift))) + ULPS * self.unit
+
+    def numbers(self) -> dict[str, Any]:
+        if not self.candidate.numel():
+            return {}
+        count = int(self.is_finite.sum())
+        return {
+            "candidate_error_ulp": rounded(float((self.candidate / self.unit).max())),
+            "baseline_error_ulp": rounded(float((self.baseline / self.unit).max())),
+            "candidate_error_rms": rounded(root_mean_square(self.candidate, count)),
+            "baseline_error_rms": rounded(root_mean_square(self.baseline, count)),
+        }
+
+
+def _fit_real(runs: Runs) -> ToleranceFit:
+    dtype = runs.baseline.dtype
+    baseline, candidate = widened(runs.baseline), widened(runs.candidate)
+    shifted = [widened(each) for each in runs.shifted]
+    truth = widened(runs.reference) if runs.reference is not None and runs.is_trusted else baseline
+    # Where float64 does not follow, the baseline is the truth.
+    truth = torch.where(torch.isfinite(baseline) & ~torch.isfinite(truth), baseline, truth)
+    # What is too large for the dtype is infinite in it.
+    wrong_kind = _wrong_kind(baseline, candidate, truth.to(dtype).to(torch.float64), shifted)
+    errors = _errors(baseline, candidate, truth, shifted, dtype)
+    errors.baseline = errors.baseline.clamp_min(runs.apart)
+    allowed = errors.allowed()
+    beyond = (errors.candidate > allowed) | wrong_kind
+    is_settled = len(shifted) >= SHIFTS
+    if not beyond.any():
+        return _on_average(errors, dtype, is_settled=is_settled)
+    is_gross = bool(shifted) and float((errors.candidate > _GROSS * allowed).double().mean()) > _MANY
+    detail = _where_beyond(runs, beyond, errors.candidate, allowed, wrong_kind)
+    return ToleranceFit(False, detail, errors.numbers(), is_settled=is_settled or is_gross)
+
+
+def _errors(
+    baseline: torch.Tensor,
+    candidate: torch.Tensor,
+    truth: torch.Tensor,
+    shifted: Sequence[torch.Tensor],
+    dtype: torch.dtype,
+) -> _Errors:
+    finite = torch.isfinite(baseline) & torch.isfinite(candidate) & torch.isfinite(truth)
+    shift = torch.zeros_like(baseline)
+    for each in shifted:
+        shift = torch.maximum(shift, masked(finite & torch.isfinite(each), each - baseline).abs())
+    size = masked(finite, truth).abs()
+    return _Errors(
+        candidate=masked(finite, candidate - truth).abs(),
+        baseline=masked(finite, baseline - truth).abs(),
+        shift=shift,
+        truth=masked(finite, truth),
+        unit=ulp(torch.maximum(size, pooled(size)), dtype),
+        is_finite=finite,
+    )
+
+
+def _on_average(errors: _Errors, dtype: torch.dtype, *, is_settled: bool) -> ToleranceFit:
+    count = int(errors.is_finite.sum())
+    if count >= _FEWEST_AVERAGED:
+        unit = float(ulp(torch.tensor(root_mean_square(errors.truth, count), dtype=torch.float64), dtype))
+        # A last place of a short format is large: the noise of it would excuse the loss of half of the digits.
+        moved = root_mean_square(errors.shift, count) if dtype in {torch.float32, torch.float64} else 0.0
+        own = root_mean_square(errors.baseline, count)
+        limit, typical = TIMES_BASELINE * max(own, moved) + unit, root_mean_square(errors.candidate, count)
+        if typical > limit:
+            detail = f"the typical error is {typical:.3g}, the baseline's own {own:.3g}, and {limit:.3g} is allowed"
+            return ToleranceFit(False, detail, errors.numbers(), is_settled=is_settled)
+    return ToleranceFit(True, "within what rounding does to the baseline", errors.numbers())
+
+
+def _wrong_kind(
+    baseline: torch.Tensor, candidate: torch.Tensor, truth: torch.Tensor, shifted: Sequence[torch.Tensor]
+) -> torch.Tensor:
+    """Return where one is finite and the other is not, unless the baseline itself is wrong or rounding decides."""
+    wanted, found = kind_of(baseline), kind_of(candidate)
+    wrong = wanted != found
+    # Where the baseline overflows on the way to a number that its dtype holds, nobody is held to what it returns.
+    wrong &= ~((wanted != 0) & (wanted != kind_of(truth)))
+    for each in shifted:
+        wrong &= kind_of(each) != found
+    return wrong
+
+
+def _where_beyond(
+    runs: Runs, beyond: torch.Tensor, error: torch.Tensor, allowed: torch.Tensor, wrong_kind: torch.Tensor
+) -> str:
+    ratio = torch.where(beyond, torch.where(wrong_kind, float("inf"), error / allowed), -1.0)
+    at = place_of(int(ratio.argmax()), ratio.shape)
+    values = f"{runs.baseline[at].item():.6g} became {runs.candidate[at].item():.6g}"
+    count = int(beyond.sum())
+    where = f"{count} of {beyond.numel()} are off, the worst at {list(at)}: {values}"
+    return where if wrong_kind[at] else f"{where}, {float(error[at]):.3g} off where {float(allowed[at]):.3g} is allowed"

@@ -1,0 +1,1 @@
+"""Graph breaks and recompilations as Dynamo reports them."""

@@ -1,0 +1,139 @@
+"""What dynamo said, told as data: the same break or recompile once, with how often and in which calls."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ..target.stack_frames import StackFrame
+from ..target.user_lines import completed, outside, path, place, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..target.target import LoadedTarget
+    from .dynamo_listener import DynamoEvents
+    from .dynamo_log_parser import Break, Recompile
+
+_COMMENT = re.compile(r"\s*# (?P<source>.*?)\s*# (?P<file>[^\s:]+):(?P<line>\d+) in (?P<function>\S+)")
+_SYMBOLIC = re.compile(r"\s+# (?P<source>.+?)  # (?P<file>[^\s:]+):(?P<line>\d+) in (?P<function>\S+)")
+_NUMBER = re.compile(r"-?\b\d+(?:\.\d+)?\b")
+
+
+def _call_of(calls: list[range], number: int) -> int:
+    return next((call for call, numbers in enumerate(calls, 1) if number in numbers), max(len(calls), 1))
+
+
+def breaks_told(target: LoadedTarget, breaks: list[Break], calls: list[range]) -> list[dict[str, Any]]:
+    """Return each break once: the same kind at the same line of the user's.
+
+    Args:
+        target: Whose files count as the user's.
+        breaks: The breaks as they were heard.
+        calls: For each call, which of them it made; empty where they were heard while autograd was traced.
+
+    Returns:
+        By the first call that shows it, then by file and line; `count` is how often in that call.
+    """
+    told: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for number, each in enumerate(breaks):
+        fresh = _break_told(target, each)
+        at = fresh.get("place", {})
+        call = _call_of(calls, number)
+        key = (at.get("file"), at.get("line"), fresh.get("outside") if not at else None, each.reason.kind)
+        one = told.setdefault(key, fresh | {"count": 0, "first_call": call, "calls": [], "under_autograd": not calls})
+        one["count"] += one["first_call"] == call
+        if call not in one["calls"]:
+            one["calls"].append(call)
+        one["effect"] = min(one["effect"], each.effect, key=("skips", "ends", "splits").index)
+        one["path"] = max(one["path"], fresh["path"], key=len)
+    return sorted(told.values(), key=_order)
+
+
+def _order(told: dict[str, Any]) -> tuple[int, str, int, str]:
+    at = told.get("place", {"file": "", "line": 0})
+    return told["first_call"], at["file"], at["line"], told["kind"]
+
+
+def _break_told(target: LoadedTarget, each: Break) -> dict[str, Any]:
+    reason = each.reason
+    told: dict[str, Any] = {
+        "kind": reason.kind,
+        "explanation": plain(target, reason.explanation),
+        "hints": list(reason.hints),
+        "context": plain(target, reason.context),
+        "effect": each.effect,
+        "path": path(target, each.frames),
+    }
+    optional: dict[str, Any] = {
+        "page": reason.page,
+        "link": reason.link,
+        "after": reason.after,
+        "place": place(target, each.frames),
+        "outside": outside(target, each.frames),
+    }
+    if each.skipped is not None:
+        optional["skips"] = place(target, [each.skipped]) or {"function": each.skipped.function}
+    return told | {name: found for name, found in optional.items() if found is not None}
+
+
+def recompiles_told(target: LoadedTarget, heard: DynamoEvents, calls: list[range]) -> list[dict[str, Any]]:
+    """Return each recompile once: the same function for the same guard, whatever the number in it.
+
+    Args:
+        target: Whose files count as the user's.
+        heard: What dynamo said.
+        calls: For each call, which of the recompiles it made.
+
+    Returns:
+        In the order in which they came. `guard` is the one that failed in the version compiled last; `place` is the
+        line that needs it where dynamo knows it, otherwise the function's.
+    """
+    told: dict[tuple[Any, ...], dict[str, Any]] = {}
+    known_files = _files(heard)
+    for number, each in enumerate(heard.recompiles):
+        guard, guard_at = _split(target, each, known_files)
+        key = (each.function.filename, each.function.line, _NUMBER.sub("#", guard))
+        call = _call_of(calls, number)
+        said = {"function": each.function.function, "guard": guard, "count": 0, "calls": []}
+        one = told.setdefault(key, said | _at(target, each, guard_at))
+        one["count"] += 1
+        if call not in one["calls"]:
+            one["calls"].append(call)
+    return list(told.values())
+
+
+def _at(target: LoadedTarget, each: Recompile, guard_at: dict[str, object] | None) -> dict[str, Any]:
+    at = guard_at or place(target, [each.function])
+    if at is None:
+        return {"outside": outside(target, [each.function]), "is_exact": False}
+    return {"place": at, "is_exact": guard_at is not None}
+
+
+def _split(target: LoadedTarget, each: Recompile, files: Iterable[str]) -> tuple[str, dict[str, object] | None]:
+    """Return the guard that failed without dynamo's comment, and the line that the comment or its stack names."""
+    if not each.guards:
+        return "unknown", None
+    text, stack = each.guards[0]
+    comment = _COMMENT.search(text) or _SYMBOLIC.search(text)
+    guard = plain(target, (text[: comment.start()] if comment else text).strip().splitlines()[0])
+    at = place(target, stack)
+    if at is None and comment:
+        whole = completed(target, files, comment["file"])
+        at = place(target, [StackFrame(whole, int(comment["line"]), comment["function"])]) if whole else None
+    return guard, at
+
+
+def _files(heard: DynamoEvents) -> set[str]:
+    frames = [each.function for each in heard.recompiles] + [one for each in heard.breaks for one in each.frames]
+    return {each.filename for each in frames}
+
+
+def limits_told(target: LoadedTarget, heard: DynamoEvents) -> list[dict[str, Any]]:
+    """Return each function that dynamo compiles no more: what runs from then on is whichever version fits, or none."""
+    told: dict[StackFrame, dict[str, Any]] = {}
+    for each in heard.limits:
+        function = place(target, [each.function])
+        at = {"place": function} if function is not None else {}
+        told[each.function] = {"function": each.function.function, "setting": each.setting, "limit": each.limit} | at
+    return list(told.values())

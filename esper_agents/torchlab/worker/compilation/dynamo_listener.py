@@ -1,0 +1,160 @@
+"""Listens to dynamo while it compiles: every graph break, recompile and frame that it gives up.
+
+What dynamo logs is the one account that has them all. `torch._dynamo.explain` counts graphs, so a break with nothing
+behind it, or one that makes it skip a whole frame, is not in its count.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..target.stack_frames import StackFrame, frames_in
+from .dynamo_log_parser import Break, Limit, Recompile, read_break, read_limit, read_recompile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# What the first compilation of a process would import, function by function; none of it starts a thread or a process.
+_NEEDED = (
+    "sympy.combinatorics",
+    "sympy.tensor.tensor",
+    "torch._dynamo",
+    "torch._dynamo.backends.common",
+    "torch._dynamo.backends.debugging",
+    "torch._dynamo.repro.after_dynamo",
+    "torch._export.db.logging",
+    "torch._functorch._activation_checkpointing.remat_using_tags_for_fwd_loss_bwd_graph_pass",
+    "torch._functorch._aot_autograd.subclass_codegen",
+    "torch._functorch.aot_autograd",
+    "torch._higher_order_ops.passes.inline_invoke_subgraph",
+    "torch._inductor.compile_fx",
+    "torch._inductor.compiler_bisector",
+    "torch._inductor.debug",
+    "torch._inductor.fx_passes.dedupe_symint_uses",
+    "torch._subclasses.schema_check_mode",
+    "torch.distributed.tensor.experimental",
+    "torch.export._draft_export",
+    "torch.export._trace",
+    "torch.fx.experimental.validator",
+    "torch.nn.attention.flex_attention",
+)
+
+_ARTIFACTS = ("graph_breaks", "recompiles")
+_IN_BACKEND = "WON'T CONVERT"
+_BACKEND_FAILED = "GB0219"
+
+
+@dataclass
+class DynamoEvents:
+    """What dynamo said, in order."""
+
+    breaks: list[Break] = field(default_factory=list)
+    recompiles: list[Recompile] = field(default_factory=list)
+    limits: list[Limit] = field(default_factory=list)
+
+
+class _Listener(logging.Handler):
+    def __init__(self, heard: DynamoEvents) -> None:
+        super().__init__(logging.DEBUG)
+        self._heard = heard
+        self._stacks: dict[tuple[str, StackFrame], list[StackFrame]] = {}
+        self._in_backend: list[StackFrame] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else sys.exc_info()[1]
+        if text.startswith(_IN_BACKEND):
+            # The stack inside the backend; the break that follows from it has only the one outside.
+            self._in_backend = frames_in(text)
+        elif record.name.endswith("__graph_breaks"):
+            found = read_break(text, error)
+            if found is not None:
+                self._heard.breaks.append(self._with_stack(found))
+        elif record.name.endswith("__recompiles"):
+            again = read_recompile(text)
+            if again is not None:
+                self._heard.recompiles.append(again)
+        else:
+            limit = read_limit(text)
+            if limit is not None:
+                self._heard.limits.append(limit)
+
+    def _with_stack(self, found: Break) -> Break:
+        """Return it with the stack of the first of its kind at that line: dynamo prints a stack only once."""
+        if found.reason.page == _BACKEND_FAILED:
+            return Break(found.reason, found.frames + self._in_backend, found.effect, found.skipped)
+        if not found.frames:
+            return found
+        last = found.frames[-1]
+        key = (found.reason.kind, StackFrame(last.filename, last.line, ""))
+        if last.function:
+            self._stacks[key] = found.frames
+            return found
+        return Break(found.reason, self._stacks.get(key, found.frames), found.effect, found.skipped)
+
+
+def warm() -> None:
+    """Load what compiling needs, so that the workers that are forked later need not; runs no operation of torch's."""
+    for name in _NEEDED:
+        with suppress(ImportError):  # other versions of torch have other modules
+            importlib.import_module(name)
+    with suppress(AttributeError):  # likewise
+        _module("torch._dynamo").list_backends()
+        torch.overrides.get_overridable_functions()
+        _module("torch._dynamo.trace_rules").get_torch_obj_rule_map()
+    # Dynamo asks for the module of each frame, and the first such question walks every loaded module.
+    inspect.getmodule(warm.__code__)
+    _enable_logs()
+
+
+def reset() -> None:
+    """Forget all compiled code, and that any break was ever logged."""
+    _module("torch._dynamo").reset()
+    utils = _module("torch._dynamo.utils")
+    utils.counters.clear()
+    forget: Callable[[], None] = getattr(utils, "reset_graph_break_dup_checker", lambda: None)
+    forget()
+
+
+def _module(name: str) -> Any:
+    """Return a module that torch keeps to itself, and that no public one stands for."""
+    return importlib.import_module(name)
+
+
+def _enable_logs() -> None:
+    logs = _module("torch._logging._internal")
+    if not all(logs.log_state.is_artifact_enabled(each) for each in _ARTIFACTS):
+        logs.set_logs(graph_breaks=True, recompiles=True)
+
+
+@contextmanager
+def listen() -> Iterator[DynamoEvents]:
+    """Hear what dynamo logs while the block runs; nothing of it reaches the screen."""
+    guards = _module("torch._dynamo.guards")
+
+    heard = DynamoEvents()
+    listener = _Listener(heard)
+    _enable_logs()
+    torches = [each for name, each in logging.root.manager.loggerDict.items() if name.split(".")[0] == "torch"]
+    loggers = [each for each in torches if isinstance(each, logging.Logger) and each.handlers]
+    kept = [(each, each.handlers) for each in loggers]
+    for each in loggers:
+        # Structured traces render every graph when anybody listens, and nobody does here.
+        each.handlers = [] if each.name == "torch.__trace" else [listener]
+    timed = getattr(guards, "profile_guard_manager", None)
+    # Dynamo flushes the caches to time its guards, which takes 23 ms for each function and is nothing we report.
+    guards.profile_guard_manager = lambda *_: 0.0
+    try:
+        yield heard
+    finally:
+        guards.profile_guard_manager = timed
+        for each, handlers in kept:
+            each.handlers = handlers

@@ -1,0 +1,1 @@
+"""Memory use, leaks and the lines that retain tensors."""

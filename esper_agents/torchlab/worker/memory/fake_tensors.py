@@ -1,0 +1,66 @@
+"""Makes targets and inputs whose tensors have shapes and no numbers, and so take no memory."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
+from torch.utils._pytree import tree_map_only
+
+from ..target.input_spec import Inputs
+from ..target.target import LoadedTarget, own_file
+from .training_step import Stepper
+
+
+class UncopiedFakeMode(FakeTensorMode):
+    """A mode that is not copied along with a fake tensor: under a copy, views are no longer known as such."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UncopiedFakeMode:
+        return self
+
+
+def loaded(make: Callable[[], LoadedTarget], mode: FakeTensorMode, root: str) -> tuple[LoadedTarget, str]:
+    """Return a target, made without memory where its code allows it, and else why it does not.
+
+    Args:
+        make: Makes it; called again outside of the mode if that fails.
+        mode: What tensors have no numbers under.
+        root: The project, whose modules are then imported again.
+    """
+    known = set(sys.modules)
+    try:
+        with mode:
+            return make(), ""
+    except Exception as error:  # noqa: BLE001 - code that reads numbers while it is built fails in many ways
+        why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    for name in set(sys.modules) - known:
+        # What the project has imported by then keeps tensors without numbers.
+        filename = getattr(sys.modules[name], "__file__", None)
+        if filename and own_file(root, filename) is not None:
+            del sys.modules[name]
+    return without_numbers(make(), mode), why
+
+
+def without_numbers(target: LoadedTarget, mode: FakeTensorMode) -> LoadedTarget:
+    """Return a target whose module is a copy that takes no memory."""
+    if target.module is None:
+        return target
+    with FakeCopyMode(mode):
+        module = copy.deepcopy(target.module)
+    return dataclasses.replace(target, module=module, call=module)
+
+
+def made_inputs(steps: Stepper, mode: FakeTensorMode, seed: int) -> Inputs:
+    """Return inputs without numbers; made with them first where their code needs to read some."""
+    try:
+        with mode:
+            return steps.inputs(seed)
+    except Exception:  # noqa: BLE001 - what makes them may read numbers; then they are made for real
+        made = steps.inputs(seed)
+    args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, (made.args, made.kwargs))
+    return Inputs(args, kwargs)

@@ -1,0 +1,207 @@
+"""Runs step after step and looks whether memory stays allocated: how much, who made it, and what holds it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..process.out_of_memory import ran_out
+from ..target.target import LoadedTarget
+from .allocations import Allocation
+from .current_location import CurrentLocation
+from .growth import Growth, growth, may_grow
+from .operation_workspace import free_bytes
+from .profiled_run import mark, profiled
+from .profiler_events import MOMENT, ProfilerEvents
+from .reachable_tensors import living_nodes
+from .retainers import RetainerSearch
+from .storage_tracker import StorageTracker
+from .tensor_roles import set_aside
+from .training_step import Stepper
+
+# A quarter of the steps is warm-up where nothing grew; all of the first half where something did.
+_WARMUP_SHARE = 4
+# A kept number without a graph and less: a megabyte only after thousands of steps.
+_LEAST_BYTES = 256
+_MOST_MAKERS = 8
+# Of the memory that is free: what grows faster has shown it by then.
+_LARGEST_SHARE = 0.25
+_Tell = Callable[[str, float], None]
+
+
+@dataclass
+class _Course:
+    """What the steps left.
+
+    Attributes:
+        live_bytes: After each step, of the storages that were seen being made.
+        profiler_bytes: After each step, by the profiler's events: a second witness, which sees what operations keep.
+        collected_bytes: What the garbage collector freed after each step.
+        graph_nodes: Nodes of autograd's graphs that are kept after each step.
+        node_numbers: Sequence number of the next node at the beginning of each step.
+        error: What ended the steps early, where memory ran out; None otherwise.
+    """
+
+    live_bytes: list[int] = field(default_factory=list)
+    profiler_bytes: list[int] = field(default_factory=list)
+    collected_bytes: list[int] = field(default_factory=list)
+    graph_nodes: list[int] = field(default_factory=list)
+    node_numbers: list[int] = field(default_factory=list)
+    error: BaseException | None = None
+
+    def is_worth_more(self, device: str) -> bool:
+        """Return whether as many steps again would tell more, and would fit."""
+        has_grown = may_grow(self.live_bytes, _LEAST_BYTES) or may_grow(self.graph_nodes, 1)
+        return has_grown and self.live_bytes[-1] - self.live_bytes[0] < _LARGEST_SHARE * free_bytes(device)
+
+
+@dataclass
+class LeakSearchResult:
+    """What looking for a leak found.
+
+    Attributes:
+        result: As the job returns it; None where memory ran out before two steps could be compared.
+        error: What ended the steps early, where memory ran out; None otherwise.
+    """
+
+    result: dict[str, Any] | None
+    error: BaseException | None
+
+
+def look(
+    target: LoadedTarget, stepper: Stepper, steps: int, seed: int, tell: _Tell, *, has_profiler: bool = True
+) -> LeakSearchResult:
+    """Return whether memory grows with steps, by how much, and what holds it.
+
+    Where something was still added after half of the steps, as many again are run: a cache that fills levels off.
+
+    Args:
+        target: What is run.
+        stepper: How.
+        steps: How often.
+        seed: Each step has inputs of its own, from the seeds after this.
+        tell: Told how far it is.
+        has_profiler: Whether the profiler is a second witness. Its events take memory and time of their own.
+    """
+    watch = StorageTracker(CurrentLocation(target), torch.device(target.device).type)
+    course = _Course()
+    with profiled(watch.device) if has_profiler else nullcontext() as profiler:
+        _run(watch, stepper, course, range(seed + 1, seed + 1 + 2 * steps), tell)
+    if profiler is not None:
+        events = ProfilerEvents(profiler.profiler.kineto_results.experimental_event_tree(), watch.device)
+        course.profiler_bytes += events.sums_at_moments()[: len(course.live_bytes)]
+    ran = len(course.live_bytes)
+    if not ran:
+        return LeakSearchResult(None, course.error)
+    warmup = steps if ran > steps and course.error is None else max(1, steps // _WARMUP_SHARE)
+    by_bytes = max(
+        (growth(each, warmup, _LEAST_BYTES) for each in (course.live_bytes, course.profiler_bytes)),
+        key=lambda each: (each.is_growing, each.per_step),
+    )
+    result = _described(course, by_bytes, growth(course.graph_nodes, warmup, 1))
+    if result["is_growing"]:
+        suspects = _suspects(watch, warmup, ran, has_grown=by_bytes.is_growing)
+        result["made_by"] = _makers(suspects)
+        search = RetainerSearch(target, stepper, {each.key: each.nbytes for each in suspects})
+        numbers = (course.node_numbers[warmup], course.node_numbers[ran - 1])
+        result["holders"] = search.holders(numbers, None if course.error else seed + ran + 1)
+    result["is_leak"] = result["is_growing"] and not any("bound" in each for each in result["holders"][:1])
+    return LeakSearchResult(result, course.error)
+
+
+def _described(course: _Course, by_bytes: Growth, by_nodes: Growth) -> dict[str, Any]:
+    return {
+        "steps": len(course.live_bytes),
+        "live_bytes": course.live_bytes,
+        "profiler_bytes": course.profiler_bytes,
+        "collected_bytes": course.collected_bytes,
+        "graph_nodes": course.graph_nodes,
+        "is_growing": by_bytes.is_growing or by_nodes.is_growing,
+        "bytes_per_step": by_bytes.per_step,
+        "graph_nodes_per_step": by_nodes.per_step,
+        "judged_from_step": by_bytes.first_step,
+        "holders": [],
+        "made_by": [],
+    }
+
+
+def _run(watch: StorageTracker, stepper: Stepper, course: _Course, seeds: range, tell: _Tell) -> None:
+    """Run a step for each seed, only half of them where more would tell nothing."""
+    with set_aside() as known, watch.watching():
+        for step, seed in enumerate(seeds, start=1):
+            tell(f"step {step}: looking for memory that stays", 0.5 + 0.4 * step / len(seeds))
+            watch.step = step
+            course.node_numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - there is no public way
+            try:
+                stepper.run(stepper.inputs(seed))
+            except (MemoryError, RuntimeError) as error:
+                if not ran_out(error):
+                    raise
+                course.error = error
+                break
+            before = watch.live_bytes()
+            gc.collect()
+            with mark(f"{MOMENT}{step}"):
+                course.live_bytes.append(watch.live_bytes())
+            course.collected_bytes.append(before - course.live_bytes[-1])
+            course.graph_nodes.append(living_nodes(known))
+            if 2 * step == len(seeds) and not course.is_worth_more(watch.device):
+                break
+
+
+def _suspects(watch: StorageTracker, warmup: int, last: int, *, has_grown: bool) -> list[Allocation]:
+    """Return the blocks that stayed: made after the warm-up, but not in the last step, as those may yet be replaced.
+
+    Where there are none and bytes have grown all the same, one thing must have grown in place of another: then what the
+    last step made larger than the one before.
+    """
+    alive = [each for each in watch.alive.values() if each.step > warmup]
+    kept = [each for each in alive if each.step < last]
+    if kept or not has_grown:
+        return kept
+    return _grown(watch, alive, last) or alive
+
+
+def _grown(watch: StorageTracker, alive: list[Allocation], last: int) -> list[Allocation]:
+    made: dict[tuple[object, ...], dict[int, list[Allocation]]] = {}
+    for each in watch.trace.blocks:
+        sites = made.setdefault((each.operation, each.place, each.module), {})
+        sites.setdefault(each.step, []).append(each)
+    result = []
+    for each in alive:
+        sites = made[each.operation, each.place, each.module]
+        now, before = sites.get(last, []), sites.get(last - 1, [])
+        # By identity: blocks of equal content are not the same.
+        number = next((place for place, one in enumerate(now) if one is each), len(before))
+        if number < len(before) and before[number].nbytes < each.nbytes:
+            result.append(each)
+    return result
+
+
+def _makers(suspects: list[Allocation]) -> list[dict[str, Any]]:
+    """Return which lines and operations made the blocks that stayed."""
+    groups: dict[tuple[str, str, str], list[Allocation]] = {}
+    for each in suspects:
+        groups.setdefault((each.place, each.operation, each.module), []).append(each)
+    ranked = sorted(groups.items(), key=lambda each: (-sum(one.nbytes for one in each[1]), each[0]))
+    result = []
+    for (place, operation, module), blocks in ranked[:_MOST_MAKERS]:
+        made: dict[str, Any] = {
+            "operation": operation,
+            "bytes": sum(each.nbytes for each in blocks),
+            "count": len(blocks),
+            "shape": list(blocks[-1].shape or ()),
+            "dtype": blocks[-1].dtype,
+        }
+        file, _, line = place.rpartition(":")
+        if file:
+            made.update(file=file, line=int(line))
+        if module:
+            made["module"] = module
+        result.append(made)
+    return result

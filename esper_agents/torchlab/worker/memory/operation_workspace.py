@@ -1,0 +1,198 @@
+"""Measures what an operation allocates inside and gives back: each different one is run once, alone, on zeros.
+
+Its kernels know; what an operation looks like from outside does not tell. On a CPU convolutions alone keep two to four
+times their output, by version, layout and processor, so a table would be wrong on the next machine.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+from .profiled_run import mark
+from .profiler_events import PROBE
+
+_LONGEST_S = 20.0
+# Element by element nothing is kept inside: then running it only takes time.
+_LARGE_POINTWISE = 32 << 20
+# Of the memory that is free now.
+_LARGEST_SHARE = 0.25
+
+
+class _Like(NamedTuple):
+    """What a real tensor must be like to stand for a fake one."""
+
+    number: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    nbytes: int
+    dtype: torch.dtype
+    device: str
+
+
+class ReturnedTensor(NamedTuple):
+    """A tensor that an operation really returned, in a storage of its own.
+
+    Attributes:
+        shape: Its shape.
+        stride: Its strides.
+        offset: Where in the storage it begins, in elements.
+        nbytes: Of the storage, which may be larger than the tensor.
+        dtype: Its type.
+    """
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    nbytes: int
+    dtype: torch.dtype
+
+
+class Probed(NamedTuple):
+    """An operation that was run.
+
+    Attributes:
+        number: Of its mark in the profile.
+        made: What each leaf of its output is; None where that is no tensor, or shares its storage.
+    """
+
+    number: int
+    made: list[ReturnedTensor | None]
+
+
+class Scratch:
+    """Runs operations once each.
+
+    Attributes:
+        left_out: Names of operations that were not run, with why.
+    """
+
+    def __init__(self, device: str, limit_bytes: int | None) -> None:
+        """Run none yet.
+
+        Args:
+            device: Type of the device that they are run on.
+            limit_bytes: What an operation may take; a share of what is free where None.
+        """
+        self.left_out: dict[str, str] = {}
+        self._known: dict[str, Probed | None] = {}
+        self._largest = int(_LARGEST_SHARE * free_bytes(device)) if limit_bytes is None else limit_bytes
+        self._spent_s = 0.0
+        self._count = 0
+
+    def probe(self, func: Any, args: Any, kwargs: Any, output: Any) -> Probed | None:
+        """Run an operation for real on zeros, in a mark of the profile, unless one like it was.
+
+        Args:
+            func: The operation.
+            args: Its arguments, with fake tensors.
+            kwargs: Likewise.
+            output: What it returned for those.
+
+        Returns:
+            What it did; None where it was not run.
+        """
+        if func.is_view:
+            return None
+        leaves, spec = tree_flatten((args, kwargs))
+        tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
+        if not tensors or any(each.layout is not torch.strided for each in tensors):
+            return None
+        if torch.Tag.pointwise in func.tags and sum(each.nbytes for each in tensors) > _LARGE_POINTWISE:
+            return None
+        like = _likeness(leaves)
+        # Some kernels keep a workspace for backward only where gradients are on.
+        key = repr((func, like, torch.is_grad_enabled()))
+        if key not in self._known:
+            self._known[key] = self._run(func, tree_unflatten(like, spec), _bytes(like, output))
+        return self._known[key]
+
+    def _run(self, func: Any, like: Any, nbytes: int) -> Probed | None:
+        if nbytes > self._largest:
+            self.left_out[str(func)] = "it would take too much of the memory that is free"
+            return None
+        if self._spent_s > _LONGEST_S:
+            self.left_out[str(func)] = f"the others took {_LONGEST_S:.0f} s"
+            return None
+        begun = time.perf_counter()
+        try:
+            with unset_fake_temporarily():
+                made: dict[int, torch.Tensor] = {}
+                real_args, real_kwargs = tree_map(lambda each: _real(each, made), like, is_leaf=_is_like)
+                with mark(f"{PROBE}{self._count}"):
+                    output = func(*real_args, **real_kwargs)
+        except Exception as error:  # noqa: BLE001 - an operation may refuse zeros with whatever it likes
+            self.left_out[str(func)] = f"{type(error).__name__} on zeros"
+            return None
+        finally:
+            self._spent_s += time.perf_counter() - begun
+        self._count += 1
+        return Probed(self._count - 1, _made(tree_leaves(output), made))
+
+
+def _made(leaves: list[Any], inputs: dict[int, torch.Tensor]) -> list[ReturnedTensor | None]:
+    tensors = [each for each in leaves if isinstance(each, torch.Tensor) and each.layout is torch.strided]
+    used = collections.Counter(each.untyped_storage().data_ptr() for each in (*inputs.values(), *tensors))
+    own = {id(each) for each in tensors if used[each.untyped_storage().data_ptr()] == 1}
+    return [_of(each) if id(each) in own else None for each in leaves]
+
+
+def _of(tensor: torch.Tensor) -> ReturnedTensor:
+    nbytes = tensor.untyped_storage().nbytes()
+    return ReturnedTensor(
+        tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()), nbytes, tensor.dtype
+    )
+
+
+def free_bytes(device: str) -> int:
+    """Return how many bytes of memory a type of device could give now."""
+    if device == "cuda" and torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _bytes(like: list[Any], output: Any) -> int:
+    """Return what the inputs and outputs of an operation take."""
+    inputs = {each.number: each.nbytes for each in like if isinstance(each, _Like)}
+    return sum(inputs.values()) + sum(each.nbytes for each in tree_leaves(output) if isinstance(each, torch.Tensor))
+
+
+def _is_like(thing: Any) -> bool:
+    return isinstance(thing, _Like)
+
+
+def _likeness(leaves: list[Any]) -> list[Any]:
+    numbers: dict[int, int] = {}
+    result: list[Any] = []
+    for each in leaves:
+        if isinstance(each, torch.Tensor):
+            number = numbers.setdefault(id(each), len(numbers))
+            offset, nbytes = int(each.storage_offset()), each.untyped_storage().nbytes()
+            like = _Like(number, tuple(each.shape), tuple(each.stride()), offset, nbytes, each.dtype, str(each.device))
+            result.append(like)
+        else:
+            result.append(each)
+    return result
+
+
+def _real(like: Any, made: dict[int, torch.Tensor]) -> Any:
+    if not isinstance(like, _Like):
+        return like
+    if like.number not in made:
+        # A mask lets everything pass: that is the most that an operation could find.
+        fill = torch.ones if like.dtype is torch.bool else torch.zeros
+        storage = fill(like.nbytes, dtype=torch.uint8, device=like.device).untyped_storage()
+        tensor = torch.empty(0, dtype=like.dtype, device=like.device)
+        made[like.number] = tensor.set_(storage, like.offset, like.shape, like.stride)
+    return made[like.number]

@@ -1,0 +1,121 @@
+"""Runs a target under torch's profiler: what it allocates, step by step, and what for."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from ..process.out_of_memory import ran_out
+from ..target.target import LoadedTarget
+from .allocations import Trace
+from .current_location import CurrentLocation, PlaceMarks, is_compiled
+from .profiler_events import MOMENT, STEP, ProfilerEvents
+from .tensor_roles import Owners, by_address
+from .training_step import Stepper
+
+
+@dataclass
+class ProfiledRun:
+    """A measured run.
+
+    Attributes:
+        trace: What it allocated.
+        is_placed: Whether its blocks know the user's line and module.
+        step: The last step that began.
+        events: How many events the profiler had of it.
+        error: What ended it early, where it ran out of memory; None where it came to its end.
+    """
+
+    trace: Trace
+    is_placed: bool
+    step: int
+    events: int
+    error: BaseException | None = None
+
+
+class _Moments:
+    """What storages were used for at moments of a run; each leaves a mark in the profile."""
+
+    def __init__(self, device: str) -> None:
+        self.owners = Owners(by_address, device)
+        self.noted: list[dict[int, str]] = []
+
+    def note(self, optimizer: torch.optim.Optimizer | None = None, *_: Any) -> None:
+        with mark(f"{MOMENT}{len(self.noted)}"):
+            self.noted.append(self.owners.now() if optimizer is None else self.owners.of(optimizer))
+
+    @contextmanager
+    def around_optimizers(self) -> Iterator[None]:
+        # Before an update gradients are complete, after it the state is there.
+        hooks = register_optimizer_step_pre_hook(self.note), register_optimizer_step_post_hook(self.note)
+        try:
+            yield
+        finally:
+            for each in hooks:
+                each.remove()
+
+
+@contextmanager
+def mark(name: str) -> Iterator[None]:
+    """Leave a named stretch in the profile, without allocating anything."""
+    with torch._C._profiler._RecordFunctionFast(name):  # noqa: SLF001 - the public one allocates
+        yield
+
+
+@contextmanager
+def profiled(device: str) -> Iterator[Any]:
+    """Yield a profiler that notes what is allocated and freed on a device and on the host."""
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [
+        ProfilerActivity.CPU,
+        *([ProfilerActivity.CUDA] if device == "cuda" and torch.cuda.is_available() else []),
+    ]
+    with profile(activities=activities, profile_memory=True) as profiler:
+        yield profiler
+
+
+def measure(target: LoadedTarget, stepper: Stepper, steps: int, seed: int) -> ProfiledRun:
+    """Run some steps on the same inputs and return what they allocated on the target's device.
+
+    The sum of the blocks is the running sum of the profiler's `[memory]` events.
+
+    Args:
+        target: What is run.
+        stepper: How.
+        steps: How often. Two show what the first alone does not have: gradients and optimizer state from before.
+        seed: For the inputs, which are made before.
+    """
+    inputs = stepper.inputs(seed)
+    device = torch.device(target.device).type
+    moments = _Moments(device)
+    is_placed = not is_compiled()
+    gc.collect()
+    base = moments.owners.begin([inputs.args, inputs.kwargs])
+    error: BaseException | None = None
+    step = 0
+    with profiled(device) as profiler, moments.around_optimizers():
+        try:
+            with _placed(CurrentLocation(target)) if is_placed else nullcontext():
+                for step in range(1, steps + 1):
+                    with mark(f"{STEP}{step}"):
+                        stepper.run(inputs)
+                        moments.note()
+        except (MemoryError, RuntimeError) as raised:
+            if not ran_out(raised):
+                raise
+            error = raised
+    reading = ProfilerEvents(profiler.profiler.kineto_results.experimental_event_tree(), device)
+    return ProfiledRun(reading.trace(base, moments.owners.base, moments.noted), is_placed, step, reading.events, error)
+
+
+@contextmanager
+def _placed(whereabouts: CurrentLocation) -> Iterator[None]:
+    with whereabouts.following(), PlaceMarks(whereabouts):
+        yield

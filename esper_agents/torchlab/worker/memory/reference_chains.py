@@ -1,0 +1,98 @@
+"""Finds what holds an object: walks up from it through Python's references to something a person has a name for."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import os
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import FOLDER
+from .reference_names import PASSAGES, Holder, ReferenceStep, is_waiting, named
+
+_MOST_RUNGS = 400
+_DEEPEST = 16
+_MOST_FOREIGN = 2
+
+
+def holders(thing: Any, is_own: Callable[[str], bool]) -> list[Holder]:
+    """Return what holds an object, nearest first; nothing where Python's garbage collector does not see it.
+
+    Args:
+        thing: The object.
+        is_own: Whether a file is the user's. What belongs to a library's object is named by what of the user's holds
+            it, and by the library's own name only where nothing does.
+    """
+    foreign: list[Holder] = []
+    queue = collections.deque([ReferenceStep(thing, "", None)])
+    seen = {id(thing)}
+    owners: set[int] = set()
+    while queue and len(seen) < _MOST_RUNGS:
+        rung = queue.popleft()
+        found: list[Holder] = []
+        for referrer in gc.get_referrers(rung.thing):
+            if id(referrer) in seen or _is_ours(referrer):
+                continue
+            seen.add(id(referrer))
+            names = [each for each in named(referrer, rung) if not _is_ours(each.owner)]
+            found += [each for each in names if is_own(each.filename)]
+            others = [each for each in names if not is_own(each.filename)]
+            foreign += others
+            queue += [
+                each for each in (*_further(referrer, rung, names), *_behind(others, owners)) if each.deep < _DEEPEST
+            ]
+        if found:
+            return found
+    return foreign[:_MOST_FOREIGN]
+
+
+def _further(referrer: Any, rung: ReferenceStep, names: list[Holder]) -> list[ReferenceStep]:
+    """Return the rung of a referrer that has no name, if something may be behind it."""
+    is_dead_frame = isinstance(referrer, types.FrameType) and not is_waiting(referrer)
+    if names or not (is_dead_frame or isinstance(referrer, PASSAGES)):
+        return []
+    return [ReferenceStep(referrer, _accessor(referrer, rung.thing) + rung.path, rung)]
+
+
+def _behind(names: list[Holder], owners: set[int]) -> list[ReferenceStep]:
+    """Return the rungs of the objects that names of libraries belong to.
+
+    Optimizers are left out: they hold all parameters, whose own names say more.
+    """
+    rungs = []
+    for each in names:
+        is_optimizer = isinstance(each.owner, torch.optim.Optimizer)
+        if each.kind in ("attribute", "object") and id(each.owner) not in owners and not is_optimizer:
+            owners.add(id(each.owner))
+            path = each.name[len(type(each.owner).__qualname__) :] if each.kind == "attribute" else ""
+            rungs.append(ReferenceStep(each.owner, path, each.rung))
+    return rungs
+
+
+def referred(things: list[Any]) -> set[int]:
+    """Return which of some objects anything in Python refers to, by `id`: all found in one pass over what there is."""
+    wanted = {id(each) for each in things}
+    found: set[int] = set()
+    for referrer in gc.get_referrers(*things):
+        if referrer is not things and not _is_ours(referrer):
+            found |= wanted & {id(each) for each in gc.get_referents(referrer)}
+    return found
+
+
+def _is_ours(thing: Any) -> bool:
+    if type(thing).__module__.startswith((__package__ or "?").rpartition(".")[0]):
+        return True
+    if isinstance(thing, types.FrameType):
+        return thing.f_code.co_filename.startswith(FOLDER + os.sep)
+    return False
+
+
+def _accessor(container: Any, thing: Any) -> str:
+    if isinstance(container, dict):
+        key = next((key for key, each in container.items() if each is thing), None)
+        return f"[{key!r}]" if isinstance(key, str) else ""
+    return ""

@@ -1,0 +1,225 @@
+"""Finds what holds the memory that stayed: the list, attribute or variable, its line, and whether it grows on."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..target.target import LoadedTarget
+from .reachable_tensors import ReachableTensor, roots
+from .reference_chains import holders, referred
+from .reference_names import Holder
+from .retaining_lines import graph_keeping_line, is_compared, keeping_line
+from .training_step import Stepper
+
+_MOST_ROOTS = 64
+_MOST_HOLDERS = 6
+_ENOUGH_ALIKE = 3
+# Of what grew, below which something that also holds it is not worth naming.
+_LEAST_SHARE = 0.05
+_CAPACITIES = (
+    "capacity",
+    "maxlen",
+    "max_len",
+    "max_size",
+    "maxsize",
+    "size_limit",
+    "buffer_size",
+    "max_items",
+)
+_COUNTED = (list, dict, set, collections.deque)
+# Of those that hold as much, what a person has a name for comes first.
+_RANK = (
+    "global",
+    "attribute",
+    "class attribute",
+    "closure",
+    "default",
+    "cache",
+    "gradient",
+    "local",
+    "function",
+    "object",
+)
+
+
+@dataclass
+class _Found:
+    """A holder, a tensor that it holds, and what all of its tensors keep."""
+
+    holder: Holder
+    root: ReachableTensor
+    keys: set[int]
+    nodes: int
+    tensors: int = 1
+
+    def add(self, root: ReachableTensor) -> None:
+        """Take another tensor that is held too."""
+        self.keys |= root.keys
+        self.nodes = max(root.nodes, self.nodes)
+        self.tensors += 1
+
+
+class RetainerSearch:
+    """Finds what holds some storages."""
+
+    def __init__(self, target: LoadedTarget, stepper: Stepper, sizes: dict[int, int]) -> None:
+        """Prepare.
+
+        Args:
+            target: Whose code it is.
+            stepper: Runs one more step of it.
+            sizes: The storages' bytes, by identity.
+        """
+        self._target = target
+        self._stepper = stepper
+        self._sizes = sizes
+
+    def holders(self, node_numbers: tuple[int, int], seed: int | None) -> list[dict[str, Any]]:
+        """Return the holders, those that keep most first; one more step shows which of them grow.
+
+        Args:
+            node_numbers: First sequence number of nodes whose graph stayed, and the first that no longer counts.
+            seed: For the inputs of the step; None where there is no memory for one.
+        """
+        found: dict[tuple[str, str], _Found] = {}
+        # Walks are what takes long. None is needed for what stands beside a tensor whose holder is known, nor for one
+        # of many alike.
+        beside: dict[int, _Found] = {}
+        walked: dict[tuple[object, ...], list[_Found]] = {}
+        kept = roots(set(self._sizes), *node_numbers)
+        kept.sort(key=lambda each: (self._bytes(each.keys), each.nodes), reverse=True)
+        held = referred([each.thing for each in kept])
+        for root in [each for each in kept if id(each.thing) in held][:_MOST_ROOTS]:
+            if id(root.tensor) in beside:
+                beside[id(root.tensor)].add(root)
+                continue
+            alike = walked.setdefault(_look(root), [])
+            if len(alike) >= _ENOUGH_ALIKE and len({id(each) for each in alike}) == 1:
+                alike[0].add(root)
+                continue
+            for holder in self._of(root):
+                key = holder.kind, holder.name
+                if key in found:
+                    found[key].add(root)
+                else:
+                    found[key] = _Found(holder, root, set(root.keys), root.nodes)
+                alike.append(found[key])
+                beside.update((id(each), found[key]) for each in _entries(holder))
+        ranked = self._ranked(list(found.values()))
+        return [self._described(each) for each in ranked] if seed is None else self._watched(ranked, seed)
+
+    def _ranked(self, found: list[_Found]) -> list[_Found]:
+        least_bytes = _LEAST_SHARE * sum(self._sizes.values())
+        least_nodes = _LEAST_SHARE * max((each.nodes for each in found), default=0)
+        found = [
+            each
+            for each in found
+            if self._bytes(each.keys) >= max(least_bytes, 1) or (each.nodes and each.nodes >= least_nodes)
+        ]
+        found.sort(
+            key=lambda each: (-self._bytes(each.keys), -each.nodes, _RANK.index(each.holder.kind), each.holder.name)
+        )
+        return found[:_MOST_HOLDERS]
+
+    def _watched(self, kept: list[_Found], seed: int) -> list[dict[str, Any]]:
+        described = [self._described(each) for each in kept]
+        before = [[len(one) for one in each.holder.containers] for each in kept]
+        self._stepper.run(self._stepper.inputs(seed))
+        for entry, each, sizes in zip(described, kept, before):  # noqa: B905 - Python 3.10; made from one list
+            grown = [len(one) - size for one, size in zip(each.holder.containers, sizes)]  # noqa: B905 - likewise
+            if any(grown):
+                entry["entries_per_step"] = next(number for number in grown if number)
+        return described
+
+    def _of(self, root: ReachableTensor) -> list[Holder]:
+        found = holders(root.thing, self._is_own)
+        for each in found if root.leaf is not None else ():
+            each.kind, each.name = "gradient", f"{each.name}.grad"
+        return found
+
+    def _is_own(self, filename: str) -> bool:
+        return bool(filename) and self._target.in_project(filename) is not None
+
+    def _bytes(self, keys: set[int]) -> int:
+        return sum(self._sizes[each] for each in keys)
+
+    def _described(self, found: _Found) -> dict[str, Any]:
+        holder, tensor = found.holder, found.root.tensor
+        entry: dict[str, Any] = {
+            "kind": holder.kind,
+            "name": holder.name,
+            "bytes": self._bytes(found.keys),
+            "tensors": found.tensors,
+            "shape": list(tensor.shape),
+            "dtype": str(tensor.dtype),
+            "graph_nodes": found.nodes,
+            **self._place(holder),
+        }
+        if tensor.grad_fn is not None:
+            entry["graph_of"] = str(tensor.grad_fn.name())
+        container = next((each for each in holder.containers if isinstance(each, _COUNTED)), None)
+        if container is not None:
+            entry.update(container=type(container).__name__, entries=len(container))
+        bound = _bound(holder, container)
+        if bound is not None:
+            entry["bound"] = bound
+        return entry
+
+    def _place(self, holder: Holder) -> dict[str, Any]:
+        own = self._target.in_project(holder.filename) if holder.filename else None
+        if holder.kind == "gradient":
+            own = self._target.file
+        if own is None:
+            return {}
+        place: dict[str, Any] = {"file": own}
+        path = str(Path(self._target.root, own))
+        if holder.kind == "gradient":
+            line = graph_keeping_line(path, self._target.line or 0)
+        else:
+            place.update({"line": holder.line} if holder.line else {})
+            line = keeping_line(
+                path,
+                holder.variable,
+                is_attribute="attribute" in holder.kind,
+                near=holder.line,
+                only_near=holder.kind in ("closure", "default", "local"),
+            )
+        if line is not None:
+            place.update(kept_line=line.number, source=line.text)
+        return place
+
+
+def _look(root: ReachableTensor) -> tuple[object, ...]:
+    """Return what tensors have in common that one line makes."""
+    made_by = root.tensor.grad_fn.name() if root.tensor.grad_fn is not None else None
+    return root.leaf is None, tuple(root.tensor.shape), root.tensor.dtype, made_by
+
+
+def _entries(holder: Holder) -> Iterable[Any]:
+    """Return what stands in the innermost container of a holder."""
+    innermost = holder.containers[-1] if holder.containers else ()
+    return innermost.values() if isinstance(innermost, dict) else innermost
+
+
+def _bound(holder: Holder, container: Any) -> int | None:
+    """Return how many entries a holder will have at most, where it says so; None where nothing does.
+
+    A cache of functools that was never hit has no use of its bound: what it is asked for is always new.
+    """
+    if holder.kind == "cache":
+        usage = holder.owner.cache_info()
+        return usage.maxsize if usage.hits else None
+    if isinstance(container, collections.deque):
+        return container.maxlen
+    attributes = getattr(holder.owner, "__dict__", None)
+    if container is None or not isinstance(attributes, dict):
+        return None
+    for name in _CAPACITIES:
+        bound = attributes.get(name)
+        if isinstance(bound, int) and bound >= len(container) and is_compared(holder.filename, holder.line, name):
+            return bound
+    return None

@@ -1,0 +1,184 @@
+"""Watches storages come and go below autograd: who made each, in which phase of which step, and when it went."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .allocations import Allocation, Phase, Trace
+from .current_location import CurrentLocation
+from .tensor_roles import by_identity, storages
+
+# What CUDA's caching allocator rounds sizes up to (kMinBlockSize in c10/cuda/CUDACachingAllocator.cpp).
+_CUDA_GRAIN = 512
+
+
+def _tensors(thing: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors among what an operation takes or returns: it knows only lists, tuples and names."""
+    if isinstance(thing, torch.Tensor):
+        yield thing
+    elif isinstance(thing, (list, tuple)):
+        for each in thing:
+            yield from _tensors(each)
+    elif isinstance(thing, dict):
+        for each in thing.values():
+            yield from _tensors(each)
+
+
+@functools.lru_cache(maxsize=4096)
+def _name(func: Any) -> str:
+    return str(func)
+
+
+class StorageTracker(TorchDispatchMode):
+    """Notes each storage that an operation returns, and when it is freed.
+
+    Attributes:
+        trace: What was noted; events are numbered, they have no times.
+        alive: Blocks by the storage's identity.
+        step: Number of the step that runs, from 1; 0 before the first.
+        device: Type of the device whose storages count.
+    """
+
+    def __init__(self, whereabouts: CurrentLocation, device: str) -> None:
+        """Watch.
+
+        Args:
+            whereabouts: Knows where operations are called.
+            device: Type of the device whose storages count.
+        """
+        super().__init__()  # type: ignore[no-untyped-call]  # torch does not say
+        self.trace = Trace({})
+        self.alive: dict[int, Allocation] = {}
+        self.step = 0
+        self.device = device
+        self._whereabouts = whereabouts
+        self._before: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+        self._watchers: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+        self._events = 0
+        self._is_updating = False
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch what is done inside."""
+
+        def update(optimizer: torch.optim.Optimizer, *, is_updating: bool) -> None:
+            self._is_updating = is_updating
+            self.moment(optimizer)
+
+        # Before an update gradients are complete, after it the state is there.
+        hooks = (
+            register_optimizer_step_pre_hook(lambda optimizer, *_: update(optimizer, is_updating=True)),
+            register_optimizer_step_post_hook(lambda optimizer, *_: update(optimizer, is_updating=False)),
+        )
+        try:
+            with self._whereabouts.following(), self:
+                yield
+        finally:
+            for each in hooks:
+                each.remove()
+
+    def leave_out(self, storage: torch.UntypedStorage) -> None:
+        """Take a storage as none of the run's, such as what was there before."""
+        key = by_identity(storage)
+        if key not in self._before:
+            self._before[key] = weakref.ref(storage, lambda _: self._before.pop(key, None))
+            self.alive.pop(key, None)
+            self._watchers.pop(key, None)
+
+    def moment(self, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Be told that gradients or state are complete: those of an optimizer, or all at the end of a step."""
+
+    def live_bytes(self) -> int:
+        """Return what is allocated of what was noted."""
+        return sum(each.nbytes for each in self.alive.values())
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call an operation and note what it made."""
+        del types
+        kwargs = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **kwargs)  # such as the question for a tensor's device
+        for each in _tensors((args, kwargs)):
+            for storage in storages(each):
+                if by_identity(storage) not in self.alive:
+                    self.leave_out(storage)
+        at = self._where()
+        output = self.call(func, args, kwargs, at)
+        name = _name(func)
+        for each in _tensors(output):
+            for storage in storages(each):
+                self.note(storage, each, name, at)
+        self.called(func, args, output)
+        return output
+
+    def called(self, func: Any, args: Any, output: Any) -> None:
+        """Be told that an operation is over and what it made is noted."""
+
+    def call(self, func: Any, args: Any, kwargs: Any, at: tuple[str, str]) -> Any:
+        """Call the operation; what is inherited may do more."""
+        del at
+        return func(*args, **kwargs)
+
+    def note(self, storage: torch.UntypedStorage, tensor: torch.Tensor, operation: str, at: tuple[str, str]) -> None:
+        """Note a storage, or its new size if it is known."""
+        key = by_identity(storage)
+        if key in self._before or tensor.device.type != self.device:
+            return
+        nbytes = self.size(storage)
+        block = self.alive.get(key)
+        if block is not None and block.nbytes == nbytes:
+            return
+        if block is not None:
+            self._free(key)
+        block = Allocation(
+            key, nbytes, self.tick(), None, operation, *at, shape=tuple(tensor.shape), dtype=str(tensor.dtype)
+        )
+        block.step = self.step
+        self.alive[key] = block
+        self.trace.blocks.append(block)
+        self._watchers[key] = weakref.ref(storage, lambda _: self._free(key))
+
+    def size(self, storage: torch.UntypedStorage) -> int:
+        """Return how many bytes the allocator takes for a storage."""
+        nbytes = storage.nbytes()
+        return -(-nbytes // _CUDA_GRAIN) * _CUDA_GRAIN if self.device == "cuda" else nbytes
+
+    def tick(self) -> int:
+        """Return the number of a new event, in the phase that runs."""
+        self._events += 1
+        if torch._C._current_graph_task_id() != -1:  # noqa: SLF001 - tells whether backward runs
+            name = "backward"
+        else:
+            name = "optimizer" if self._is_updating else "forward"
+        phases = self.trace.phases
+        if phases and (phases[-1].step, phases[-1].name) == (self.step, name):
+            phases[-1].end = self._events + 1
+        else:
+            phases.append(Phase(self.step, name, self._events, self._events + 1))
+        return self._events
+
+    def _free(self, key: int) -> None:
+        block = self.alive.pop(key, None)
+        self._watchers.pop(key, None)
+        if block is not None:
+            self._events += 1
+            block.died = self._events
+            if self.trace.phases:
+                self.trace.phases[-1].end = self._events + 1
+
+    def _where(self) -> tuple[str, str]:
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - there is no public way to ask
+        if node is not None:
+            return self._whereabouts.of_node(node._sequence_nr())  # noqa: SLF001 - likewise
+        at = self._whereabouts.here()
+        # Autograd has made the node before it called the operation.
+        self._whereabouts.remember(torch._C._autograd._get_sequence_nr() - 1, at)  # noqa: SLF001 - likewise
+        return at

@@ -1,0 +1,1 @@
+"""Search for the first operation that produces NaN or Inf."""

@@ -1,0 +1,257 @@
+"""Where an operation comes from: the user's line and module; for a backward operation those of its forward one."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+import sys
+import weakref
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from .. import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
+
+# Nodes of the autograd graph whose forward line is remembered; the oldest go first.
+_MOST_NODES = 1 << 20
+_MOST_FRAMES = 12
+_MOST_SOURCE = 200
+_OPTIMIZERS = str(Path(torch.optim.__file__).parent) + os.sep
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+
+
+class ModulePath(NamedTuple):
+    """Which module was running.
+
+    Attributes:
+        root: Class of the outermost module.
+        path: Path in it as in `get_submodule`; empty for itself.
+        cls: Class of the module.
+    """
+
+    root: str
+    path: str
+    cls: str
+
+
+class Site(NamedTuple):
+    """Where an operation was called.
+
+    Attributes:
+        code: The user's code object; None where no frame of theirs was on the stack.
+        line: Line in its file.
+        instruction: Offset of the instruction, which tells the columns.
+        module: The innermost module that was running.
+        operation: What was called, such as `aten.sqrt.default`.
+    """
+
+    code: CodeType | None
+    line: int
+    instruction: int
+    module: ModulePath | None
+    operation: str
+
+
+class SiteVisit(NamedTuple):
+    """A site and when in a step it was reached.
+
+    Attributes:
+        site: The forward site, also for a backward operation where it is known.
+        phase: `forward`, `backward` or `optimizer`.
+        node: The autograd node that was running backward, such as `SqrtBackward0`.
+        started: Where the backward pass was started, where the operation was not called from the user's own lines.
+        variable: The leaf that a gradient was being added to.
+    """
+
+    site: Site
+    phase: str
+    node: str | None = None
+    started: Site | None = None
+    variable: Any = None
+
+
+class Modules:
+    """Knows which module runs, by hooks on all of them, and which modules were called at the outermost level."""
+
+    def __init__(self, known: torch.nn.Module | None) -> None:
+        """Start with the target's own module, where it has one."""
+        self._paths: weakref.WeakKeyDictionary[torch.nn.Module, ModulePath] = weakref.WeakKeyDictionary()
+        self._running: list[ModulePath] = []
+        self._roots: list[weakref.ref[torch.nn.Module]] = []
+        if known is not None:
+            self._learn(known)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Follow calls of modules inside the block."""
+        before = register_module_forward_pre_hook(self._enter)
+        after = register_module_forward_hook(self._leave, always_call=True)
+        try:
+            yield
+        finally:
+            before.remove()
+            after.remove()
+
+    @property
+    def current(self) -> ModulePath | None:
+        """The innermost module that runs."""
+        return self._running[-1] if self._running else None
+
+    def roots(self) -> list[torch.nn.Module]:
+        """Return the outermost modules that were called and still live."""
+        return [module for each in self._roots if (module := each()) is not None]
+
+    def _learn(self, root: torch.nn.Module) -> None:
+        self._roots.append(weakref.ref(root))
+        for path, module in root.named_modules():
+            self._paths[module] = ModulePath(type(root).__name__, path, type(module).__name__)
+
+    def _enter(self, module: torch.nn.Module, _args: Any) -> None:
+        if module not in self._paths:
+            self._learn(module)
+        self._running.append(self._paths[module])
+
+    def _leave(self, _module: torch.nn.Module, _args: Any, _output: Any) -> None:
+        if self._running:
+            self._running.pop()
+
+
+class Sites:
+    """Finds where operations come from; remembers for each autograd node the line that made it."""
+
+    def __init__(self, in_project: Callable[[str], str | None], modules: Modules) -> None:
+        """Take what tells the user's files from others."""
+        self._in_project = in_project
+        self._modules = modules
+        self._files: dict[str, str | None] = {}
+        self._nodes: dict[int, Site] = {}
+        autograd: Any = torch.autograd
+        self._next_node: Callable[[], int] = autograd._get_sequence_nr  # noqa: SLF001 - the only counter of nodes there is
+        self._sequence = self._next_node()
+
+    def note(self, operation: str) -> None:
+        """Remember the line of the nodes that autograd made since the last call. Called once for each operation."""
+        sequence = self._next_node()
+        if sequence == self._sequence:
+            return
+        site = self.find(operation).site
+        for number in range(self._sequence, sequence):
+            self._nodes[number] = site
+        self._sequence = sequence
+        if len(self._nodes) > _MOST_NODES:
+            for number in list(itertools.islice(self._nodes, _MOST_NODES // 2)):
+                del self._nodes[number]
+
+    def find(self, operation: str) -> SiteVisit:
+        """Return where the operation that is being dispatched comes from."""
+        frame, phase = self._users(sys._getframe(1))  # noqa: SLF001 - the interpreter's own way to the stack
+        called = self._site(frame, operation)
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - no public name
+        if node is None:
+            return SiteVisit(called, phase)
+        if phase == "forward" and frame is not None:
+            # Python of the user's that runs inside the backward pass: its own line says more.
+            return SiteVisit(called, "backward", node.name())
+        forward = self._nodes.get(node._sequence_nr())  # noqa: SLF001 - no public name
+        variable = getattr(node, "variable", None)
+        return SiteVisit(forward or called, "backward", _plain(node.name()), called if called.code else None, variable)
+
+    def _users(self, frame: FrameType | None) -> tuple[FrameType | None, str]:
+        """Return the innermost frame of the user's and what lies between: the engine, an optimizer or neither."""
+        phase = "forward"
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name not in self._files:
+                self._files[name] = self._in_project(name)
+            if self._files[name] is not None:
+                return frame, "optimizer" if phase == "forward" and _is_in_optimizer(frame) else phase
+            if phase == "forward":
+                if frame.f_code.co_name == "_engine_run_backward":
+                    phase = "backward"
+                elif name.startswith(_OPTIMIZERS):
+                    phase = "optimizer"
+            frame = frame.f_back
+        return None, phase
+
+    def _site(self, frame: FrameType | None, operation: str) -> Site:
+        if frame is None:
+            return Site(None, 0, -1, self._modules.current, operation)
+        return Site(frame.f_code, frame.f_lineno, frame.f_lasti, self._modules.current, operation)
+
+    def stack(self) -> list[dict[str, Any]]:
+        """Return the user's frames from the outermost in, as far as they can be seen."""
+        frames: list[dict[str, Any]] = []
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - see above
+        while frame is not None and len(frames) < _MOST_FRAMES:
+            own = self._files.get(frame.f_code.co_filename)
+            if own is not None:
+                frames.append({"file": own, "line": frame.f_lineno, "function": _name(frame.f_code)})
+            frame = frame.f_back
+        return frames[::-1]
+
+    def described(self, site: Site) -> dict[str, Any]:
+        """Return `file`, `line`, `function`, `source`, `expression` and `module` of a site, each where known."""
+        known: dict[str, Any] = {}
+        if site.module is not None:
+            known["module"] = {"root": site.module.root, "path": site.module.path, "class": site.module.cls}
+        if site.code is None:
+            return known
+        known |= {
+            "file": self._files.get(site.code.co_filename),
+            "line": site.line,
+            "function": _name(site.code),
+        }
+        text = linecache.getline(site.code.co_filename, site.line)
+        if text.strip():
+            known["source"] = text.strip()[:_MOST_SOURCE]
+            expression = _expression(site, text)
+            if expression:
+                known["expression"] = expression[:_MOST_SOURCE]
+        return known
+
+
+def _is_in_optimizer(frame: FrameType | None) -> bool:
+    """Return whether an optimizer's step is running, and not a closure that it called."""
+    if torch.is_grad_enabled():
+        return False
+    while frame is not None and not frame.f_code.co_filename.startswith(_OPTIMIZERS):
+        frame = frame.f_back
+    return frame is not None
+
+
+def outside_torch(frame: FrameType | None) -> str | None:
+    """Return `module:line` of the innermost frame that is neither torch's nor ours."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_TORCH, FOLDER + os.sep, "<")):
+            return f"{frame.f_globals.get('__name__', '?')}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def _expression(site: Site, text: str) -> str | None:
+    """Return the part of the line that was being evaluated; Python before 3.11 does not know it."""
+    positions = getattr(site.code, "co_positions", None)
+    if positions is None or site.instruction < 0:
+        return None
+    at = next(itertools.islice(positions(), site.instruction // 2, None), None)
+    if at is None or None in at or at[0] != at[1] or at[0] != site.line:
+        return None
+    # Columns are bytes of UTF-8.
+    return text.encode()[at[2] : at[3]].decode(errors="replace").strip()
+
+
+def _name(code: CodeType) -> str:
+    return str(getattr(code, "co_qualname", code.co_name))
+
+
+def _plain(node: str) -> str:
+    return node.rpartition("::")[2]

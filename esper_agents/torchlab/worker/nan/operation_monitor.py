@@ -1,0 +1,254 @@
+"""Looks at what every operation of a run puts out, and follows each NaN and Inf from where it was born."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .call_sites import outside_torch
+from .causes import mechanism
+from .operation_call import OperationCall
+from .operation_schema import OperationSchema
+from .origin import NonfiniteOrigin
+from .taint import StorageTaint
+from .tensor_statistics import first_bad, holds, is_finite, is_numeric, number, statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .backward_graph import Roots
+    from .call_sites import Sites, SiteVisit
+
+# Origins of one step that are described in full; a run that makes more is described by its first ones.
+_MOST_DESCRIBED = 64
+_MOST_MASKS = 4
+
+
+class OperationMonitor(TorchDispatchMode):
+    """Checks what each operation puts out, forward and backward, while it is active.
+
+    Memory that `torch.empty` hands out is filled with NaN, so that reading it before it was written shows every time.
+
+    Attributes:
+        operations: How many were checked.
+        unchecked: Operations whose outputs torch cannot look into, with how often they ran.
+        born: Origins of the step, in order, without those on purpose or uninitialised.
+        read: Origins of numbers that were taken out as Python numbers.
+        has_seen: Whether anything that is not finite came up in this step.
+        marks: Where memory got it from.
+        has_unscaled: Whether a gradient scaler looked for numbers that are not finite in this step.
+    """
+
+    def __init__(self, sites: Sites, name_of: Callable[[torch.Tensor], tuple[str, str | None]], roots: Roots) -> None:
+        """Take what finds lines, what says where a tensor comes from, and the roots of the running backward pass."""
+        super().__init__()  # type: ignore[no-untyped-call] # torch leaves it without annotations
+        self.operations = 0
+        self.unchecked: dict[str, int] = {}
+        self.born: list[NonfiniteOrigin] = []
+        self.read: list[NonfiniteOrigin] = []
+        self.has_seen = False
+        self.has_unscaled = False
+        self._step = 0
+        self._order = 0
+        self._sites = sites
+        self._name_of = name_of
+        self._roots = roots
+        self._plans: dict[Any, OperationSchema] = {}
+        self.marks = StorageTaint()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Stay away from torch's compiler: importing it takes seconds, and nothing is compiled here."""
+        return False
+
+    def begin(self, step: int) -> None:
+        """Begin a step: marks of memory that still lives stay."""
+        self._step = step
+        self.born, self.read, self.has_unscaled, self.has_seen = [], [], False, False
+        self.marks.prune()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation and look at what it put out."""
+        del types
+        kwargs = kwargs or {}
+        plan = self._plans.get(func)
+        if plan is None:
+            plan = self._plans[func] = OperationSchema(func)
+        self._sites.note(plan.name)
+        if plan.is_ignored:
+            return func(*args, **kwargs)
+        named = plan.named(args, kwargs)
+        before = _before(plan, named) if plan.keeps else {}
+        put_out = func(*args, **kwargs)
+        self.operations += 1
+        try:
+            self._look(func, plan, named, before, put_out)
+        except (RuntimeError, NotImplementedError):
+            self.unchecked[plan.name] = self.unchecked.get(plan.name, 0) + 1
+        return put_out
+
+    def _look(
+        self, func: Any, plan: OperationSchema, named: dict[str, Any], before: dict[str, Any], put_out: Any
+    ) -> None:
+        if plan.is_uninitialised:
+            self._poison(plan, put_out)
+            return
+        if plan.is_read:
+            if isinstance(put_out, (float, complex)) and not math.isfinite(abs(put_out)):
+                self.read.extend(self.marks.origins(named["self"]))
+            return
+        self.has_unscaled |= plan.base.startswith("_amp_foreach_non_finite")
+        outputs = [*_tensors(put_out)]
+        if plan.writes:
+            outputs += [each for name in plan.writes for each in _tensors(named.get(name))]
+        outputs = [each for each in {id(each): each for each in outputs}.values() if is_numeric(each)]
+        if all(is_finite(each) for each in outputs):
+            if self.marks:
+                for each in outputs:
+                    self.marks.clear(each)
+            return
+        self.has_seen = True
+        is_intact = bool(before) or not plan.keeps
+        self._trace(OperationCall(func, plan.name, plan.base, named | before, named, outputs, is_intact), plan)
+
+    def _poison(self, plan: OperationSchema, made: Any) -> None:
+        for tensor in _tensors(made):
+            if is_numeric(tensor) and tensor.numel():
+                found = self._sites.find(plan.name)
+                self.marks.poison(tensor, self._origin("uninitialised", "nan", plan.name, found))
+
+    def _trace(self, call: OperationCall, plan: OperationSchema) -> None:
+        """Find out whether an operation made what is not finite in its outputs, or was given it; mark the outputs."""
+        found = self._sites.find(plan.name)
+        sick = self._sick(call, plan)
+        given = tuple(
+            dict.fromkeys(each for tensor, origin in sick for each in self._given(call, tensor, origin, plan, found))
+        )
+        what = "nan" if any(holds(each) == "nan" for each in call.outputs) else "inf"
+        deliberate = _deliberate(call) if plan.puts_numbers_in else None
+        if deliberate == what:
+            given += (self._origin("deliberate", what, plan.name, found),)
+        elif not given:
+            given = (self._born("made", what, call, found, ()),)
+        elif what == "nan" and not any(each.what == "nan" for each in given):
+            given = (self._born("turned", what, call, found, given),)
+        overwritten = {id(each) for name in plan.overwritten for each in _tensors(call.originals.get(name))}
+        for each in call.outputs:
+            if is_finite(each):
+                self.marks.clear(each)
+            else:
+                self.marks.put(each, given, is_whole=not plan.writes or id(each) in overwritten)
+
+    def _sick(self, call: OperationCall, plan: OperationSchema) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return the inputs that hold numbers that are not finite, each as it was before and as it is."""
+        sick = []
+        for name, tensor, original in call.tensors():
+            if not is_numeric(tensor) or name in plan.overwritten:
+                continue
+            is_lost = name in plan.writes and not call.is_intact
+            if bool(self.marks.origins(original)) if is_lost else not is_finite(tensor):
+                sick.append((tensor, original))
+        return sick
+
+    def _given(
+        self, call: OperationCall, tensor: torch.Tensor, original: torch.Tensor, plan: OperationSchema, found: SiteVisit
+    ) -> tuple[NonfiniteOrigin, ...]:
+        """Return where an input's numbers come from that are not finite."""
+        known = self.marks.origins(original)
+        if not known:
+            carrier, name = self._name_of(original)
+            what = holds(tensor) or "nan"
+            origin = self._origin("outside", what, plan.name, found)
+            origin.carrier, origin.name = carrier, name
+            origin.details = self._details(call, what)
+            origin.details["carrier"] = {**statistics(tensor), "first_index": first_bad(tensor, what)}
+            self.born.append(origin)
+            known = (origin,)
+            self.marks.put(original, known, is_whole=False)
+        for each in known:
+            if each.kind == "uninitialised" and each.reader is None and not plan.is_partial:
+                each.reader = self._origin("turned", each.what, plan.name, found, (each,))
+                each.reader.details = self._details(call, each.what)
+        return known
+
+    def _born(
+        self, kind: str, what: str, call: OperationCall, found: SiteVisit, parents: tuple[NonfiniteOrigin, ...]
+    ) -> NonfiniteOrigin:
+        origin = self._origin(kind, what, call.name, found, parents)
+        self.born.append(origin)
+        if len(self.born) <= _MOST_DESCRIBED:
+            origin.details = self._details(call, what)
+            origin.mechanism = mechanism(call, what, found.node)
+            if found.node is not None and len(self.born) <= _MOST_MASKS:
+                origin.details["masks"] = self._roots.masks_above(torch._C._current_autograd_node())  # noqa: SLF001 - no public name
+        return origin
+
+    def _origin(
+        self, kind: str, what: str, operation: str, found: SiteVisit, parents: tuple[NonfiniteOrigin, ...] = ()
+    ) -> NonfiniteOrigin:
+        self._order += 1
+        return NonfiniteOrigin(self._order, kind, what, self._step, operation, found, parents)
+
+    def _details(self, call: OperationCall, what: str) -> dict[str, Any]:
+        details: dict[str, Any] = {"stack": self._sites.stack(), "inputs": []}
+        outside = outside_torch(sys._getframe(1))  # noqa: SLF001 - the interpreter's own way to the stack
+        if outside and not details["stack"]:
+            details["outside"] = outside
+        for name in call.arguments:
+            each = call.argument(name)
+            if isinstance(each, (list, tuple)):
+                # Of a list of tensors, the first that is not finite tells most.
+                tensors = [one for one in each if isinstance(one, torch.Tensor)]
+                member = next((place for place, one in enumerate(tensors) if not is_finite(one)), 0)
+                if not tensors:
+                    continue
+                details["member"], each = member, tensors[member]
+            if isinstance(each, torch.Tensor):
+                details["inputs"].append({"name": name, **statistics(each)})
+            elif isinstance(each, (int, float)) and not isinstance(each, bool):
+                details["inputs"].append({"name": name, "number": number(each)})
+        if not call.is_intact:
+            details["overwritten"] = True
+        details["output"] = statistics(call.outputs[call.member])
+        at = call.at(what)
+        if at is not None:
+            details["at"] = {"index": at.index, "operands": {name: number(each) for name, each in at.operands.items()}}
+        return details
+
+
+def _tensors(thing: Any) -> Iterator[torch.Tensor]:
+    if isinstance(thing, torch.Tensor):
+        yield thing
+    elif isinstance(thing, (list, tuple)):
+        for each in thing:
+            yield from _tensors(each)
+    elif isinstance(thing, dict):
+        for each in thing.values():
+            yield from _tensors(each)
+
+
+def _before(plan: OperationSchema, named: dict[str, Any]) -> dict[str, Any]:
+    """Return copies of what an operation is about to overwrite, unless that is too much."""
+    written = {name: named[name] for name in plan.writes if named.get(name) is not None}
+    tensors = [each for each in _tensors(written) if is_numeric(each) and each.layout is torch.strided]
+    if sum(each.nbytes for each in tensors) > plan.most_kept_bytes:
+        return {}
+    return {name: _cloned(each) for name, each in written.items()}
+
+
+def _cloned(thing: Any) -> Any:
+    if isinstance(thing, torch.Tensor):
+        return thing.detach().clone() if is_numeric(thing) else thing
+    return [_cloned(each) for each in thing] if isinstance(thing, (list, tuple)) else thing
+
+
+def _deliberate(call: OperationCall) -> str | None:
+    """Return what a plain number among the arguments puts in: `nan` or `inf`, None for neither."""
+    numbers = [each for each in call.arguments.values() if isinstance(each, float) and not math.isfinite(each)]
+    if not numbers:
+        return None
+    return "nan" if any(math.isnan(each) for each in numbers) else "inf"

@@ -1,0 +1,68 @@
+"""Where numbers that are not finite came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .call_sites import Sites, SiteVisit
+    from .causes import Mechanism
+
+
+@dataclass(eq=False)
+class NonfiniteOrigin:
+    """Where numbers that are not finite came from, or changed their kind.
+
+    Attributes:
+        order: Rises from one to the next.
+        kind: `made` by an operation from finite inputs; `turned` from Inf to NaN; put there on purpose (`deliberate`);
+            come from `outside`, which no operation that was seen has made; `uninitialised` memory.
+        what: `nan` or `inf`.
+        step: In which step, from 0.
+        operation: Such as `aten.div.Tensor`.
+        found: Where and when.
+        parents: Origins of what the operation was given.
+        carrier: What it came in with from outside: `input`, `parameter`, `buffer`, `constant` or `tensor`.
+        name: The carrier's name, where it has one.
+        mechanism: How the operation came to it.
+        details: Statistics and the first bad element.
+        reader: For outside and uninitialised numbers, the operation that used them first.
+    """
+
+    order: int
+    kind: str
+    what: str
+    step: int
+    operation: str
+    found: SiteVisit
+    parents: tuple[NonfiniteOrigin, ...] = ()
+    carrier: str | None = None
+    name: str | None = None
+    mechanism: Mechanism | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    reader: NonfiniteOrigin | None = None
+
+
+def described(origin: NonfiniteOrigin, sites: Sites) -> dict[str, Any]:
+    """Return an origin as results hold it."""
+    found = origin.found
+    known: dict[str, Any] = {
+        "operation": origin.operation,
+        "phase": found.phase,
+        "step": origin.step,
+        "holds": origin.what,
+        "how": origin.kind,
+        **sites.described(found.site),
+    }
+    if found.node is not None:
+        known["node"] = found.node
+        known["forward_operation"] = found.site.operation
+    if found.started is not None:
+        known["backward_started"] = {
+            key: each for key, each in sites.described(found.started).items() if key != "module"
+        }
+    if origin.carrier is not None:
+        known["carrier"] = {"kind": origin.carrier, "name": origin.name, **origin.details.get("carrier", {})}
+    hidden = {"carrier", "masks", "member"} | ({"outside"} if found.site.code is not None else set())
+    return known | {key: each for key, each in origin.details.items() if key not in hidden}

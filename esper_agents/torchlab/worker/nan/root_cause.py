@@ -1,0 +1,168 @@
+"""What a step's numbers that are not finite came to, which of their origins was the first, and the cause behind it."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .tensor_statistics import holds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .operation_monitor import OperationMonitor
+    from .origin import NonfiniteOrigin
+    from .training_history import TrainingHistory
+
+# What a learning rate that is too high, or a wild initialisation, ends in.
+_OUT_OF_SCALE = frozenset(
+    ("overflow", "half-overflow", "exp-overflow", "inf-minus-inf", "zero-times-inf", "inf-over-inf")
+)
+# What an Inf that came in from outside ends in, without being at fault.
+_FROM_INF = frozenset(("inf-minus-inf", "zero-times-inf", "inf-over-inf", "out-of-domain", "unclassified"))
+_IN_NAME = {"input": "inputs", "parameter": "parameters", "buffer": "buffers", "optimizer state": "optimizer-state"}
+
+
+@dataclass
+class AffectedTensor:
+    """Something that matters which holds NaN or Inf after a step.
+
+    Attributes:
+        what: `output`, `loss`, `gradient`, `parameter`, `buffer`, `optimizer state` or `exception`.
+        name: Which one.
+        holds: `nan` or `inf`.
+        origins: Where that came from, as far as it was seen.
+    """
+
+    what: str
+    name: str
+    holds: str
+    origins: tuple[NonfiniteOrigin, ...]
+
+    def described(self) -> dict[str, str]:
+        """Return it as results hold it."""
+        return {"what": self.what, "name": self.name, "holds": self.holds}
+
+
+def inspect(watch: OperationMonitor, named: dict[str, Any], what: str) -> list[AffectedTensor]:
+    """Return those tensors and numbers, by name, that hold NaN or Inf."""
+    found = []
+    for name, thing in named.items():
+        if isinstance(thing, torch.Tensor):
+            held = holds(thing)
+            if held:
+                found.append(AffectedTensor(what, name, held, watch.marks.origins(thing)))
+        elif isinstance(thing, (float, complex)) and not math.isfinite(abs(thing)):
+            found.append(AffectedTensor(what, name, "nan" if cmath.isnan(thing) else "inf", tuple(watch.read[:8])))
+    return found
+
+
+def is_harmless(reached: list[AffectedTensor]) -> bool:
+    """Return whether all that was reached is outputs of many elements that hold what was put there on purpose."""
+    return all(
+        each.what == "output" and bool(each.origins) and all(_is_on_purpose(one) for one in each.origins)
+        for each in reached
+    )
+
+
+def _is_on_purpose(origin: NonfiniteOrigin) -> bool:
+    if origin.kind == "outside":
+        # A mask that is made once and kept, a constant; a number that is not finite in data or weights is none.
+        return origin.carrier == "constant" or (origin.what == "inf" and origin.carrier in {"buffer", "tensor"})
+    return origin.kind == "deliberate"
+
+
+def first_of(
+    reached: list[AffectedTensor], watch: OperationMonitor
+) -> tuple[NonfiniteOrigin | None, NonfiniteOrigin | None]:
+    """Return the first origin at fault for what was reached, and where it turned into NaN if that was elsewhere."""
+    origins = sorted({one for each in reached for one in each.origins}, key=lambda one: one.order)
+    if not origins:
+        origins = [each for each in watch.born if not _is_on_purpose(each)][:1]
+    at_fault = [(root, one) for one in origins for root in roots_of(one)]
+    if not at_fault:
+        return None, None
+    not_on_purpose = [pair for pair in at_fault if not _is_on_purpose(pair[0])]
+    first, through = min(not_on_purpose or at_fault, key=lambda pair: pair[0].order)
+    if first.kind == "uninitialised":
+        return first, first.reader
+    return first, None if through is first else through
+
+
+def roots_of(origin: NonfiniteOrigin) -> Iterator[NonfiniteOrigin]:
+    """Yield the origins at fault: what turned into NaN itself, unless an Inf that it was given was not on purpose."""
+    culprits = [each for each in origin.parents if each.kind in {"made", "turned", "uninitialised"}]
+    if not culprits:
+        yield origin
+    for each in culprits:
+        yield from roots_of(each)
+
+
+def cause(
+    first: NonfiniteOrigin, through: NonfiniteOrigin | None, reached: list[AffectedTensor], history: TrainingHistory
+) -> dict[str, Any]:
+    """Return the cause: `class`, `because`, the operation's own `mechanism`, and what the run's history adds."""
+    if _is_on_purpose(first):
+        because = f"it is put in on purpose, and it reaches the {reached[0].what}"
+        return {"class": f"deliberate-{first.what}", "because": because}
+    if first.kind == "outside":
+        return _brought(first)
+    if first.kind == "uninitialised":
+        because = f"{first.operation} hands out memory that is read before it is written"
+        return {"class": "uninitialised-memory", "because": because}
+    found: dict[str, Any] = {"class": "unclassified", "because": "the operation is none that is known"}
+    if first.mechanism is not None:
+        cls, because = first.mechanism
+        found = {"class": cls, "because": because, "mechanism": cls}
+    outside = [each for each in first.parents if each.kind == "outside" and not _is_on_purpose(each)]
+    if outside and found["class"] in _FROM_INF:
+        return {**_brought(outside[0]), "mechanism": found["class"]}
+    hidden = _hidden(first, through, reached)
+    if hidden is not None:
+        return {"class": "where-gradient", "because": hidden, "mechanism": found["class"]}
+    return found | (_out_of_scale(history) if found["class"] in _OUT_OF_SCALE else {})
+
+
+def _brought(origin: NonfiniteOrigin) -> dict[str, Any]:
+    where = _IN_NAME.get(origin.carrier or "", "inputs")
+    index = origin.details.get("carrier", {}).get("first_index")
+    at = f" at {index}" if index else ""
+    which = f"the {origin.carrier} {origin.name}" if origin.name else "a tensor that no operation of the run has made"
+    word = "NaN" if origin.what == "nan" else "Inf"
+    return {"class": f"{origin.what}-in-{where}", "because": f"{which} holds {word}{at} before it is used"}
+
+
+def _hidden(first: NonfiniteOrigin, through: NonfiniteOrigin | None, reached: list[AffectedTensor]) -> str | None:
+    """Return why a mask in the forward pass did not help the backward pass; None where that is not what happened."""
+    if first.found.phase == "forward":
+        is_visible = any(each.what in {"output", "loss", "exception"} for each in reached)
+        if not is_visible and any(each.what == "gradient" for each in reached):
+            return "the forward result is masked out, but the gradient that flows back through it is 0 * inf or 0 * nan"
+        return None
+    turned = through if through is not None and through.found.node == first.found.node else first
+    masks = first.details.get("masks")
+    operands = turned.details.get("at", {}).get("operands", {})
+    if masks and turned.what == "nan" and any(each == 0 for each in operands.values()):
+        return (
+            f"{masks[0]} lets 0 flow back into {first.found.node}, whose derivative there is infinite: 0 * inf is NaN"
+        )
+    return None
+
+
+def _out_of_scale(history: TrainingHistory) -> dict[str, Any]:
+    runaway = history.runaway()
+    if runaway is not None:
+        return {"class": "learning-rate-too-high", "because": runaway}
+    wild = history.wild_layers() if history.steps_taken == 0 else []
+    if wild:
+        worst = wild[0]
+        return {
+            "class": "bad-initialisation",
+            "because": f"before any update, {worst['parameter']} makes outputs {worst['gain']:.3g} times its inputs",
+            "layers": wild,
+        }
+    return {}

@@ -1,0 +1,278 @@
+"""Runs a target step by step until one leaves a NaN or Inf in something that matters, and says what that was."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .backward_graph import Roots
+from .call_sites import Modules, Sites
+from .operation_monitor import OperationMonitor
+from .origin import described
+from .root_cause import AffectedTensor, cause, first_of, inspect, is_harmless, roots_of
+from .taint import identity
+from .target_io import eager, is_raised_on_purpose, is_scalar, leaves, named
+from .tensor_statistics import is_numeric
+from .training_history import TrainingHistory
+
+if TYPE_CHECKING:
+    from ..target.input_spec import Inputs
+    from ..target.target import LoadedTarget
+    from .origin import NonfiniteOrigin
+
+# A scaler that starts at 2 ** 16 has come down to 1 after so many steps that it skipped in a row.
+_MOST_SKIPPED = 16
+_MOST_NOTICED = 10
+_NOTICED = ("operation", "phase", "holds", "how", "file", "line", "expression", "module")
+_OF_NAN = re.compile(r"\b(nan|inf|infinite|infinity|overflow\w*|diverged?)\b|non-?finite", re.IGNORECASE)
+_MOST_REACHED = 20
+
+
+class NonfiniteSearch:
+    """A run that is being searched."""
+
+    def __init__(self, target: LoadedTarget, *, train: bool, lr: float | None) -> None:
+        """Prepare.
+
+        Args:
+            target: What is run.
+            train: Run backward, too, where the target is no step of its own.
+            lr: Learning rate of updates between the calls of a module; None for none.
+        """
+        self._target = target
+        self._train = train and target.kind != "step"
+        self._modules = Modules(target.module)
+        self._sites = Sites(target.in_project, self._modules)
+        self._history = TrainingHistory(self._modules)
+        self._roots = Roots()
+        self._watch = OperationMonitor(self._sites, self._name_of, self._roots)
+        self._inputs: dict[str, Any] = {}
+        self._losses: list[AffectedTensor] = []
+        self._steps = 0
+        self._skipped: list[int] = []
+        self._in_a_row = 0
+        self._fault: dict[str, Any] = {}
+        self._noticed: list[dict[str, Any]] = []
+        self._missing: list[dict[str, str]] = []
+        parameters = list(target.module.parameters()) if target.module is not None and self._train else []
+        trained = [each for each in parameters if each.requires_grad]
+        self._optimizer = torch.optim.SGD(trained, lr=lr) if lr is not None and trained else None
+        if lr is not None and not trained:
+            self._missing.append({"what": "updates", "why": "only the parameters of a module can be updated from here"})
+
+    def watched(self) -> ExitStack:
+        """Return a context in which modules, optimizers and backward passes are noticed."""
+        stack = ExitStack()
+        stack.enter_context(eager())
+        for each in (self._modules.watched(), self._history.watched(), self._roots.watched(self._backward_starts)):
+            stack.enter_context(each)
+        return stack
+
+    def step(self, step: int) -> bool:
+        """Run one step; return whether the search is over: the step was at fault, or its batches are used up."""
+        inputs = self._target.inputs(step)
+        self._inputs = named(self._target.call, inputs)
+        if self._train and self._target.kind == "function":
+            for each in self._inputs.values():
+                if isinstance(each, torch.Tensor) and is_numeric(each) and each.is_leaf:
+                    each.requires_grad_(True)
+        if step == 0:
+            self._history.find_optimizers(self._target.call)
+        self._watch.begin(step)
+        self._history.begin()
+        self._losses = []
+        self._steps = step + 1
+        error: Exception | None = None
+        given: Any = None
+        with self._watch:
+            try:
+                given = self._once(inputs)
+            except Exception as raised:  # noqa: BLE001 - user code may raise anything, and NaN may be why
+                error = raised
+        if step > 0 and isinstance(error, StopIteration):
+            self._steps = step
+            self._missing.append({"what": f"steps from {step + 1} on", "why": "the step has no more batches"})
+            return True
+        is_at_fault = self._judge(step, given, error)
+        self._clear()
+        if error is not None and not is_at_fault:
+            raise error
+        return is_at_fault
+
+    def _once(self, inputs: Inputs) -> Any:
+        given = self._target.call(*inputs.args, **inputs.kwargs)
+        if self._train:
+            roots = [each for each in leaves(given).values() if isinstance(each, torch.Tensor) and each.requires_grad]
+            if roots:
+                torch.autograd.backward(roots, [torch.ones_like(each) for each in roots])
+            elif not self._missing:
+                self._missing.append({"what": "backward pass", "why": "no output requires a gradient"})
+            if self._optimizer is not None:
+                self._optimizer.step()
+        return given
+
+    def _backward_starts(self, tensors: list[torch.Tensor]) -> None:
+        losses = {"loss" if len(tensors) == 1 else f"loss[{number}]": each for number, each in enumerate(tensors)}
+        if not self._train and not self._losses:
+            self._losses = inspect(self._watch, losses, "loss")
+
+    def _judge(self, step: int, given: Any, error: Exception | None) -> bool:
+        outputs = leaves(given)
+        losses = [each for each in outputs.values() if is_scalar(each)]
+        self._history.end(step, float(losses[0]) if len(losses) == 1 else None)
+        reached = [
+            *self._losses,
+            *inspect(self._watch, {name: each for name, each in outputs.items() if is_scalar(each)}, "loss"),
+            *inspect(self._watch, {name: each for name, each in outputs.items() if not is_scalar(each)}, "output"),
+            *self._kept(),
+            *self._raised(error),
+        ]
+        if self._is_skipped(reached):
+            self._skipped.append(step)
+            self._in_a_row += 1
+            if self._in_a_row <= _MOST_SKIPPED:
+                return False
+        else:
+            self._in_a_row = 0
+        if not reached or is_harmless(reached):
+            self._notice()
+            return False
+        self._blame(step, reached)
+        return True
+
+    def _raised(self, error: Exception | None) -> list[AffectedTensor]:
+        """Return the exception that ended a step if it is one that NaN or Inf leads to."""
+        if error is None or not self._watch.born:
+            return []
+        if not is_raised_on_purpose(error, self._target) and not _OF_NAN.search(str(error)):
+            return []
+        origins = [each for each in self._watch.born if each.what == "nan"] or self._watch.born
+        return [AffectedTensor("exception", f"{type(error).__name__}: {error}"[:300], origins[0].what, (origins[0],))]
+
+    def _kept(self) -> list[AffectedTensor]:
+        """Return what lives on after a step and is not finite: gradients, parameters, buffers, optimizer state."""
+        if not self._watch.has_seen and self._steps > 1:
+            return []
+        parameters = self._history.parameters()
+        gradients = {name: each.grad for name, each in parameters.items() if each.grad is not None}
+        inputs = {
+            name: each.grad
+            for name, each in self._inputs.items()
+            if isinstance(each, torch.Tensor) and each.is_leaf and each.grad is not None
+        }
+        # A mask that is kept as a buffer holds Inf for good; what came into a buffer is another matter.
+        buffers = inspect(self._watch, dict(self._history.buffers()), "buffer")
+        return [
+            *(each for each in buffers if any(one.kind in {"made", "turned"} for one in each.origins)),
+            *inspect(self._watch, {**gradients, **inputs}, "gradient"),
+            *inspect(self._watch, dict(parameters), "parameter"),
+            *inspect(self._watch, dict(self._history.states()), "optimizer state"),
+        ]
+
+    def _is_skipped(self, reached: list[AffectedTensor]) -> bool:
+        """Return whether a step's gradients overflowed in the backward pass and its update was left out for that."""
+        if not reached or self._train or any(each.what not in {"gradient", "loss"} for each in reached):
+            return False
+        if self._history.has_stepped:
+            return False
+        origins = [root for each in reached for one in each.origins for root in roots_of(one)]
+        is_from_scale = bool(origins) and all(
+            one.found.phase == "backward" or one.operation.startswith("aten.mul") for one in origins
+        )
+        if not is_from_scale:
+            return False
+        return self._watch.has_unscaled or self._history.has_optimizer
+
+    def _blame(self, step: int, reached: list[AffectedTensor]) -> None:
+        first, through = first_of(reached, self._watch)
+        worst = "nan" if any(each.holds == "nan" for each in reached) else "inf"
+        self._fault = {"status": worst, "reached": [each.described() for each in reached[:_MOST_REACHED]]}
+        self._fault["batch"] = {"step": step, "seed": step}
+        if first is None:
+            self._missing.append({"what": "first operation", "why": "no operation that was watched has made it"})
+            self._fault["cause"] = {"class": "unclassified", "because": "it came about outside the operations of torch"}
+            return
+        self._fault["first"] = described(first, self._sites)
+        if through is not None:
+            self._fault["became_nan"] = described(through, self._sites)
+        self._fault["cause"] = cause(first, through, reached, self._history)
+        sample = self._sample(first)
+        if sample is not None:
+            self._fault["batch"]["sample"] = sample
+        if self._in_a_row > _MOST_SKIPPED:
+            because = f"{self._in_a_row} steps in a row were skipped because gradients overflowed"
+            self._fault["cause"] |= {"class": "loss-scale-never-fits", "because": because}
+        if "file" not in self._fault["first"]:
+            self._missing.append({"what": "line", "why": "no line of the project was running when it was called"})
+        if first.details.get("overwritten"):
+            self._missing.append(
+                {"what": "inputs before the operation", "why": "it works in place on more than 64 MiB"}
+            )
+
+    def _sample(self, origin: NonfiniteOrigin) -> int | None:
+        """Return the place in the batch that the first bad element belongs to, where the shapes say so."""
+        details = origin.details
+        if origin.operation.startswith(("aten.stack", "aten.cat")) and origin.kind == "outside" and "member" in details:
+            return int(details["member"])
+        index, shape = details.get("carrier", {}).get("first_index"), details.get("carrier", {}).get("shape")
+        if origin.carrier in {"input", "tensor"} and index and len(shape) > 1:
+            return int(index[0])
+        index, shape = details.get("at", {}).get("index"), details.get("output", {}).get("shape")
+        rows = {each.shape[0] for each in self._inputs.values() if isinstance(each, torch.Tensor) and each.ndim > 1}
+        return int(index[0]) if index and len(shape) > 1 and {shape[0]} == rows and shape[0] > 1 else None
+
+    def _notice(self) -> None:
+        """Note what came to nothing, once for each line."""
+        for each in self._watch.born:
+            shown = described(each, self._sites)
+            kept = {key: shown[key] for key in _NOTICED if key in shown}
+            known = next((one for one in self._noticed if all(one.get(key) == kept.get(key) for key in _NOTICED)), None)
+            if known is not None:
+                known["times"] += 1
+            elif len(self._noticed) < _MOST_NOTICED:
+                self._noticed.append({**kept, "first_step": each.step, "times": 1})
+
+    def _clear(self) -> None:
+        """Leave nothing of the step behind that the next would add to."""
+        self._losses = []
+        if self._target.module is not None and self._target.kind != "step":
+            self._target.module.zero_grad(set_to_none=True)
+        self._inputs = {}
+
+    def _name_of(self, tensor: torch.Tensor) -> tuple[str, str | None]:
+        """Return what a tensor is that no operation has made, and its name where it has one."""
+        memory = identity(tensor)
+        known = (
+            ("input", self._inputs),
+            ("parameter", self._history.parameters()),
+            ("buffer", self._history.buffers()),
+            ("optimizer state", self._history.states()),
+        )
+        for carrier, tensors in known:
+            for name, each in tensors.items():
+                if isinstance(each, torch.Tensor) and identity(each) == memory:
+                    return carrier, name
+        return ("constant" if tensor.ndim == 0 else "tensor"), None
+
+    def result(self) -> dict[str, Any]:
+        """Return what was found, as results hold it."""
+        unchecked = self._watch.unchecked
+        missing = list(self._missing)
+        if unchecked:
+            names = ", ".join(sorted(unchecked))
+            missing.append(
+                {"what": "check of some operations", "why": f"torch cannot look into what these put out: {names}"}
+            )
+        return {
+            "status": "clean",
+            **self._fault,
+            "steps_run": self._steps,
+            "operations": self._watch.operations,
+            "skipped_steps": self._skipped,
+            "noticed": self._noticed,
+            "history": self._history.entries,
+            "missing": missing,
+        }

@@ -1,0 +1,1 @@
+"""Measurement processes: fork server, confinement, messages."""

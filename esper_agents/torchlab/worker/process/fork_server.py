@@ -1,0 +1,149 @@
+"""The warm parent: has imported torch, runs no operation, and forks a worker for each request in some milliseconds.
+
+It stays at one thread, because a fork of a process with threads hangs at torch's next parallel operation, and it never
+imports the user's code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from . import confine
+from .channel import Channel, ChannelError
+from .namespaces import NamespacedWorkers
+
+# Loaded before a worker is forked: it starts sooner, and the fingerprint knows what torch was before user code ran.
+_WORKER = (__package__ or "").rpartition(".")[0]
+_AHEAD = (".compare.process_fingerprint", ".jobs.timing", ".jobs.plan", ".jobs.observe", ".jobs.referee")
+
+
+def main(descriptor: int) -> None:
+    """Serve the lab at the other end of a socket until it goes away; then leave no process behind.
+
+    Args:
+        descriptor: The inherited socket.
+    """
+    channel = Channel(socket.socket(fileno=descriptor))
+    try:
+        channel.send(_hello())
+        with contextlib.closing(_Nursery(channel)) as nursery:
+            nursery.serve()
+    except (EOFError, OSError, ChannelError):
+        os._exit(0)  # the lab hung up
+    except BaseException as error:  # noqa: BLE001 - told to the lab, which reads what is written here
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+    finally:
+        os._exit(1)
+
+
+def _hello() -> dict[str, Any]:
+    try:
+        import torch
+    except ImportError as error:
+        return {"python": sys.version.split()[0], "executable": sys.executable, "missing": str(error)}
+    # Importing is where a thread pool could begin; setting the count here only writes a number.
+    torch.set_num_threads(1)
+    for each in _AHEAD:
+        importlib.import_module(each, _WORKER)
+    return {
+        "python": sys.version.split()[0],
+        "executable": sys.executable,
+        "torch": torch.__version__,
+        "threads": threading.active_count(),
+    }
+
+
+class _Nursery:
+    """What the lab asks of the parent."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._cells: NamespacedWorkers | None = None
+        self._woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(waker)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._private = (self._woken, waker)
+        # Imported once here, not in every child.
+        self._live = importlib.import_module(".worker_process", __package__).live
+
+    def serve(self) -> None:
+        """Fork, kill and bury until the lab goes away."""
+        while True:
+            wait_s = 0 if self._channel.is_ready else None
+            waited_for: list[Channel | int] = [self._channel, self._woken]
+            ready, _, _ = select.select(waited_for, [], [], wait_s)
+            if self._woken in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._woken, 4096)
+                self._bury()
+            if self._channel in ready or self._channel.is_ready:
+                message, files = self._channel.receive()
+                if message["do"] == "fork":
+                    self._fork(message, files)
+                elif message["do"] == "prepare":
+                    self._prepare(message)
+                elif message["do"] == "warm":
+                    self._warm(message["job"])
+                else:
+                    self._kill(int(message["pid"]))
+
+    def _prepare(self, message: dict[str, Any]) -> None:
+        is_alone = message["own_network"]
+        self._cells = NamespacedWorkers(cover=[message["scratch"]], is_open=not message["confined"], is_alone=is_alone)
+        confine.prepare(has_own_network=is_alone, is_walled=self._cells.is_walled)
+
+    def _ready(self) -> NamespacedWorkers:
+        if self._cells is None:
+            raise ChannelError("something was asked before all was prepared")
+        return self._cells
+
+    def _fork(self, message: dict[str, Any], files: list[int]) -> None:
+        cells = self._ready()
+        grants = message["grants"]
+        readable = [place for name, places in grants.items() if name != "writable" for place in places]
+        # Some more than the supervisor allows: it then sees what exceeds its limit, and says so.
+        pid = cells.fork(readable, grants["writable"], most_tasks=message["tasks"] + confine.SPARE_TASKS)
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            for each in self._private:
+                os.close(each)
+            self._channel.close()
+            self._live({**message, "walled": cells.is_walled}, files)
+        for each in files:
+            os.close(each)
+        self._channel.send({"forked": pid})
+
+    def _warm(self, job: str) -> None:
+        """Load what a job needs, so that its workers are forked with it."""
+        warm = getattr(importlib.import_module(f".jobs.{job}", _WORKER), "warm", None)
+        if warm is not None:
+            warm()
+        threads = len(list(Path("/proc/self/task").iterdir()))
+        self._channel.send({"warmed": job, "threads": threads})
+
+    def _kill(self, pid: int) -> None:
+        self._bury()
+        self._ready().kill(pid)
+        self._channel.send({"killed": pid})
+
+    def _bury(self) -> None:
+        # Each stays a zombie until it is killed with what it left behind, so that its number is nobody else's.
+        for pid, status in self._cells.ended() if self._cells else ():
+            self._channel.send({"ended": pid, "status": status})
+
+    def close(self) -> None:
+        """Leave no process behind."""
+        if self._cells:
+            self._cells.kill_all()

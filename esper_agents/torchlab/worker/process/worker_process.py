@@ -1,0 +1,181 @@
+"""A forked worker: confines itself, then does what the lab asks until the lab hangs up."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import importlib
+import os
+import re
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from ..target.input_spec import TargetError
+from ..target.target import LoadedTarget, load, own_file
+from . import confine
+from .channel import CHANNEL_LOST, Channel, ChannelError
+from .devices import bound
+from .out_of_memory import ran_out
+
+_MOST_TEXT = 4_000
+# What user code prints goes into a file; so do traces.
+_MOST_FILE_BYTES = 4 << 30
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
+_JOB = re.compile(r"[a-z][a-z_]*")
+
+
+def live(message: dict[str, Any], files: list[int]) -> None:
+    """Be a worker, and never return.
+
+    Args:
+        message: What the lab wants of it: `root`, `scratch`, `cache`, `grants`, `confined`,
+            `own_network`, `walled`, `device`, `memory_bytes`, `tasks`, `tasks_of_user`, `cpu`, `threads`, `padding`.
+        files: The worker's socket, and the file that takes what user code prints.
+    """
+    code = 70
+    try:
+        os.setsid()
+        end, said = files
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        for each in (null, said):
+            os.close(each)
+        # What a worker printed before it hung or was killed is often all there is to go by.
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # text streams have it
+        channel = Channel(socket.socket(fileno=end))
+        worker = _Worker(channel, message)
+        try:
+            held = worker.prepare()
+        except OSError as error:
+            channel.send({"refused": str(error)})
+        else:
+            worker.serve(held)
+    except EOFError:
+        code = 0  # the lab hung up
+    except OSError:
+        code = CHANNEL_LOST
+    finally:
+        # No handlers of the user's, no flushing of what the parent had buffered.
+        os._exit(code)
+
+
+class _Worker:
+    def __init__(self, channel: Channel, message: dict[str, Any]) -> None:
+        self._channel = channel
+        self._message = message
+        self._target: LoadedTarget | None = None
+        # Processes forked from one parent share its memory layout; a random shift makes them differ as strangers do.
+        self._padding = bytearray(int(message.get("padding", 0)))
+
+    def prepare(self) -> dict[str, Any]:
+        """Confine this process; return what held.
+
+        Raises:
+            OSError: The kernel refused.
+        """
+        import torch
+
+        if self._message.get("cpu") is not None:
+            os.sched_setaffinity(0, {int(self._message["cpu"])})
+        torch.set_num_threads(int(self._message["threads"]))
+        place = self._message["scratch"]
+        confine.settle(place)
+        # The processes of one arm share it; by its name it lies in the scratch folder, so no arm knows which it is.
+        cache = f"{place}/compiled"
+        Path(cache).symlink_to(self._message["cache"])
+        os.environ.update(TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=cache)
+        grants = {name: tuple(places) for name, places in self._message["grants"].items()}
+        held: dict[str, Any] = confine.confine(
+            confine.Grants(**grants),
+            confine.Limits(
+                self._message["memory_bytes"],
+                _MOST_FILE_BYTES,
+                has_cuda=self._message["device"].startswith("cuda"),
+                tasks=self._message["tasks_of_user"] + self._message["tasks"],
+            ),
+            use_landlock=self._message["confined"],
+            use_seccomp=self._message["confined"],
+            has_own_network=self._message["own_network"],
+            is_walled=self._message["walled"],
+        )
+        gc.freeze()
+        return held
+
+    def serve(self, held: dict[str, Any]) -> None:
+        """Answer until the lab hangs up.
+
+        Raises:
+            EOFError: It did.
+        """
+        self._channel.send({"ready": held})
+        while True:
+            request, files = self._channel.receive()
+            self._answer(request, files)
+
+    def _answer(self, request: dict[str, Any], files: list[int]) -> None:
+        try:
+            result, made = self._do(request, files)
+        except SystemExit as error:
+            self._channel.send({"raised": self._describe(error)})
+        except BaseException as error:  # noqa: BLE001 - whatever user code throws is an outcome with a name
+            self._channel.send({"raised": self._describe(error)})
+        else:
+            self._channel.send({"result": result}, made)
+            for each in made:
+                os.close(each)
+        finally:
+            for each in files:
+                os.close(each)
+
+    def _do(self, request: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        job = request["do"]
+        if job == "load":
+            bound(request["target"]["device"], self._message["memory_bytes"])
+            self._target = load(self._message["root"], **request["target"])
+            return _summary(self._target), ()
+        if not _JOB.fullmatch(job):
+            raise ChannelError(job)
+        module = importlib.import_module(f"..jobs.{job}", __package__)
+        options = {**request["request"], "scratch": self._message["scratch"], "files": files}
+        result = module.run(self._target, options, self._tell)
+        return result if isinstance(result, tuple) else (result, ())
+
+    def _tell(self, what: str, fraction: float) -> None:
+        self._channel.send({"tell": what, "fraction": round(float(fraction), 4)})
+
+    def _describe(self, error: BaseException) -> dict[str, Any]:
+        described: dict[str, Any] = {"type": type(error).__name__, "message": str(error)[:_MOST_TEXT]}
+        if isinstance(error, TargetError):
+            described.update(problem=error.problem, remedy=error.remedy)
+        if ran_out(error):
+            described["memory"] = True
+        if refused := _refused(error):
+            described["refused"] = refused
+        frames = [
+            {"file": own, "line": frame.lineno, "function": frame.name}
+            for frame in traceback.extract_tb(error.__traceback__)
+            if (own := own_file(self._message["root"], frame.filename)) is not None
+        ]
+        described["frames"] = frames[-20:]
+        return described
+
+
+def _refused(error: BaseException) -> str:
+    """Return the absolute path of the file that could not be opened, from which the error came; empty if none."""
+    seen: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in seen:
+        if isinstance(at, OSError) and at.errno in _REFUSALS and isinstance(at.filename, (str, bytes)):
+            return os.path.abspath(os.fsdecode(at.filename))[:_MOST_TEXT]  # noqa: PTH100 - links stay as they are
+        seen.append(at)
+        at = at.__cause__ or at.__context__
+    return ""
+
+
+def _summary(target: LoadedTarget) -> dict[str, Any]:
+    return {"name": target.name, "kind": target.kind, "file": target.file, "line": target.line, "device": target.device}

@@ -1,0 +1,1 @@
+"""Profile of a target: operations, Python, host syncs, machine ceilings."""

@@ -1,0 +1,72 @@
+"""What one operation has to do, by its arguments and results: arithmetic and bytes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .call_runner import tensors_in
+from .flops import flops_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# They read only the rows that are asked for, not the whole table.
+_GATHERS = frozenset(
+    ("aten::embedding", "aten::index", "aten::index_select", "aten::gather", "aten::take", "aten::take_along_dim")
+)
+_UNTOUCHED = ("aten::empty", "aten::new_empty")
+
+
+def described_by(
+    func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], given: Any
+) -> dict[str, Any]:
+    """Return what a call of an operation is by what went in and what came out.
+
+    Returns:
+        `name`, `shapes`, `dtype`, `flops`, `moved`, `is_view`, as `Operation` holds them.
+    """
+    name = func._schema.name  # noqa: SLF001 - the name without the overload
+    operands = [*tensors_in(args), *tensors_in(kwargs)]
+    results = tensors_in(given)
+    is_view = not func._schema.is_mutable and _shares_memory(operands, results)  # noqa: SLF001 - it has no other name
+    return {
+        "name": name,
+        "shapes": " ".join(str(list(each.shape)) for each in operands[:3]),
+        "dtype": str(results[0].dtype).removeprefix("torch.") if results else "",
+        "flops": flops_of(func, args, kwargs, given),
+        "moved": 0 if is_view else _moved(name, operands, results),
+        "is_view": is_view,
+    }
+
+
+def _shares_memory(operands: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
+    try:
+        taken = {each.untyped_storage()._cdata for each in operands}  # noqa: SLF001 - the identity of a storage
+        kept = [each.untyped_storage()._cdata in taken for each in results]  # noqa: SLF001 - likewise
+        return bool(kept) and all(kept)
+    except (RuntimeError, NotImplementedError):  # a layout without storage
+        return False
+
+
+def _moved(name: str, operands: list[torch.Tensor], results: list[torch.Tensor]) -> int | None:
+    if any(each.layout is not torch.strided for each in (*operands, *results)):
+        return None
+    if name.startswith(_UNTOUCHED):
+        return 0
+    written = sum(map(_touched, results))
+    if name in _GATHERS:
+        return 2 * written + sum(_touched(each) for each in operands[1:] if not each.is_floating_point())
+    return written + sum(_touched(each) for each in _distinct(operands))
+
+
+def _distinct(tensors: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
+    return {(each.untyped_storage()._cdata, each.storage_offset(), each.shape): each for each in tensors}.values()  # noqa: SLF001 - likewise
+
+
+def _touched(tensor: torch.Tensor) -> int:
+    """Return how many bytes of memory a tensor's elements lie in: an expanded dimension repeats the same ones."""
+    sizes = zip(tensor.shape, tensor.stride())  # noqa: B905 - as many by definition, Python 3.10
+    return prod(size for size, stride in sizes if stride or not size) * tensor.element_size()

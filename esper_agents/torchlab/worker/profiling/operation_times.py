@@ -1,0 +1,234 @@
+"""Joins what attribution knows about each operation with how long it took in a profile without attribution.
+
+Both see the same operations in the same order, so the n-th of one is the n-th of the other. Where a target does
+something else when it is watched, the times of the attributed call itself are taken, less what attribution adds to
+operations of that name, and the result says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.profiler import profile
+
+from .attribution import MARK, Attribution, Operation
+from .profiler_events import Event, record, roots_of, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..target.input_spec import Inputs
+    from .call_runner import Runner
+
+_MOST_ROWS = 300
+_EMPTY_OPERATIONS = 64
+
+
+@dataclass(frozen=True)
+class OperationTime:
+    """How long one operation took.
+
+    Attributes:
+        ns: With all that its kernel called.
+        events: Events inside of its own, each of which cost the profiler something.
+    """
+
+    ns: int
+    events: int
+
+
+@dataclass(frozen=True)
+class Attributed:
+    """The operations of one call, in order.
+
+    Attributes:
+        operations: What they were.
+        spent: How long each took, with the attribution's disturbance.
+        device_ns: How long the device worked on each.
+    """
+
+    operations: list[Operation]
+    spent: list[OperationTime]
+    device_ns: list[int]
+
+
+@dataclass
+class _Row:
+    """One operation as one line and module asks for it.
+
+    Attributes:
+        first: As it was seen first.
+        spent: For each profiled call, all of it together.
+    """
+
+    first: Operation
+    spent: list[int]
+    count: int = 0
+    events: int = 0
+    flops: int | None = 0
+    moved: int | None = 0
+    faults: int = 0
+    thread_ns: int = 0
+    device_ns: int = 0
+
+    def described(self, *, is_thread_alone: bool) -> dict[str, Any]:
+        # The fastest call: others on this machine only ever add to a time. What takes longer than they leave it alone
+        # is in no call undisturbed; then the processor time of the attributed call is nearer the truth.
+        fastest = min(self.spent)
+        counted = {"flops": self.flops, "moved_bytes": self.moved, "device_ns": self.device_ns or None}
+        return {
+            "name": self.first.name,
+            "phase": self.first.phase,
+            "file": self.first.place.file,
+            "line": self.first.place.line,
+            "function": self.first.place.function,
+            "module": self.first.module,
+            "shapes": self.first.shapes,
+            "dtype": self.first.dtype,
+            "count": self.count,
+            "events": self.events,
+            "faults": self.faults,
+            "self_ns": min(fastest, self.thread_ns) if is_thread_alone else fastest,
+            **{name: total for name, total in counted.items() if total is not None},
+        }
+
+
+def attributed(runner: Runner, inputs: Inputs) -> Attributed:
+    """Make one call under attribution and return its operations."""
+    attribution = Attribution(runner.target)
+    recorded = record(runner, [inputs], around=attribution.watching)
+    marks = {
+        int(each.name[len(MARK) :]): each
+        for each, _ in walk(recorded.roots)
+        if each.name.startswith(MARK) and each.name[len(MARK) :].isdigit()
+    }
+    # Of an operation of another thread there may be no mark; what is not in the profile has no time.
+    numbers = sorted(marks)
+    device_ns = _device_times(recorded.profile) if runner.target.device != "cpu" else {}
+    return Attributed(
+        [attribution.operations[each] for each in numbers],
+        [_spent(marks[each]) for each in numbers],
+        [device_ns.get(marks[each].name, 0) for each in numbers],
+    )
+
+
+def _spent(mark: Event) -> OperationTime:
+    inside = [each for each in mark.children if each.name != "[memory]"]
+    if not inside:
+        return OperationTime(mark.duration_time_ns, 0)
+    return OperationTime(sum(each.duration_time_ns for each in inside), sum(_inner(each) for each in inside))
+
+
+def _inner(event: Event) -> int:
+    return sum(1 for _ in walk([event])) - 1
+
+
+def rows_of(known: Attributed, calls: list[Event]) -> dict[str, Any]:
+    """Return the operations by line and module, costliest first.
+
+    Args:
+        known: One attributed call.
+        calls: The same target, in a profile without attribution.
+
+    Returns:
+        `operations`, for one call: `name`, `phase`, `file`, `line`, `function`, `module`, `shapes`, `dtype`, `count`,
+        `events`, `faults`, `self_ns`, and where known `flops`, `moved_bytes`, `device_ns`; `rest`, the sum of what is
+        not listed; `views`, how many were only views; `matched_calls`, how many of the profiled calls did exactly the
+        same: 0 means that the times are those of the attributed call.
+    """
+    # A view costs next to nothing, and autograd makes other ones when it is watched.
+    worked = [number for number, each in enumerate(known.operations) if not each.is_view]
+    sequence = [_stem(known.operations[each].name) for each in worked]
+    views = {_stem(each.name) for each in known.operations if each.is_view} - set(sequence)
+    profiled = [_sequence(each, set(sequence), views) for each in calls]
+    matching = [[spent for _, spent in each] for each in profiled if [name for name, _ in each] == sequence]
+    times = matching or [_less_disturbed(sequence, [known.spent[each] for each in worked], profiled)]
+    is_alone = torch.get_num_threads() == 1 and not any(known.device_ns)
+    described = [each.described(is_thread_alone=is_alone) for each in _grouped(known, worked, times)]
+    described.sort(key=lambda row: (-row["self_ns"], row["name"], row["file"] or "", row["line"] or 0, row["module"]))
+    listed, rest = described[:_MOST_ROWS], described[_MOST_ROWS:]
+    return {
+        "operations": listed,
+        "rest": {name: sum(row[name] for row in rest) for name in ("count", "events", "self_ns")},
+        "views": len(known.operations) - len(worked),
+        "matched_calls": len(matching),
+    }
+
+
+def _sequence(call: Event, names: set[str], views: set[str]) -> list[tuple[str, OperationTime]]:
+    """Return the operations of a call that attribution has a name for, in order, without what they call themselves."""
+    found: list[tuple[str, OperationTime]] = []
+    stack = list(reversed(call.children))
+    while stack:
+        event = stack.pop()
+        name = _stem(event.name)
+        if name in names:
+            found.append((name, OperationTime(event.duration_time_ns, _inner(event))))
+        elif name not in views:
+            stack += reversed(event.children)
+    return found
+
+
+def _less_disturbed(
+    sequence: list[str], spent: list[OperationTime], profiled: list[list[tuple[str, OperationTime]]]
+) -> list[OperationTime]:
+    """Return the attributed call's times, shrunk for each name to its average in the fastest other call."""
+    watched = _averages(list(zip(sequence, spent)))  # noqa: B905 - as many
+    usual: dict[str, float] = {}
+    for call in profiled:
+        for name, average in _averages(call).items():
+            usual[name] = min(average, usual.get(name, average))
+    shrunk = {name: min(1.0, usual.get(name, average) / average) for name, average in watched.items() if average}
+    factors = [shrunk.get(name, 1.0) for name in sequence]
+    return [OperationTime(int(each.ns * factor), each.events) for each, factor in zip(spent, factors)]  # noqa: B905 - as many
+
+
+def _averages(call: list[tuple[str, OperationTime]]) -> dict[str, float]:
+    took: dict[str, list[int]] = {}
+    for name, each in call:
+        took.setdefault(name, []).append(each.ns)
+    return {name: sum(every) / len(every) for name, every in took.items()}
+
+
+def _stem(name: str) -> str:
+    # Autograd adds gradients up in place, but not while it is watched.
+    return name.removesuffix("_")
+
+
+def _grouped(known: Attributed, worked: list[int], times: list[list[OperationTime]]) -> Iterable[_Row]:
+    rows: dict[tuple[Any, ...], _Row] = {}
+    for position, number in enumerate(worked):
+        operation = known.operations[number]
+        key = (operation.name, operation.phase, operation.place, operation.module)
+        row = rows.setdefault(key, _Row(operation, [0] * len(times)))
+        row.count += 1
+        row.events += times[0][position].events
+        row.spent = [total + call[position].ns for total, call in zip(row.spent, times)]  # noqa: B905 - as many
+        row.flops = None if row.flops is None or operation.flops is None else row.flops + operation.flops
+        row.moved = None if row.moved is None or operation.moved is None else row.moved + operation.moved
+        row.faults += operation.faults
+        row.thread_ns += operation.thread_ns
+        row.device_ns += known.device_ns[number]
+    return rows.values()
+
+
+def dtypes_of(known: Attributed) -> set[str]:
+    """Return the dtypes in which products are computed."""
+    return {each.dtype for each in known.operations if each.flops and each.dtype}
+
+
+def _device_times(recorded: profile) -> dict[str, int]:
+    events = recorded.function_events or ()
+    return {each.name: int(each.device_time_total * 1000) for each in events if each.name.startswith(MARK)}
+
+
+def empty_ns(runner: Runner) -> int:
+    """Return what the profile says an addition of nothing takes: the part of every time that is no work."""
+    nothing = torch.empty(0, device=runner.target.device)
+    with profile(use_kineto=True) as recorded, torch.no_grad():
+        for _ in range(_EMPTY_OPERATIONS):
+            torch.add(nothing, nothing)
+    took = sorted(each.duration_time_ns for each in roots_of(recorded) if each.name == "aten::add")
+    return int(took[len(took) // 2])

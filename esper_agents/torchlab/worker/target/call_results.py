@@ -1,0 +1,74 @@
+"""What is done with the inputs, outputs and exceptions of a call."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import linecache
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..compare.tensor_bytes import address
+from .pytrees import describe, rebuild, tensors_of
+
+if TYPE_CHECKING:
+    from .target import LoadedTarget
+
+_memmove = ctypes.memmove
+
+
+def described(target: LoadedTarget, error: BaseException) -> dict[str, Any]:
+    """Return an exception as results hold it.
+
+    Returns:
+        `type`, `message`, `file` and `line` of the user's, and `is_deliberate`: a `raise` of the user's own made it.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [(file, each) for each in frames if (file := target.in_project(each.filename)) is not None]
+    last = frames[-1] if frames else None
+    line = linecache.getline(last.filename, last.lineno or 0).strip() if last is not None else ""
+    is_own = last is not None and target.in_project(last.filename) is not None
+    return {
+        "type": type(error).__name__,
+        "message": (str(error).splitlines() or [""])[0][:300],
+        "file": own[-1][0] if own else None,
+        "line": own[-1][1].lineno if own else None,
+        "is_deliberate": is_own and line.startswith("raise"),
+    }
+
+
+def overwrite(thing: Any) -> None:
+    """Write other numbers over every tensor of a nest, as whoever owns them may."""
+    with torch.no_grad():
+        for each in tensors_of(thing):
+            if type(each) not in (torch.Tensor, torch.nn.Parameter):
+                continue
+            with contextlib.suppress(RuntimeError):
+                each.detach().fill_(float("nan") if each.is_floating_point() else 1)
+
+
+def reused(last: Any, fresh: Any, *, is_new_object: bool) -> Any:
+    """Return the last inputs with the numbers of fresh ones in them.
+
+    Args:
+        last: Inputs of the last call.
+        fresh: Inputs of the same shapes.
+        is_new_object: Make new tensors on the old memory, written past torch, as loaders do that fill a buffer.
+    """
+    tensors: list[torch.Tensor] = []
+    node = describe(last, tensors)
+    made = []
+    for old, new in zip(tensors, tensors_of(fresh), strict=True):
+        span = address(new)
+        if is_new_object:
+            made.append(old.detach().requires_grad_(new.requires_grad))
+            if span is not None and new.is_contiguous() and old.is_contiguous() and old.device.type == "cpu":
+                _memmove(old.data_ptr(), new.data_ptr(), span[1] - span[0])
+                continue
+        else:
+            made.append(old)
+        with torch.no_grad():
+            old.detach().copy_(new)
+    return rebuild(node, made, last)

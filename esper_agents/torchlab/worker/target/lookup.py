@@ -1,0 +1,128 @@
+"""Finds what a name such as `file.py:function` stands for, in a person's files or in their interpreter."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .input_spec import TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+
+def runnable(root: str, name: str) -> Callable[[], Any]:
+    """Return a function of the user's that can be called without arguments.
+
+    Raises:
+        TargetError: There is no such function, or it needs arguments.
+    """
+    _, function = find(root, name)
+    if not callable(function):
+        raise TargetError(f"{name!r} is a {type(function).__name__}, which cannot be called", "name a function")
+    refuse_required(repr(name), function, "give its arguments defaults")
+    made: Callable[[], Any] = function
+    return made
+
+
+def find(root: str, name: str) -> tuple[ModuleType, Any]:
+    """Return the module that a name leads to, imported, and what it names there.
+
+    Raises:
+        TargetError: There is no such thing, or a class on the way needs arguments.
+    """
+    where, colon, path = name.rpartition(":")
+    if not colon or not where or not path:
+        raise TargetError(f"{name!r} names no target", "write FILE.py:FUNCTION or PACKAGE.MODULE:CLASS.METHOD")
+    module = _module(root, where)
+    found: Any = module
+    for part in path.split("."):
+        owner = found
+        try:
+            found = inspect.getattr_static(owner, part) if part.startswith("__") else getattr(owner, part)
+        except AttributeError as error:
+            known = sorted(each for each, thing in vars(module).items() if callable(thing) and not each.startswith("_"))
+            near = ", ".join(known[:8]) or "nothing that can be called"
+            raise TargetError(f"{where!r} has no {path!r}", f"it has {near}") from error
+        if inspect.isclass(owner) and inspect.isfunction(found) and _is_method(owner, part):
+            found = getattr(_instance(name, owner), part)
+    return module, found
+
+
+def _is_method(owner: type, name: str) -> bool:
+    return not isinstance(inspect.getattr_static(owner, name), (staticmethod, classmethod))
+
+
+def _instance(name: str, owner: type) -> Any:
+    refuse_required(f"{owner.__name__} in {name!r}", owner, "name a function that makes the object and calls it")
+    return owner()
+
+
+def _module(root: str, where: str) -> ModuleType:
+    if not where.endswith(".py"):
+        try:
+            return importlib.import_module(where)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (where == error.name or where.startswith(error.name + ".")):
+                raise TargetError(
+                    f"there is no module {where!r}",
+                    "name a module of the project or of the interpreter, or FILE.py:NAME",
+                ) from error
+            raise
+    path = Path(root, where)
+    if not path.is_file():
+        raise TargetError(f"there is no file {where!r}", "name a file of the project, as FILE.py:FUNCTION")
+    dotted = _dotted(Path(root), path)
+    if dotted is not None:
+        # A file of a package is imported as one, or its relative imports would fail.
+        return importlib.import_module(dotted)
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{where!r} cannot be imported", "name a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _dotted(root: Path, path: Path) -> str | None:
+    folder, parts = path.resolve().parent, [path.stem]
+    while (folder / "__init__.py").is_file() and folder != root.resolve():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if len(parts) == 1:
+        return None
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    return ".".join(parts)
+
+
+def required(thing: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments that something needs; none where it does not say."""
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [
+        each.name
+        for each in parameters
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+
+
+def refuse_required(what: str, thing: Callable[..., Any], remedy: str) -> None:
+    """Refuse what needs arguments.
+
+    Raises:
+        TargetError: It does.
+    """
+    if missing := required(thing):
+        raise TargetError(f"{what} needs arguments to be made: {', '.join(missing)}", remedy)

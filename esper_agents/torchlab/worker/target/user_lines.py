@@ -1,0 +1,77 @@
+"""Finds the line of the user's that a stack, an exception or a message of torch is about."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import FOLDER
+from .stack_frames import StackFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .target import LoadedTarget
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+|\b\d{12,}\b")
+_ABOVE_A_LIBRARY = re.compile(r"(?:/[^\s/`'\"()]+)+/(?=(?:site-packages|python3\.\d+)/)")
+_MOST_SOURCE = 200
+_LONGEST_PATH = 12
+
+
+def place(target: LoadedTarget, frames: Iterable[StackFrame]) -> dict[str, object] | None:
+    """Return the last frame that lies in the user's files, with its source line; None where none does."""
+    own = _own(target, frames)
+    return own[-1] if own else None
+
+
+def path(target: LoadedTarget, frames: Iterable[StackFrame]) -> list[dict[str, object]]:
+    """Return the frames that lie in the user's files, outermost first, each once in a row."""
+    own = _own(target, frames)
+    kept = [each for before, each in zip([None, *own], own, strict=False) if before != each]
+    return kept[-_LONGEST_PATH:]
+
+
+def outside(target: LoadedTarget, frames: Iterable[StackFrame]) -> str | None:
+    """Return `file:line in function` of the innermost frame that is not ours, where it is not the user's either."""
+    others = [each for each in frames if not each.filename.startswith(FOLDER)]
+    if not others or target.in_project(others[-1].filename) is not None:
+        return None
+    last = others[-1]
+    return f"{'/'.join(Path(last.filename).parts[-2:])}:{last.line} in {last.function}"
+
+
+def _own(target: LoadedTarget, frames: Iterable[StackFrame]) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    for each in frames:
+        file = target.in_project(each.filename)
+        if file is not None:
+            found.append({"file": file, "line": each.line, "function": each.function, "source": source(each)})
+    return found
+
+
+def plain(target: LoadedTarget, text: str) -> str:
+    """Return a text of torch's with short paths and no addresses: both differ from machine to machine."""
+    relative = _ABOVE_A_LIBRARY.sub("", text.replace(target.root.rstrip("/") + "/", ""))
+    return _ADDRESS.sub("", relative)
+
+
+def source(at: StackFrame) -> str:
+    """Return the text of a line, empty where it cannot be read."""
+    return linecache.getline(at.filename, at.line).strip()[:_MOST_SOURCE]
+
+
+def definition(target: LoadedTarget) -> dict[str, object] | None:
+    """Return where the target itself is defined, as a place."""
+    if target.file is None or target.line is None:
+        return None
+    function = target.name.rpartition(":")[2].rpartition(".")[2]
+    at = StackFrame(str(Path(target.root, target.file)), target.line, function)
+    return {"file": target.file, "line": target.line, "function": function, "source": source(at)}
+
+
+def completed(target: LoadedTarget, files: Iterable[str], ending: str) -> str | None:
+    """Return the whole name of a file of the user's of which torch printed only the end; None where none fits."""
+    return next((each for each in sorted(files) if each.endswith(ending) and target.in_project(each)), None)

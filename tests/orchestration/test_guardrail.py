@@ -1,0 +1,193 @@
+"""What is found without a model comes first, and no model argues it away."""
+
+from __future__ import annotations
+
+import pytest
+from briefs import history, opened, submission
+from modelling import EVIDENCE, ask, conclude, finding, opening, served, told
+from places import FAULTY
+from toys import calling
+
+from esper_agents.domain.agent_action import Conclude, Consult, RiskAssessment, RiskRow
+from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.certificate import CLAUDE, PLAYBOOK
+from esper_agents.domain.ledger import ActionDecided, RowKind
+from esper_agents.domain.status import QuestionType, Stance, Status, status_for
+from esper_agents.domain.verdict import Ceiling
+from esper_agents.orchestration.guardrail import cap_by_guardrail
+from esper_agents.testing.script import ToolUseBlock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def worker(toybox):
+    """Return a toybox with a tool and an agent whose playbook looks once and stands where a test says."""
+    toybox.tool("look")
+    toybox.agent("worker", calling("look", then=lambda _: Conclude("looked")))
+    return toybox
+
+
+def standing(stance, why="", **more):
+    """Return a playbook that looks once and stands somewhere."""
+    return calling("look", then=lambda _: Conclude("looked", stance=stance, below_ceiling=why, **more))
+
+
+def consults(ran):
+    return [body["move"] for body in ran.bodies("moved") if body["move"]["move"] == "consult"]
+
+
+async def test_where_playbooks_decide_there_is_no_floor(worker):
+    ran = await worker.run("worker")
+    assert len(ran.bodies("opened")) == 1
+
+
+async def test_the_floor_is_asked_for_once_however_often_the_model_is(worker, monkeypatch):
+    with served([ToolUseBlock("look"), ToolUseBlock("look"), conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+    (asked,) = consults(ran)
+    assert (asked["agent"], asked["reasoner"]) == ("worker", PLAYBOOK)
+
+
+async def test_an_agent_without_a_playbook_has_the_reviewers(worker, monkeypatch):
+    worker.agent("thinker")
+    with served([conclude()], monkeypatch) as server:
+        ran = await ask(worker, server, agent="thinker")
+    (asked,) = consults(ran)
+    assert asked["agent"] == "pytorch-code-reviewer"
+    assert "static-review" in {each.tool for each in ran.certificate.evidence}
+
+
+async def test_who_is_consulted_has_no_floor_and_each_agent_that_takes_the_task_has_its_own(worker, monkeypatch):
+    worker.agent("other", calling("look"))
+
+    def script(request):
+        if "Another agent asks you" in opening(request):
+            return conclude()
+        if request.number == 1:
+            return ToolUseBlock("consult", {"agent": "other", "question": "is it?"})
+        if request.number == 3:
+            return ToolUseBlock("hand_off", {"agent": "other", "domain": "toys", "reason": "theirs", "context": "seen"})
+        return conclude()
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert [each["agent"] for each in consults(ran)] == ["worker", "other", "other"]
+    assert [each["reasoner"] for each in consults(ran)] == [PLAYBOOK, "", PLAYBOOK]
+
+
+@pytest.mark.parametrize("stance", ["for", None, "conditional"])
+async def test_a_model_does_not_stand_above_the_playbook(worker, monkeypatch, stance):
+    worker.agent("worker", standing(Stance.AGAINST, "it leaks"))
+    said = {"stance": stance} if stance else {}
+    with served([conclude(**said, below_ceiling="it is fine")], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.certificate.verdict.status is Status.REQUIRES_REMEDIATION
+    assert ran.certificate.verdict.below_ceiling == "it leaks"
+
+
+async def test_a_model_may_stand_below_the_playbook(worker, monkeypatch):
+    script = [conclude(stance="against", below_ceiling="it is wrong")]
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.certificate.verdict.status is Status.REQUIRES_REMEDIATION
+    assert ran.certificate.verdict.below_ceiling == "it is wrong"
+
+
+async def test_what_the_playbook_could_not_find_out_and_holds_risky_stays(worker, monkeypatch):
+    gap = InformationGap("the speed", "nothing was run", "esper torch profile train.py", blocks_approval=True)
+    risks = RiskAssessment("High", "Difficult", (RiskRow("it leaks", "High", "High", "mend it"),))
+    worker.agent("worker", standing(None, gaps=(gap,), risks=risks))
+    with served([conclude(stance="for")], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert gap in ran.certificate.gaps
+    assert (ran.certificate.risks.implementation_risk, ran.certificate.risks.reversibility) == ("High", "Difficult")
+    assert ran.certificate.risks.rows == risks.rows
+
+
+async def test_findings_of_the_floor_stand_whatever_a_model_says_of_them(toybox, monkeypatch):
+    (toybox.project / "train.py").write_text(FAULTY)
+    script = [conclude(stance="for", caveats=["ESP101 is a false alarm."], rationale="All is well.")]
+    with served(script, monkeypatch) as server:
+        ran = await ask(toybox, server, agent="pytorch-code-reviewer")
+    assert "ESP101" in {each.claim.rule for each in ran.certificate.findings}
+    assert ran.certificate.verdict.status is Status.REQUIRES_REMEDIATION
+    assert "ESP101 is a false alarm." in ran.certificate.caveats
+    assert "ESP101" in opening(server.requests[0])
+
+
+async def test_a_claim_with_an_invented_citation_goes_back_twice_and_then_stands_as_unverified(worker, monkeypatch):
+    def script(request):
+        known = EVIDENCE.findall(opening(request))[:1]
+        return conclude(stance="for", findings=[finding(request, line=999, evidence=known)])
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert len(server.requests) == 3
+    assert "which was not read" in told(server.requests[2])
+    assert not ran.certificate.findings
+    assert any(each.what.startswith("unverified: Gradients are not clipped.") for each in ran.certificate.gaps)
+    plain = await worker.run("worker")
+    assert ran.certificate.verdict.status == plain.certificate.verdict.status
+
+
+async def test_an_invented_number_goes_back_twice_and_then_stands_beside_a_caveat(worker, monkeypatch):
+    with served(lambda _: conclude(summary="It is 47.3x as fast.", stance="for"), monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert len(server.requests) == 3
+    assert "47.3x, which stands in no evidence" in told(server.requests[1])
+    assert ran.certificate.caveats[0].startswith("Unverified: the summary says 47.3x")
+
+
+# The rule itself.
+
+
+def floors(*concluded):
+    """Return a history in which agents that reason with a model had a floor each, which concluded so."""
+    bodies = [((0, 0, 0, RowKind.SUBMITTED), submission())]
+    for number, (stance, why) in enumerate(concluded):
+        model, playbook = 2 * number + 1, 2 * number + 2
+        bodies += [
+            ((model, 0, 0, RowKind.OPENED), opened(CLAUDE)),
+            ((model, 1, 0, RowKind.MOVED), ActionDecided(Consult("worker", "?", PLAYBOOK), {})),
+            ((playbook, 0, 0, RowKind.OPENED), opened(PLAYBOOK, parent=model)),
+            ((playbook, 1, 0, RowKind.MOVED), ActionDecided(Conclude("looked", stance=stance, below_ceiling=why), {})),
+        ]
+    return history(bodies)
+
+
+def bounded(known, move, *, best=Stance.FOR, least=Stance.FOR):
+    """Return where a conclusion stands at most, under two ceilings."""
+    allowed, without = (Ceiling(each, status_for(QuestionType.APPROVAL, each), (), "") for each in (best, least))
+    return cap_by_guardrail(known, QuestionType.APPROVAL, move, allowed, without)
+
+
+@pytest.mark.parametrize("own", [None, *Stance])
+@pytest.mark.parametrize("theirs", [None, *Stance])
+def test_a_conclusion_stands_where_the_lower_of_both_does(own, theirs):
+    order = [Stance.FOR, Stance.CONDITIONAL, Stance.UNDECIDED, Stance.AGAINST, Stance.REJECTED, Stance.EMERGENCY]
+    stance, why = bounded(floors((theirs, "theirs")), Conclude("x", stance=own, below_ceiling="own"))
+    if theirs is None:
+        assert (stance, why) == (own, "own")
+    elif own is None or order.index(own) < order.index(theirs):
+        assert (stance, why) == (theirs, "theirs")
+    else:
+        assert (stance, why) == (own, "own")
+
+
+def test_of_several_floors_the_lowest_counts_with_its_reason():
+    several = floors((Stance.FOR, "a"), (Stance.REJECTED, "b"), (None, "c"), (Stance.AGAINST, "d"))
+    assert bounded(several, Conclude("x", stance=Stance.FOR)) == (Stance.REJECTED, "b")
+
+
+@pytest.mark.parametrize("own", [None, Stance.FOR, Stance.CONDITIONAL])
+def test_what_only_measurements_of_a_models_choice_allow_is_not_allowed(own):
+    stance, why = bounded(floors(), Conclude("x", stance=own), least=Stance.UNDECIDED)
+    assert stance is Stance.UNDECIDED
+    assert why
+
+
+def test_a_stance_below_both_ceilings_stays():
+    move = Conclude("x", stance=Stance.AGAINST, below_ceiling="own")
+    assert bounded(floors(), move, least=Stance.UNDECIDED) == (Stance.AGAINST, "own")
