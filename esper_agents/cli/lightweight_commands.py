@@ -5,17 +5,25 @@ What cannot be converted plainly goes the usual way, so that every error reads a
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command_name
+from typer.models import DefaultPlaceholder
+
+from esper_agents.cli.command_index import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    import typer
+    from typer.models import CommandInfo
 
 
-class QuickCommand(TyperCommand):
+class LightweightCommand(TyperCommand):
     """A command whose parameters are text, flags, choices, and paths that need not exist; or lists of these."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -23,12 +31,53 @@ class QuickCommand(TyperCommand):
         return _quickened(super().get_params(ctx))
 
 
-class QuickGroup(TyperGroup):
+class LightweightGroup(TyperGroup):
     """A group whose own parameters are such."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, the one for help included."""
         return _quickened(super().get_params(ctx))
+
+
+class OverviewGroup(LightweightGroup):
+    """The command line as `esper --help` shows it: commands from the table, none imported."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as Typer calls it
+        """Write the section of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short_help) for name, (short_help, _) in COMMANDS.items()])
+
+
+def only(app: typer.Typer, words: Sequence[str]) -> None:
+    """Drop the commands of an application that a command line does not name.
+
+    Args:
+        app: The application, made for this command line alone.
+        words: The command line; a subcommand that the group does not have leaves the group whole.
+    """
+    app.registered_commands = [each for each in app.registered_commands if _name(each) == words[0]]
+    for group in app.registered_groups:
+        inner = group.typer_instance
+        wanted = [each for each in inner.registered_commands if inner and _name(each) in words[1:2]] if inner else []
+        if wanted and inner is not None:
+            group.typer_instance = copy(inner)
+            group.typer_instance.registered_commands = wanted
+
+
+def make_lightweight(app: typer.Typer) -> None:
+    """Let all commands of an application convert their parameters without pydantic."""
+    for command in app.registered_commands:
+        if command.cls is TyperCommand or command.cls is None:
+            command.cls = LightweightCommand
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            make_lightweight(group.typer_instance)
+            if isinstance(group.typer_instance.info.cls, DefaultPlaceholder):
+                group.cls = LightweightGroup
+
+
+def _name(command: CommandInfo) -> str:
+    return command.name or get_command_name(getattr(command.callback, "__name__", ""))
 
 
 def _quickened(params: list[Any]) -> list[Any]:

@@ -12,6 +12,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Sequence
     from types import FrameType, TracebackType
     from typing import Any
 
@@ -26,42 +27,58 @@ Start with: esper submit "review this training code" train.py
 """
 
 
-# Commands of a file of their own that hooks and editors run again and again.
-_QUICK = frozenset({"review"})
-
-
-def build(only: str = "") -> typer.Typer:
-    """Return the `esper` command with everything that the files beside this one register.
+def build(words: Sequence[str] = ()) -> typer.Typer:
+    """Return the `esper` command with its subcommands.
 
     Args:
-        only: The command that was asked for; one that must be quick is then registered alone.
+        words: The command line. If it names a command, only that is registered: building all takes ten times as long.
     """
     import importlib
-    import pkgutil
 
     import typer
 
-    import esper_agents.cli
-    from esper_agents.cli.lightweight_commands import QuickGroup
+    from esper_agents.cli.command_index import COMMANDS
+    from esper_agents.cli.lightweight_commands import LightweightGroup, make_lightweight, only
 
+    is_named = bool(words) and words[0] in COMMANDS
     app = typer.Typer(
         name="esper",
-        cls=QuickGroup,
+        cls=LightweightGroup,
         help=_HELP,
         no_args_is_help=True,
-        add_completion=only not in _QUICK,
+        add_completion=not is_named,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    names = [found.name for found in pkgutil.iter_modules(esper_agents.cli.__path__)]
-    if only in _QUICK:
-        names = [only]
     # Without it a command that is the only one would take its own name for an argument.
     app.callback()(_options())
-    for name in names:
+    chosen = [words[0]] if is_named else list(COMMANDS)
+    for name in dict.fromkeys(name for command in chosen for name in COMMANDS[command][1]):
         module = importlib.import_module(f"esper_agents.cli.{name}")
+        # The others add subcommands to a group when they are imported.
         if register := getattr(module, "register", None):
             register(app)
+    if is_named:
+        only(app, words)
+    make_lightweight(app)
+    return app
+
+
+def overview() -> typer.Typer:
+    """Return the `esper` command as its help needs it: without any subcommand."""
+    import typer
+
+    from esper_agents.cli.lightweight_commands import OverviewGroup
+
+    app = typer.Typer(
+        name="esper",
+        cls=OverviewGroup,
+        help=_HELP,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options())
     return app
 
 
@@ -179,7 +196,9 @@ def _run() -> int:
     from esper_agents.errors import ExitCode
 
     # Not the Typer object itself: calling that puts its own excepthook in place of ours.
-    command = typer.main.get_command(build(next(iter(sys.argv[1:]), "")))
+    words = sys.argv[1:]
+    is_overview = words in ([], ["--help"]) and not any(name.startswith("_ESPER_") for name in os.environ)
+    command = typer.main.get_command(overview() if is_overview else build(words))
     keep_examples(command)
     # From here on there may be something to clean up.
     if signal.getsignal(signal.SIGINT) is _quit:

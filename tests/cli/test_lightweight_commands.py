@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from esper_agents.cli.lightweight_commands import QuickCommand, QuickGroup
+from esper_agents.cli.lightweight_commands import LightweightCommand, LightweightGroup
 
 HEAVY = ("pydantic", "asyncio", "torch", "sqlalchemy", "importlib.metadata", "libcst", "rich")
 
@@ -36,8 +36,8 @@ def paint(
 
 
 def run(*arguments: str, quick: bool) -> tuple[int, str]:
-    app = typer.Typer(cls=QuickGroup) if quick else typer.Typer()
-    app.command(cls=QuickCommand if quick else None)(paint)
+    app = typer.Typer(cls=LightweightGroup) if quick else typer.Typer()
+    app.command(cls=LightweightCommand if quick else None)(paint)
     app.command()(lambda: None)
     done = CliRunner().invoke(app, ["paint", *arguments])
     return done.exit_code, done.output

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.lightweight_commands import QuickCommand
+from esper_agents.cli.lightweight_commands import LightweightCommand
 from esper_agents.cli.terminal import clean, echo, redact
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import ExitCode, UsageError
@@ -37,7 +37,7 @@ class FailOn(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(cls=QuickCommand)(review)
+    app.command(cls=LightweightCommand)(review)
 
 
 def review(

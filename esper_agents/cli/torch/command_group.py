@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperGroup
+
+from esper_agents.cli.lightweight_commands import LightweightGroup, make_lightweight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +29,7 @@ Examples:
 """
 
 
-class _WhenAsked(TyperGroup):
+class _WhenAsked(LightweightGroup):
     """Makes its commands when they are asked for: their options take longer to make than all other help together."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -60,6 +61,7 @@ def _commands() -> Mapping[str, Any]:
         module = importlib.import_module(f"esper_agents.cli.torch.{found.name}")
         if add := getattr(module, "add", None):
             add(app)
+    make_lightweight(app)
     made = typer.main.get_command(app)
     keep_examples(made)
     commands: Mapping[str, Any] = vars(made)["commands"]
