@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from sqlalchemy import Index, text
+
 from alembic import context
+from esper_agents.domain.memory import NoteState
 from esper_agents.paths import home
 from esper_agents.storage.engine import WRITES, database_url, open_engine
-from esper_agents.storage.tables import FULL_TEXTS, metadata
+from esper_agents.storage.tables import FULL_TEXTS, metadata, note
+
+if not any(index.name == "ix_note_current" for index in note.indexes):
+    # What a new note supersedes, without the history of its subject.
+    is_current = text(f"state = '{NoteState.CURRENT}'")
+    columns = (note.c.project_key, note.c.agent, note.c.kind, note.c.subject)
+    Index("ix_note_current", *columns, sqlite_where=is_current, postgresql_where=is_current)
 
 
 def is_described(name, kind, _parents):

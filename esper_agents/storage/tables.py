@@ -18,7 +18,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
-    text,
 )
 
 from esper_agents.domain.ledger import RowKind
@@ -253,7 +252,8 @@ imported = Table(
     UniqueConstraint("project_key", "path", "sha256"),
 )
 
-_CURRENT = text(f"state = '{NoteState.CURRENT}'")
+# Its index of current notes, `ix_note_current`, is described in alembic/env.py: its condition would load the dialect of
+# PostgreSQL at every start.
 note = Table(
     "note",
     metadata,
@@ -276,13 +276,6 @@ note = Table(
     # Newest first within each: a listing takes the ends of a few runs, however many notes there are.
     Index("ix_note_project_key_agent_kind_state_id", "project_key", "agent", "kind", "state", "id"),
     Index("ix_note_project_key_kind_state_id", "project_key", "kind", "state", "id"),
-    # What a new note supersedes, without the history of its subject.
-    Index(
-        "ix_note_current",
-        *("project_key", "agent", "kind", "subject"),
-        sqlite_where=_CURRENT,
-        postgresql_where=_CURRENT,
-    ),
 )
 
 # What notes are found by beside their agent: the files that they speak of.
