@@ -308,7 +308,7 @@ def test_a_rotation_that_stopped_between_two_logs_is_finished_by_the_next_one(kn
         return append(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(key_changes.log, "append", stop_at_the_second)
+        patched.setattr(key_changes.transparency_log, "append", stop_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             rotate(known.home, SAID)
     rotate(known.home, SAID)
