@@ -58,8 +58,9 @@ def only(app: typer.Typer, words: Sequence[str]) -> None:
     app.registered_commands = [each for each in app.registered_commands if _name(each) == words[0]]
     for group in app.registered_groups:
         inner = group.typer_instance
-        wanted = [each for each in inner.registered_commands if inner and _name(each) in words[1:2]] if inner else []
-        if wanted and inner is not None:
+        if inner is None:
+            continue
+        if wanted := [each for each in inner.registered_commands if _name(each) in words[1:2]]:
             group.typer_instance = copy(inner)
             group.typer_instance.registered_commands = wanted
 
