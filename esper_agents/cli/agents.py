@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.indented_output import outline
+from esper_agents.cli.shared_options import HERE, JsonOption, PluginDirsOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, report
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode, InputFileError
@@ -24,13 +25,6 @@ agents_app = typer.Typer(
     name="agents", help="List, show, check and export agents.", no_args_is_help=True, rich_markup_mode=None
 )
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_ProjectPath = Annotated[Path, typer.Option("--project", help="A path in the project whose own agents count.")]
-_PluginDirs = Annotated[
-    list[Path] | None, typer.Option("--plugin-dir", help="A plugin that counts where it lies; repeatable.")
-]
-_HERE = Path()
-
 
 def register(app: typer.Typer) -> None:
     """Add `esper agents` to the command line."""
@@ -38,7 +32,9 @@ def register(app: typer.Typer) -> None:
 
 
 @agents_app.command("list", epilog="Example: esper agents list")
-def list_agents(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None, as_json: _Json = False) -> None:
+def list_agents(
+    *, project: ProjectOption = HERE, plugin_dir: PluginDirsOption = None, as_json: JsonOption = False
+) -> None:
     """List all agents, which of them work without a model, and the files that cannot be used."""
     from esper_agents.reasoning.playbook import load_playbooks
 
@@ -58,9 +54,9 @@ def list_agents(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None
 def show(
     name: Annotated[str, typer.Argument(help="The agent's name.")],
     *,
-    project: _ProjectPath = _HERE,
-    plugin_dir: _PluginDirs = None,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    plugin_dir: PluginDirsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show one agent: what it takes, what it declines, whom it hands off to, what it may use."""
     from esper_agents.agents.agent_packs import packs_of
@@ -101,10 +97,10 @@ def show(
 def lint(
     paths: Annotated[list[Path] | None, typer.Argument(help="Definitions or folders; all agents where none.")] = None,
     *,
-    project: _ProjectPath = _HERE,
-    plugin_dir: _PluginDirs = None,
+    project: ProjectOption = HERE,
+    plugin_dir: PluginDirsOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where there is a warning.")] = False,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check definitions; exits with 2 where one cannot be used."""
     from esper_agents.agents.lint import lint_agent
@@ -132,8 +128,8 @@ def lint(
 def export(
     *,
     output: Annotated[Path | None, typer.Option("--output", help="Write to this file.", dir_okay=False)] = None,
-    project: _ProjectPath = _HERE,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Write all agents as one Markdown document, or as JSON."""
     import json

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from esper_agents.cli.answer_prompt import choice, commands
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.resume import answer, approve, deny
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, short
 
 if TYPE_CHECKING:
     from esper_agents.orchestration.answers import PendingQuestion
 
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_HERE = Path()
 _LONGEST = 200
 
 approvals_app = typer.Typer(no_args_is_help=True, help="What waits for you, and your answers.", rich_markup_mode=None)
@@ -33,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 @approvals_app.command("list")
-def list_approvals(project: _Project = _HERE, as_json: _Json = False) -> None:
+def list_approvals(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """List every question of the project's sessions that waits for an answer, the oldest first.
 
     Examples:

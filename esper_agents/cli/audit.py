@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.certificates.check import CheckOutcome
-from esper_agents.cli.certificate_filters import HERE, Project
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline
+from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, table
 
 if TYPE_CHECKING:
@@ -24,11 +24,10 @@ _MOST_PROBLEMS = 20
 _Paths = Annotated[list[Path], typer.Argument(metavar="PATH", help="Certificates, memory documents, or folders.")]
 _Agents = Annotated[list[str] | None, typer.Option("--agent", help="A further agent that is known; repeatable.")]
 _Days = Annotated[int, typer.Option("--days", min=0, help="How many days may lie between a date and its commit.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @certificates_app.command()
-def audit(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Json = False) -> None:
+def audit(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: JsonOption = False) -> None:
     """Audit certificates that people or models wrote by hand, and the memory documents of agents.
 
     Reads files and git, runs and changes nothing. Exits with 0 where nothing was found; 7 where something does not
@@ -47,7 +46,7 @@ def audit(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Json 
 
 
 @certificates_app.command("import")
-def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Json = False) -> None:
+def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: JsonOption = False) -> None:
     """Take certificates that others wrote into the archive, as records that nobody vouches for.
 
     They keep what the audit says of them, and never count as certificates of ours: nothing verifies them, and no gate
@@ -82,9 +81,9 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Jso
 
 @certificates_app.command("imported")
 def list_imported(
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
-    project: Project = HERE,
-    as_json: _Json = False,
+    limit: LimitOption = 20,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """List what was taken in of others, newest first, with what the audit said; nobody vouches for any of it.
 

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.certificate_filters import (
-    HERE,
     Before,
-    Json,
-    Limit,
-    Project,
     filter_of,
     headline,
     refuse_unknown_agent,
@@ -22,7 +18,7 @@ from esper_agents.cli.certificate_filters import (
 )
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline, outline_command
-from esper_agents.cli.shared_options import gathered
+from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, table
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
@@ -43,9 +39,9 @@ def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="All of them are to be said.")],
     wanted: Filter,
     before: Before = "",
-    limit: Limit = 20,
-    project: Project = HERE,
-    as_json: Json = False,
+    limit: LimitOption = 20,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Search what was asked, concluded and found, newest first, and show where it was said.
 
@@ -78,8 +74,8 @@ def search(
 def export(
     output: Annotated[Path, typer.Option("--output", metavar="FILE.tar|DIR", help="Where to; must not be there yet.")],
     wanted: Filter,
-    project: Project = HERE,
-    as_json: Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Write certificates for somebody else: envelopes, proofs, views, public keys, and how to check them by hand.
 
@@ -109,9 +105,9 @@ def trend(
     metric: Annotated[str, typer.Argument(help="Its name, or the end of it; without one, the commonest.")] = "",
     *,
     wanted: Filter,
-    limit: Limit = 20,
-    project: Project = HERE,
-    as_json: Json = False,
+    limit: LimitOption = 20,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Follow one number over certificates: what tools measured, and how much was found.
 

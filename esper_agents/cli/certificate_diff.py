@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.certificate_filters import HERE, Json, Project
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.errors import UsageError
 
@@ -33,8 +33,8 @@ def diff(
     second: Annotated[
         str, typer.Argument(metavar="[ID]", help="The later one; the latest of the same component if omitted.")
     ] = "",
-    project: Project = HERE,
-    as_json: Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what changed between two certificates of the same component.
 

@@ -31,10 +31,6 @@ Until = Annotated[str, typer.Option("--until", metavar="DATE", help="Up to the e
 Before = Annotated[
     str, typer.Option("--before", metavar="ID", help="Only what follows this one in the list.", show_default=False)
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
-Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-HERE = Path()
 
 
 def filter_of(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, YesOption
 from esper_agents.cli.terminal import echo_json, is_interactive
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.retention import Prunable
     from esper_agents.storage.maintenance import DatabaseStatus
 
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_HERE = Path()
 
 db_app = typer.Typer(no_args_is_help=True, help="The database: its state, upgrade, backup, and what is not needed.")
 
@@ -33,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 @db_app.command()
-def status(project: _Project = _HERE, as_json: _Json = False) -> None:
+def status(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """Show which database is in use, its shape and what is in it. Nothing is changed, not even by an upgrade.
 
     Examples:
@@ -70,7 +68,7 @@ def status(project: _Project = _HERE, as_json: _Json = False) -> None:
 
 
 @db_app.command()
-def upgrade(project: _Project = _HERE, as_json: _Json = False) -> None:
+def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """Bring the database to the shape that this version needs.
 
     A project's own SQLite file is upgraded by whatever opens it; a shared PostgreSQL database only by this command.
@@ -95,8 +93,8 @@ def upgrade(project: _Project = _HERE, as_json: _Json = False) -> None:
 @db_app.command()
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to make; it must not exist.")],
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Copy an SQLite database to a new file, while it is in use, and check the copy.
 
@@ -125,7 +123,7 @@ def backup(
 
 
 @db_app.command()
-def vacuum(project: _Project = _HERE, as_json: _Json = False) -> None:
+def vacuum(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """Give back the room that nothing uses any more, and put the full text in order.
 
     Examples:
@@ -148,9 +146,9 @@ def prune(
         int, typer.Option("--sessions-older-than", min=0, metavar="DAYS", help="Nothing happened in them for so long.")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Remove what agents did in old, finished sessions of the project, and files that nothing names any more.
 

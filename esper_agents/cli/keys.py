@@ -10,6 +10,7 @@ import typer
 
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.key_output import as_data, described, show_own, show_refused, show_trusted
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, ReasonOption
 from esper_agents.cli.terminal import echo, echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.key_changes import ChangeReason
 
 keys_app = typer.Typer(no_args_is_help=True, help="Keys that sign certificates, and whose are trusted.")
-
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_HERE = Path()
 
 
 class KeyFormat(StrEnum):
@@ -42,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 
 @keys_app.command()
-def show(project: _Project = _HERE, as_json: _Json = False) -> None:
+def show(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """Show the key that signs here, and whose keys are trusted; makes none.
 
     Examples:
@@ -67,7 +64,7 @@ def export(
     name: Annotated[
         str, typer.Option(help="Whose it is, or for `note` which log; this user, or this project's log.")
     ] = "",
-    project: _Project = _HERE,
+    project: ProjectOption = HERE,
 ) -> None:
     """Print the public half of the key that signs here, for those who are to trust it; made if there is none.
 
@@ -123,8 +120,8 @@ def trust(
 
 @keys_app.command()
 def rotate(
-    reason: Annotated[str, typer.Option(help="Why, for those who read the log.")] = "",
-    as_json: _Json = False,
+    reason: ReasonOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Put a new key in the place of the one that signs here, and say so in every log of this home.
 
@@ -149,9 +146,9 @@ def rotate(
 @keys_app.command()
 def revoke(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Its fingerprint, or the key.")],
-    reason: Annotated[str, typer.Option(help="Why, for those who read the log.")],
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    reason: ReasonOption,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Say in the log that nothing counts that a key signs from now on, as when it was stolen.
 
@@ -202,7 +199,7 @@ def _accept_project() -> None:
     from esper_agents.certificates.signing.allowed_signers import read_signers
     from esper_agents.certificates.signing.trusted_keys import accept, project_file, project_keys
 
-    found = _project(_HERE)
+    found = _project(HERE)
     place = project_file(Path(found.root))
     data = project_keys(Path(found.root))
     if data is None:

@@ -27,7 +27,7 @@ from esper_agents.cli.memory_actions import (
     take_documents,
     which_of,
 )
-from esper_agents.cli.shared_options import gathered
+from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short
 from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.domain.pluralize import number_of
@@ -37,14 +37,10 @@ if TYPE_CHECKING:
 
 memory_app = typer.Typer(no_args_is_help=True, help="What agents keep between sessions.", rich_markup_mode=None)
 
-_HERE = Path()
 _KINDS = tuple(NoteKind)
 _LONGEST_IN_LIST = 300
 
-Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Wanted = Annotated[str, typer.Argument(metavar="NOTE", help="Its identifier, or the end of it.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -56,9 +52,9 @@ def register(app: typer.Typer) -> None:
 @gathered(which_of, "which")
 def list_notes(
     which: NoteFilter,
-    limit: Limit = 50,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    limit: LimitOption = 50,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """List notes, newest first, and say of each whether it still holds.
 
@@ -80,9 +76,9 @@ def show(
     note: Annotated[str, typer.Argument(metavar="[NOTE]", help="One note, with all that is known of it.")] = "",
     *,
     which: NoteFilter,
-    limit: Limit = 200,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    limit: LimitOption = 200,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what agents remember of the project, each thing with the certificate and the day it came from.
 
@@ -121,9 +117,9 @@ def search(
     file: Annotated[str, typer.Option("--file", help="Only what speaks of this file, or of one in this folder.")] = "",
     *,
     which: NoteFilter,
-    limit: Limit = 20,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    limit: LimitOption = 20,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Search notes by their words and by the files they speak of, newest first.
 
@@ -138,7 +134,7 @@ def search(
 
 
 @memory_app.command()
-def done(note: Wanted, project: Project = _HERE) -> None:
+def done(note: Wanted, project: ProjectOption = HERE) -> None:
     """Mark an open action done.
 
     Examples:
@@ -148,7 +144,7 @@ def done(note: Wanted, project: Project = _HERE) -> None:
 
 
 @memory_app.command()
-def drop(note: Wanted, project: Project = _HERE) -> None:
+def drop(note: Wanted, project: ProjectOption = HERE) -> None:
     """Mark an open action dropped: nobody is going to do it.
 
     Examples:
@@ -158,7 +154,7 @@ def drop(note: Wanted, project: Project = _HERE) -> None:
 
 
 @memory_app.command()
-def forget(note: Wanted, project: Project = _HERE) -> None:
+def forget(note: Wanted, project: ProjectOption = HERE) -> None:
     """Delete what a note says; that there was one stays to be seen.
 
     Examples:
@@ -172,8 +168,8 @@ def forget(note: Wanted, project: Project = _HERE) -> None:
 @memory_app.command()
 def redact(
     text: Annotated[str, typer.Argument(help="The text that is to go, exactly as it stands there.")],
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Strike a text out of every note of the project, wherever it stands.
 
@@ -195,8 +191,8 @@ def take(
     paths: Annotated[list[Path], typer.Argument(help="Documents, or folders with documents of one agent or several.")],
     agent: Annotated[str, typer.Option(help="Whose they are; else what they say, else their folder's name.")] = "",
     kind: Annotated[NoteKind | None, typer.Option(help="Which document it is, where its name does not tell.")] = None,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Take memory documents in: ours as they were, all other text as it is, vouched for by nobody.
 
@@ -221,8 +217,8 @@ def export(
     to: Annotated[Path, typer.Argument(help="The folder that gets a folder for each agent.")],
     agent: Annotated[str, typer.Option(help="Only this agent.")] = "",
     replace: Annotated[bool, typer.Option("--replace", help="Replace what stands there.")] = False,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Write all that agents keep as Markdown documents, which `import` reads back.
 

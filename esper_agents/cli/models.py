@@ -10,6 +10,7 @@ import typer
 
 from esper_agents.cli.cost_summary import CostGrouping, as_data, by, total
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import JsonOption, LimitOption
 from esper_agents.cli.terminal import echo, echo_json, short, table
 from esper_agents.domain.usage import dollars
 from esper_agents.errors import NotFoundError
@@ -24,7 +25,6 @@ models_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Host = Annotated[str, typer.Argument(help="The server; left out, the one that the environment names.")]
 
 
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 @models_app.command("list", epilog="Example: esper models list")
-def list_models(*, as_json: _Json = False) -> None:
+def list_models(*, as_json: JsonOption = False) -> None:
     """List models with their prices in US dollars for a million tokens, the roles that mean them, and consents."""
     asyncio.run(_list(as_json=as_json))
 
@@ -70,9 +70,9 @@ async def _list(*, as_json: bool) -> None:
 @models_app.command("cost")
 def cost(
     part: Annotated[CostGrouping, typer.Option("--by", help="Add up for each of these.")] = CostGrouping.MODEL,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many, the dearest first.")] = 20,
+    limit: LimitOption = 20,
     *,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what models have used over all sessions of the project: tokens, share of the cache, money.
 

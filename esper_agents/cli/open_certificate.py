@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
+from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json
-
-_HERE = Path()
 
 
 def register(app: typer.Typer) -> None:
@@ -21,14 +20,10 @@ def register(app: typer.Typer) -> None:
 
 
 def open_page(
-    certificate: Annotated[
-        str, typer.Argument(metavar="CERT", help="Its identifier, the end of it, or `latest`.")
-    ] = "latest",
+    certificate: CertificateArgument = "latest",
     print_path: Annotated[bool, typer.Option("--print-path", help="Open nothing; print where the page is.")] = False,
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Open a certificate in the browser: one page that holds no script and fetches nothing.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.indented_output import outline
+from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import echo, echo_json, report
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ plugins_app = typer.Typer(
     no_args_is_help=True, help="Add, list and remove plugins: agents, commands and skills.", rich_markup_mode=None
 )
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _SHOWN = 12
 _MOST_NAMED = 5
 
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 @plugins_app.command()
 def add(
-    path: Annotated[Path, typer.Argument(help="The folder that holds `.claude-plugin`.")], as_json: _Json = False
+    path: Annotated[Path, typer.Argument(help="The folder that holds `.claude-plugin`.")], as_json: JsonOption = False
 ) -> None:
     """Copy a plugin into your data folder, in place of one of the same name. Nothing of it is run.
 
@@ -51,7 +51,7 @@ def add(
 
 
 @plugins_app.command("list")
-def list_plugins(as_json: _Json = False) -> None:
+def list_plugins(as_json: JsonOption = False) -> None:
     """List the plugins that were added, and those whose files have changed since.
 
     Examples:
@@ -74,7 +74,7 @@ def list_plugins(as_json: _Json = False) -> None:
 
 
 @plugins_app.command()
-def remove(name: Annotated[str, typer.Argument(help="The plugin's name.")], as_json: _Json = False) -> None:
+def remove(name: Annotated[str, typer.Argument(help="The plugin's name.")], as_json: JsonOption = False) -> None:
     """Take a plugin out of your data folder.
 
     Examples:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-_HERE = Path()
+from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption
 
 
 def add_to(group: typer.Typer) -> None:
@@ -17,13 +16,9 @@ def add_to(group: typer.Typer) -> None:
 
 
 def reproduce(
-    certificate: Annotated[
-        str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")
-    ] = "latest",
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")] = False,
+    certificate: CertificateArgument = "latest",
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the evidence of a certificate again on the files that it was about; ends with a certificate of its own.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
 
     from esper_agents.api import OpenProject
 
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")]
 _Question = Annotated[str, typer.Argument(help="The question, or a session that asks just one; `latest` works.")]
-_HERE = Path()
 _LOOKED_THROUGH = 200
 
 
@@ -42,8 +40,8 @@ def resume(
     pinned: Annotated[
         bool, typer.Option("--pinned", help="Go on by agents, playbooks and policy as they were when it began.")
     ] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Go on with a session at the first step without a result.
 
@@ -59,7 +57,7 @@ def resume(
     raise typer.Exit(asyncio.run(_resume(session, project, accept=accept, pinned=pinned, as_json=as_json)))
 
 
-def approve(question: _Question = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
+def approve(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """Agree to the one tool call, or the one piece of advice, that a question names, and go on.
 
     Examples:
@@ -69,7 +67,7 @@ def approve(question: _Question = "latest", project: _Project = _HERE, as_json: 
     raise typer.Exit(asyncio.run(_answer(question, "approve", project, is_decision=True, as_json=as_json)))
 
 
-def deny(question: _Question = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
+def deny(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """Refuse the one tool call, or the one piece of advice, that a question names, and go on without it.
 
     Examples:
@@ -81,8 +79,8 @@ def deny(question: _Question = "latest", project: _Project = _HERE, as_json: _Js
 def answer(
     question: _Question,
     text: Annotated[str, typer.Argument(help="The answer.")],
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Answer an agent's question, and go on.
 

@@ -12,6 +12,7 @@ import typer
 
 from esper_agents.cli.cost_summary import as_data
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, YesOption
 from esper_agents.cli.submit import ReasonerName
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
 from esper_agents.domain.certificate import CLAUDE
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 retrospect_app = typer.Typer(
     invoke_without_command=True, help="What the sessions of a project show together.", rich_markup_mode=None
 )
-
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_HERE = Path()
 
 
 def register(app: typer.Typer) -> None:
@@ -48,8 +46,8 @@ def retrospect(
         ReasonerName, typer.Option(help="Who words it: the program alone, a model, or a model where it may.")
     ] = ReasonerName.AUTO,
     output: Annotated[Path | None, typer.Option("--output", dir_okay=False, help="Write to this file.")] = None,
-    project: _Project = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Report what repeats over a project's sessions: guidelines, suggested skills, insights, each with its sources.
 
@@ -79,8 +77,8 @@ def retrospect(
 @retrospect_app.command()
 def accept(
     name: Annotated[str, typer.Argument(help="The proposed skill.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Agree to it without being asked.")] = False,
-    project: _Project = _HERE,
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
 ) -> None:
     """Show a proposed skill, and move it into the project's `.esper/skills` if you agree.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.agents import agents_app
+from esper_agents.cli.shared_options import JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, table
 from esper_agents.domain.route import RouteOutcome
 from esper_agents.errors import ExitCode, InputFileError
@@ -29,8 +30,8 @@ def route(
     text: Annotated[str, typer.Argument(help="The request, in your words.")],
     *,
     file: Annotated[list[Path] | None, typer.Option("--file", help="A file that the request is about.")] = None,
-    project: Annotated[Path, typer.Option("--project", help="A path in the project whose own agents count.")] = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
 ) -> None:
     """Show which agent a request would be given to, and why; exits with 2 where it would be refused."""
     from esper_agents.agents.plugin_store import installed_plugins

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import JsonOption, PluginDirsOption
 from esper_agents.cli.submit import Publish, ReasonerName, show_plan
 from esper_agents.cli.terminal import echo, echo_json, one_line, report
 from esper_agents.errors import ExitCode
@@ -29,9 +30,7 @@ def register(app: typer.Typer) -> None:
 def run(
     name: Annotated[str, typer.Argument(metavar="[COMMAND]", help="The command; all are listed where none.")] = "",
     arguments: Annotated[list[str] | None, typer.Argument(help="What it is given: files, folders and words.")] = None,
-    plugin_dir: Annotated[
-        list[Path] | None, typer.Option("--plugin-dir", help="Use a plugin from where it lies, this once; repeatable.")
-    ] = None,
+    plugin_dir: PluginDirsOption = None,
     reasoner: Annotated[
         ReasonerName, typer.Option(help="What decides: playbooks, a model, or a model where it may.")
     ] = ReasonerName.AUTO,
@@ -39,7 +38,7 @@ def run(
     publish: Annotated[
         Publish, typer.Option(help="Where views go: the project, if it is ours to write, or the data folder.")
     ] = Publish.PROJECT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Submit a task by a template: ours, or the command of a plugin. It ends with a certificate.
 

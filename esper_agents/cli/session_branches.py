@@ -12,17 +12,13 @@ import typer
 from esper_agents.cli.live_output import say
 from esper_agents.cli.resume import refuse_both, telling_changes
 from esper_agents.cli.sessions import sessions_app
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, SessionArgument
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from esper_agents.orchestration.replay import ReplayResult
-
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Session = Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")]
-_HERE = Path()
 
 
 def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to `esper sessions`
@@ -35,21 +31,21 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to
 
 
 def continue_(
-    session: _Session,
+    session: SessionArgument,
     message: Annotated[str, typer.Argument(help="What you ask next, in words.")],
     paths: Annotated[
         list[Path] | None, typer.Argument(help="What it is about; else what the words name; else as before.")
     ] = None,
     agent: Annotated[str, typer.Option(help="Give it to this agent instead of who concluded.")] = "",
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Begin a new session from what one has come to; its certificate replaces the old one if it is about the same."""
     raise typer.Exit(asyncio.run(_continue(session, message, paths or [], agent, project, as_json=as_json)))
 
 
 def fork(
-    session: _Session,
+    session: SessionArgument,
     at: Annotated[str, typer.Option("--at", metavar="STEP", help="FRAME.STEP as `show` has it; 0 for the beginning.")],
     agent: Annotated[str, typer.Option(help="Give it to this agent instead of who has it there.")] = "",
     accept: Annotated[
@@ -58,8 +54,8 @@ def fork(
     pinned: Annotated[
         bool, typer.Option("--pinned", help="By agents, playbooks and policy as they were when it began.")
     ] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Go on from a step of a session in a new one, with copies of what was done until then."""
     refuse_both(accept=accept, pinned=pinned)
@@ -67,12 +63,12 @@ def fork(
 
 
 def replay(
-    session: _Session = "latest",
+    session: SessionArgument = "latest",
     pinned: Annotated[
         bool, typer.Option("--pinned", help="By the agents, playbooks and policy of then, as far as they are kept.")
     ] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Run a session again over its record, call and write nothing, and compare what comes out.
 

@@ -13,6 +13,7 @@ from esper_agents.cli.answer_prompt import is_decision
 from esper_agents.cli.cost_summary import CostGrouping, as_data, by
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, SessionArgument, YesOption
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
 from esper_agents.cli.timeline import timeline
 from esper_agents.domain.pluralize import number_of
@@ -29,11 +30,6 @@ if TYPE_CHECKING:
 
     _Found = tuple[tuple[SessionSummary, ...], Mapping[str, Expense]]
 
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Session = Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")]
-_Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
-_HERE = Path()
 _SHOWN = 10
 _NONE = 'no sessions yet; begin with: esper submit "review this training code" train.py'
 
@@ -55,9 +51,9 @@ def list_sessions(
         str,
         typer.Option("--since", metavar="DATE", help="Only if something happened from 2026-01-31 on, the last first."),
     ] = "",
-    project: _Project = _HERE,
-    limit: _Limit = 20,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    limit: LimitOption = 20,
+    as_json: JsonOption = False,
 ) -> None:
     """List the project's sessions, newest first.
 
@@ -73,9 +69,9 @@ def list_sessions(
 @sessions_app.command()
 def search(
     words: Annotated[list[str], typer.Argument(help="Words that all must be said.")],
-    project: _Project = _HERE,
-    limit: _Limit = 20,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    limit: LimitOption = 20,
+    as_json: JsonOption = False,
 ) -> None:
     """Find sessions by the words of request, agent and conclusion, newest first.
 
@@ -110,7 +106,7 @@ def _cost(spent: Mapping[str, Expense], each: SessionSummary) -> str:
 
 
 @sessions_app.command()
-def show(session: _Session = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
+def show(session: SessionArgument = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """Show what happened in a session: who had the task when, what was asked and answered, and what waits.
 
     Examples:
@@ -136,11 +132,11 @@ def show(session: _Session = "latest", project: _Project = _HERE, as_json: _Json
 
 @sessions_app.command()
 def cancel(
-    session: Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")] = "",
+    session: SessionArgument = "",
     interrupted: Annotated[bool, typer.Option("--interrupted", help="Cancel all interrupted sessions.")] = False,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """End a session without a verdict; a running one stops at its next step.
 

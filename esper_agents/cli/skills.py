@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from esper_agents.cli.shared_options import HERE, JsonOption, PluginDirsOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, report, table
 from esper_agents.errors import ExitCode, InputFileError
 
@@ -23,12 +24,6 @@ skills_app = typer.Typer(
     name="skills", help="List, show and check skills.", no_args_is_help=True, rich_markup_mode=None
 )
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_ProjectPath = Annotated[Path, typer.Option("--project", help="A path in the project whose own skills count.")]
-_PluginDirs = Annotated[
-    list[Path] | None, typer.Option("--plugin-dir", help="A plugin that counts where it lies; repeatable.")
-]
-_HERE = Path()
 _MOST_DESCRIPTION = 200
 
 
@@ -38,7 +33,9 @@ def register(app: typer.Typer) -> None:
 
 
 @skills_app.command("list", epilog="Example: esper skills list")
-def list_skills(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None, as_json: _Json = False) -> None:
+def list_skills(
+    *, project: ProjectOption = HERE, plugin_dir: PluginDirsOption = None, as_json: JsonOption = False
+) -> None:
     """List all skills, and the files that cannot be used."""
     library = _library(project, plugin_dir)
     skills = library.skills.values()
@@ -59,9 +56,9 @@ def show(
     name: Annotated[str, typer.Argument(help="The skill's name, or words of what it is for.")],
     sheet: Annotated[str, typer.Argument(help="One of its sheets.")] = "",
     *,
-    project: _ProjectPath = _HERE,
-    plugin_dir: _PluginDirs = None,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    plugin_dir: PluginDirsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a skill or one of its sheets, as an agent loads it."""
     library = _library(project, plugin_dir)
@@ -84,10 +81,10 @@ def lint(
         list[Path] | None, typer.Argument(help="Skills, or folders of them; all skills where none.")
     ] = None,
     *,
-    project: _ProjectPath = _HERE,
-    plugin_dir: _PluginDirs = None,
+    project: ProjectOption = HERE,
+    plugin_dir: PluginDirsOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where there is a warning.")] = False,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check skills and their sheets; exits with 2 where one cannot be used."""
     from esper_agents.agents.skill_lint import lint_all

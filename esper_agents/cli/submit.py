@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import JsonOption, PluginDirsOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.errors import ExitCode, UsageError
 
@@ -69,9 +70,7 @@ def submit(
         list[str] | None,
         typer.Option("--allow", metavar="TOOL", help="Agents call this tool unasked, this once; repeatable."),
     ] = None,
-    plugin_dir: Annotated[
-        list[Path] | None, typer.Option("--plugin-dir", help="Use a plugin from where it lies, this once; repeatable.")
-    ] = None,
+    plugin_dir: PluginDirsOption = None,
     reasoner: Annotated[
         ReasonerName, typer.Option(help="What decides: playbooks, a model, or a model where it may.")
     ] = ReasonerName.AUTO,
@@ -80,7 +79,7 @@ def submit(
     publish: Annotated[
         Publish, typer.Option(help="Where views go: the project, if it is ours to write, or the data folder.")
     ] = Publish.PROJECT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Give a task to the specialists; it ends with a certificate.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, SessionArgument
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import InputFileError, UsageError
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.session import Event, SessionSummary
     from esper_agents.observing.span import TraceSpan
 
-_HERE = Path()
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -29,9 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def trace(
-    session: Annotated[
-        str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")
-    ] = "latest",
+    session: SessionArgument = "latest",
     otlp: Annotated[
         str, typer.Option("--otlp", metavar="URL", help="Send them to the collector there, by OTLP over HTTP.")
     ] = "",
@@ -41,10 +38,8 @@ def trace(
     content: Annotated[
         bool, typer.Option("--content", help="With what was asked, said, passed to tools and returned by them.")
     ] = False,
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Make OpenTelemetry spans of a session from its record: of its agents, their turns and their tool calls.
 

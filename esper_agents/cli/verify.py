@@ -13,6 +13,7 @@ import typer
 from esper_agents.certificates.check import CheckOutcome
 from esper_agents.cli.exhibits import ARCHIVE, find_certificate_files
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.cli.verifying import FreshnessState, VerificationResult, check, outcome_of
 from esper_agents.domain.pluralize import number_of
@@ -40,7 +41,7 @@ def verify(
     project: Annotated[
         Path | None, typer.Option("--project", help="The tree to compare with; the file's own, or the one at hand.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check that a certificate is genuine and complete, follows from its evidence, and speaks of the code as it is now.
 

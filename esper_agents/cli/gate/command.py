@@ -14,6 +14,7 @@ import typer
 from esper_agents.cli.gate.coverage import CoverageState, exit_code
 from esper_agents.cli.gate.outputs import as_junit, as_markdown, as_sarif
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.status import Status
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.cli.gate.work import Gate
 
-_HERE = Path()
 _ENOUGH = ("APPROVED", "GO")
 _REVIEWER = "pytorch-code-reviewer"
 _NEVER_COUNTED = frozenset((Status.RECOMMEND, Status.DO_NOT_RECOMMEND, Status.ADVISORY_ONLY))
@@ -58,10 +58,8 @@ def gate(
     summary: Annotated[Path | None, typer.Option(help="Write a summary in Markdown here.")] = None,
     sarif: Annotated[Path | None, typer.Option(help="Write SARIF 2.1.0 here.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Answer by exit code whether certificates that are genuine and current cover what is there. Writes no certificate.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.lightweight_commands import QuickCommand
+from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import clean, echo, redact
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import ExitCode, UsageError
@@ -69,7 +70,7 @@ def review(
     ] = False,
     explain: Annotated[str, typer.Option(metavar="CODE", help="Print the page of a rule, or of 'all'.")] = "",
     list_rules: Annotated[bool, typer.Option("--list-rules", help="Print the rules there are.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Review Python files for what goes wrong in PyTorch code, without running them.
 
