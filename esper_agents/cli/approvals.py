@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 200
 
-approvals_app = typer.Typer(no_args_is_help=True, help="What waits for you, and your answers.", rich_markup_mode=None)
+approvals_app = typer.Typer(no_args_is_help=True, help="List and answer pending questions", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
 
 @approvals_app.command("list")
 def list_approvals(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
-    """List every question of the project's sessions that waits for an answer, the oldest first.
+    """List pending questions.
+
+    Lists the unanswered questions of all sessions of the project, oldest first.
 
     Examples:
       esper approvals list

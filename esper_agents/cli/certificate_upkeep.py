@@ -34,7 +34,9 @@ def revoke(
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Say in the log that a certificate does not count any more; whoever verifies it is told so.
+    """Revoke a certificate.
+
+    Adds a signed notice to the transparency log. Verification of the certificate reports it as revoked from then on.
 
     Examples:
       esper certificates revoke 12faba12a09f --reason "the data set was mislabelled"
@@ -49,15 +51,16 @@ def revoke(
 
 def repair(
     accept_rollback: Annotated[
-        bool, typer.Option("--accept-rollback", help="Go on with a log that lost entries; the loss stays on record.")
+        bool, typer.Option("--accept-rollback", help="Continue with a log that lost entries; this is logged")
     ] = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Make again whatever the log says: indexes, views, envelopes, proofs. A second time it changes nothing.
+    """Rebuild indexes, views and proofs.
 
-    Checks all of it afterwards and lists what is still wrong. Exits with 7 if a certificate or the log is not
-    authentic, and with 1 if something else could not be done, such as writing a file.
+    Rebuilds them, and missing envelopes, from the log; a second run changes nothing. Then verifies the result and lists
+    the remaining problems. Exits with 7 if a certificate or the log is not authentic, and with 1 if another step
+    failed, such as writing a file.
 
     Examples:
       esper certificates repair

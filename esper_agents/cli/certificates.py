@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.filters import Filter
     from esper_agents.certificates.standing import Override
 
-certificates_app = typer.Typer(no_args_is_help=True, help="What has been certified.", rich_markup_mode=None)
+certificates_app = typer.Typer(no_args_is_help=True, help="List, verify and manage certificates", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +43,9 @@ def list_certificates(
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """List the project's certificates, newest first; times are UTC.
+    """List certificates.
+
+    Newest first; times are UTC.
 
     Examples:
       esper certificates list --agent pytorch-code-reviewer --limit 5
@@ -72,11 +74,13 @@ def list_certificates(
 @certificates_app.command()
 def show(
     certificate: CertificateArgument = "latest",
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the view that is published.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the published Markdown view")] = False,
     project: ProjectOption = HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record, an in-toto Statement.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the in-toto statement as JSON")] = False,
 ) -> None:
-    """Show a certificate: all of it, laid out for the terminal.
+    """Show a certificate.
+
+    Shows the complete certificate, formatted for the terminal.
 
     Examples:
       esper certificates show
@@ -98,7 +102,9 @@ def show(
 def path(
     certificate: CertificateArgument = "latest", project: ProjectOption = HERE, as_json: JsonOption = False
 ) -> None:
-    """Print where a certificate's view is published, its record beside it; what is gone is written anew.
+    """Print the path of a published certificate.
+
+    Prints the path of the view; the signed envelope is in the same directory. Missing files are rewritten first.
 
     Examples:
       less $(esper certificates path)

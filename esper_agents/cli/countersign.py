@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 @certificates_app.command()
 def countersign(
     certificate: CertificateArgument,
-    key: Annotated[
-        Path, typer.Option(help="Your SSH key, such as ~/.ssh/id_ed25519; its .pub where your agent has it.")
-    ],
+    key: Annotated[Path, typer.Option(metavar="FILE", help="SSH private key, or the .pub of a key in your SSH agent")],
     reason: ReasonOption = "",
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Sign a certificate with your own SSH key, to say that you stand by it; the log keeps the signature.
+    """Countersign a certificate with an SSH key.
+
+    The signature is added to the transparency log and is reported by `esper certificates verify`.
 
     Examples:
       esper certificates countersign latest --key ~/.ssh/id_ed25519 --reason "read it, and the code"

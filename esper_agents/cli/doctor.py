@@ -28,7 +28,10 @@ def doctor(
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is where, and what is wrong with it; exits with 1 where something is.
+    """Check the installation and the project.
+
+    Shows versions, directories, database, agents and sessions, and each problem with its fix. Exits with 1 if there is
+    a problem.
 
     Examples:
       esper doctor

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.key_changes import ChangeReason
 
-keys_app = typer.Typer(no_args_is_help=True, help="Keys that sign certificates, and whose are trusted.")
+keys_app = typer.Typer(no_args_is_help=True, help="Manage signing keys and trusted keys")
 
 
 class KeyFormat(StrEnum):
@@ -40,7 +40,9 @@ def register(app: typer.Typer) -> None:
 
 @keys_app.command()
 def show(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
-    """Show the key that signs here, and whose keys are trusted; makes none.
+    """Show the signing key and the trusted keys.
+
+    Creates no key.
 
     Examples:
       esper keys show
@@ -60,13 +62,13 @@ def show(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
 
 @keys_app.command()
 def export(
-    form: Annotated[KeyFormat, typer.Option("--format", help="How it is written.")] = KeyFormat.SSH,
-    name: Annotated[
-        str, typer.Option(help="Whose it is, or for `note` which log; this user, or this project's log.")
-    ] = "",
+    form: Annotated[KeyFormat, typer.Option("--format", help="Key format")] = KeyFormat.SSH,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Owner; for `note`, the log [default: you; this log]")] = "",
     project: ProjectOption = HERE,
 ) -> None:
-    """Print the public half of the key that signs here, for those who are to trust it; made if there is none.
+    """Print the public signing key.
+
+    Give it to people who verify your certificates. The key is created if there is none.
 
     Examples:
       esper keys export
@@ -90,14 +92,16 @@ def export(
 @keys_app.command()
 def trust(
     key: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY|FILE", help="An OpenSSH key, a key of a signed note, or a file.")
+        list[str] | None, typer.Argument(metavar="KEY|FILE", help="OpenSSH key, signed-note key, or a file with keys")
     ] = None,
-    name: Annotated[str, typer.Option(help="Whose it is; what the key itself says where left out.")] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the key owner [default: comment of the key]")] = "",
     of_project: Annotated[
-        bool, typer.Option("--project", help="Accept the project's .esper/trusted_keys as it is at this moment.")
+        bool, typer.Option("--from-project", "--project", help="Trust the current content of .esper/trusted_keys")
     ] = False,
 ) -> None:
-    """Trust somebody's key: what it signed counts as genuine here from now on.
+    """Trust a public key.
+
+    Certificates signed by the key are verified as authentic from now on.
 
     Examples:
       esper keys trust ~/ann.pub --name ann@example.org
@@ -123,9 +127,10 @@ def rotate(
     reason: ReasonOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Put a new key in the place of the one that signs here, and say so in every log of this home.
+    """Replace the signing key.
 
-    What the old key signed stays genuine. Where this was stopped half way, running it again goes on.
+    Adds a signed notice to every transparency log of this data directory. Certificates signed by the old key remain
+    authentic. Run the command again if it was interrupted.
 
     Examples:
       esper keys rotate --reason "once a year"
@@ -145,14 +150,15 @@ def rotate(
 
 @keys_app.command()
 def revoke(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Its fingerprint, or the key.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Fingerprint or public key")],
     reason: ReasonOption,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Say in the log that nothing counts that a key signs from now on, as when it was stolen.
+    """Revoke a key.
 
-    What it signed before stays genuine by the log's order alone: look at the newest of it.
+    Use this for a stolen key: a signed notice in the log invalidates all later signatures of the key. Earlier
+    certificates remain authentic by their position in the log; check the newest ones.
 
     Examples:
       esper keys revoke SHA256:sXNYbnW8eGyK3VzvgNix7e4mgjCz0+X7ePOgsq0s9bs --reason "the laptop is gone"

@@ -20,7 +20,7 @@ else:
     # The module `signal` loads `enum` and more, and Ctrl-C while it does could not be caught.
     import _signal as signal
 
-_HELP = """Specialist agents for PyTorch whose every judgement is a certificate that rests on evidence.
+_HELP = """Review, measure and certify PyTorch code
 
 Start with: esper submit "review this training code" train.py
 """
@@ -62,7 +62,27 @@ def build(only: str = "") -> typer.Typer:
         module = importlib.import_module(f"esper_agents.cli.{name}")
         if register := getattr(module, "register", None):
             register(app)
+    derive_short_help(app)
     return app
+
+
+def derive_short_help(app: typer.Typer) -> None:
+    """Set the short help of commands and groups to the first line of their docstring, without the full stop."""
+    for command in app.registered_commands:
+        command.short_help = _first_line(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is None:
+            continue
+        derive_short_help(group.typer_instance)
+        callback = group.typer_instance.registered_callback
+        if callback is not None and not isinstance(group.typer_instance.info.help, str):
+            group.short_help = _first_line(callback.callback)
+
+
+def _first_line(function: object) -> str:
+    from inspect import getdoc
+
+    return (getdoc(function) or "").partition("\n")[0].removesuffix(".")
 
 
 def _options() -> Any:
@@ -75,7 +95,7 @@ def _options() -> Any:
 
     def options(
         version: bool = typer.Option(
-            False, "-V", "--version", is_eager=True, callback=show_version, help="Show the version and exit."
+            False, "-V", "--version", is_eager=True, callback=show_version, help="Show the version and exit"
         ),
     ) -> None:
         del version

@@ -21,13 +21,16 @@ def register(app: typer.Typer) -> None:
 
 def open_page(
     certificate: CertificateArgument = "latest",
-    print_path: Annotated[bool, typer.Option("--print-path", help="Open nothing; print where the page is.")] = False,
+    print_path: Annotated[
+        bool, typer.Option("--print-path", help="Print the path of the page instead of opening it")
+    ] = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Open a certificate in the browser: one page that holds no script and fetches nothing.
+    """Open a certificate in the browser.
 
-    Writes the page anew beside the published view. Where there is no display, prints where it is.
+    The page is one HTML file without scripts and without network access. It is rewritten next to the published view.
+    Without a display, the command prints its path.
 
     Examples:
       esper open

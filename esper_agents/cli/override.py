@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 @certificates_app.command()
 def override(
     certificate: CertificateArgument,
-    status: Annotated[str, typer.Option(help="What is to count in its place; its own takes an override back.")],
+    status: Annotated[str, typer.Option(metavar="STATUS", help="New status; the original status removes the override")],
     reason: ReasonOption,
     yes: YesOption = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Put another status in the place of a certificate's own, under your name and on record in the log.
+    """Override the status of a certificate.
 
-    The certificate stays as it is, and says what the evidence allows. Whoever looks at it is told what you said; a gate
-    counts a better status only with --accept-overrides. The last override counts, and every one stays on record.
+    The certificate is unchanged; the override is recorded in the log under your name and is shown with the certificate.
+    `esper gate` counts a better status only with --accept-overrides. The latest override applies; all stay in the log.
 
     Examples:
       esper certificates override 12faba12a09f --status CONDITIONALLY_APPROVED --reason "the faulty path is not shipped"

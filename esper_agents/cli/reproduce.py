@@ -20,11 +20,10 @@ def reproduce(
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the evidence of a certificate again on the files that it was about; ends with a certificate of its own.
+    """Re-run the evidence and certify the result.
 
-    It runs in a scratch copy of the commit that is on record, and says of each piece of evidence whether it is
-    reproduced, differs, is not comparable or was not run. Exits with 3 where one differs, 4 where that is not decided,
-    7 where the certificate is not what was issued.
+    Runs in a temporary copy of the recorded commit. Each piece of evidence is reproduced, differs, is not comparable or
+    was not run. Exits with 3 if one differs, 4 if that is undecided, 7 if the certificate was modified after issuing.
 
     Examples:
       esper certificates reproduce latest

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from esper_agents.api import OpenProject
 
-_Question = Annotated[str, typer.Argument(help="The question, or a session that asks just one; `latest` works.")]
+_Question = Annotated[
+    str, typer.Argument(metavar="QUESTION", help="Question ID, or a session with one pending question")
+]
 _LOOKED_THROUGH = 200
 
 
@@ -32,21 +34,19 @@ def register(app: typer.Typer) -> None:
 
 def resume(
     session: Annotated[
-        str, typer.Argument(help="The session, or an unmistakable part of its name; else the newest that is not over.")
+        str, typer.Argument(metavar="[SESSION]", help="Session ID or prefix [default: newest unfinished session]")
     ] = "",
     accept: Annotated[
-        bool, typer.Option("--accept", help="Go on by agents, playbooks, skills and policy as they are now; on record.")
+        bool, typer.Option("--accept", help="Use the current definitions; recorded in the ledger")
     ] = False,
-    pinned: Annotated[
-        bool, typer.Option("--pinned", help="Go on by agents, playbooks and policy as they were when it began.")
-    ] = False,
+    pinned: Annotated[bool, typer.Option("--pinned", help="Use the definitions recorded at session start")] = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on with a session at the first step without a result.
+    """Resume a session.
 
-    Where an agent, a playbook, a skill or the policy has changed since it began, that is shown, and nothing is done
-    before you say which counts.
+    Resumes at the first step that has no result. If an agent, playbook, skill or the policy has changed since the
+    session started, the command lists the changes and stops; repeat it with --accept or --pinned.
 
     Examples:
       esper resume
@@ -58,7 +58,7 @@ def resume(
 
 
 def approve(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
-    """Agree to the one tool call, or the one piece of advice, that a question names, and go on.
+    """Approve a tool call or advice, then resume.
 
     Examples:
       esper approve
@@ -68,7 +68,7 @@ def approve(question: _Question = "latest", project: ProjectOption = HERE, as_js
 
 
 def deny(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
-    """Refuse the one tool call, or the one piece of advice, that a question names, and go on without it.
+    """Deny a tool call or advice, then resume.
 
     Examples:
       esper deny qst_0198f0c2...
@@ -78,11 +78,11 @@ def deny(question: _Question = "latest", project: ProjectOption = HERE, as_json:
 
 def answer(
     question: _Question,
-    text: Annotated[str, typer.Argument(help="The answer.")],
+    text: Annotated[str, typer.Argument(help="Answer to the question")],
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer an agent's question, and go on.
+    """Answer an agent's question, then resume.
 
     Examples:
       esper answer latest "the model runs on one GPU"

@@ -27,13 +27,18 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - the command belongs to
 
 
 def route(
-    text: Annotated[str, typer.Argument(help="The request, in your words.")],
+    text: Annotated[str, typer.Argument(help="Request in plain language")],
     *,
-    file: Annotated[list[Path] | None, typer.Option("--file", help="A file that the request is about.")] = None,
+    file: Annotated[
+        list[Path] | None, typer.Option("--file", metavar="PATH", help="File of the request (repeatable)")
+    ] = None,
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
 ) -> None:
-    """Show which agent a request would be given to, and why; exits with 2 where it would be refused."""
+    """Show which agent would get a request.
+
+    Shows the score of each candidate with its reasons. Exits with 2 if no agent would accept the request.
+    """
     from esper_agents.agents.plugin_store import installed_plugins
     from esper_agents.agents.registry import load_registry
     from esper_agents.agents.router import Router

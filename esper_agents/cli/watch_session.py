@@ -31,18 +31,21 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to
 
 def tail(
     session: SessionArgument = "latest",
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="At most so many of the newest lines.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until nobody works on it any more.")] = False,
+    lines: Annotated[
+        int, typer.Option("-n", "--limit", "--lines", metavar="N", min=0, help="Maximum number of lines")
+    ] = 10,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the session until its process ends")] = False,
     project: ProjectOption = HERE,
 ) -> None:
-    """Print the newest lines of a session, and with --follow those that come."""
+    """Print the latest events of a session."""
     raise typer.Exit(asyncio.run(_watch(session, project, lines, follow=follow, is_whole=False)))
 
 
 def attach(session: SessionArgument = "latest", project: ProjectOption = HERE) -> None:
-    """Watch a session that another process runs as if it ran here; Ctrl-C stops watching, not the session.
+    """Watch a running session live.
 
-    Exits with what the session comes to.
+    Shows a session of another process. Ctrl-C stops watching; the session continues. Exits with the exit code of the
+    session.
     """
     raise typer.Exit(asyncio.run(_watch(session, project, None, follow=True, is_whole=True)))
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-
-import typer
+from typing import TYPE_CHECKING
 
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json
+
+if TYPE_CHECKING:
+    import typer
 
 _INDENT = 2
 
@@ -25,7 +27,9 @@ def why(
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Show why a certificate says what it says: its status, the lines of the policy, the findings, the evidence.
+    """Explain the verdict of a certificate.
+
+    Shows the status, the policy rules that determined it, the findings and their evidence.
 
     Examples:
       esper why
