@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.indented_output import outline
+from esper_agents.cli.shared_options import HERE, JsonOption, PluginDirsOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, report
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode, InputFileError
@@ -20,16 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.agents.registry import Registry
     from esper_agents.domain.agent import Agent, DefinitionWarning
 
-agents_app = typer.Typer(
-    name="agents", help="List, show, check and export agents.", no_args_is_help=True, rich_markup_mode=None
-)
-
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_ProjectPath = Annotated[Path, typer.Option("--project", help="A path in the project whose own agents count.")]
-_PluginDirs = Annotated[
-    list[Path] | None, typer.Option("--plugin-dir", help="A plugin that counts where it lies; repeatable.")
-]
-_HERE = Path()
+agents_app = typer.Typer(name="agents", help="Manage agents", no_args_is_help=True, rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
@@ -38,8 +30,13 @@ def register(app: typer.Typer) -> None:
 
 
 @agents_app.command("list", epilog="Example: esper agents list")
-def list_agents(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None, as_json: _Json = False) -> None:
-    """List all agents, which of them work without a model, and the files that cannot be used."""
+def list_agents(
+    *, project: ProjectOption = HERE, plugin_dir: PluginDirsOption = None, as_json: JsonOption = False
+) -> None:
+    """List agents.
+
+    Shows which agents work without a model, and definition files that cannot be used.
+    """
     from esper_agents.reasoning.playbook import load_playbooks
 
     registry, playbooks = _registry(project, _plugins(plugin_dir)), load_playbooks()
@@ -56,13 +53,16 @@ def list_agents(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None
 
 @agents_app.command("show", epilog="Example: esper agents show pytorch-expert")
 def show(
-    name: Annotated[str, typer.Argument(help="The agent's name.")],
+    name: Annotated[str, typer.Argument(metavar="AGENT", help="Agent name")],
     *,
-    project: _ProjectPath = _HERE,
-    plugin_dir: _PluginDirs = None,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    plugin_dir: PluginDirsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show one agent: what it takes, what it declines, whom it hands off to, what it may use."""
+    """Show an agent.
+
+    Shows the tasks it handles and declines, its handoff targets, tools and skills.
+    """
     from esper_agents.agents.agent_packs import packs_of
     from esper_agents.tools.registry import load_tools
 
@@ -99,14 +99,19 @@ def show(
     epilog="Examples: esper agents lint; esper agents lint .claude/agents; esper agents lint --strict my-agent.md",
 )
 def lint(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Definitions or folders; all agents where none.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Definition files or directories [default: all agents]")
+    ] = None,
     *,
-    project: _ProjectPath = _HERE,
-    plugin_dir: _PluginDirs = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where there is a warning.")] = False,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    plugin_dir: PluginDirsOption = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 on warnings")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Check definitions; exits with 2 where one cannot be used."""
+    """Check agent definitions.
+
+    Exits with 2 if a definition cannot be used, and with --strict with 3 if there is a warning.
+    """
     from esper_agents.agents.lint import lint_agent
     from esper_agents.agents.registry import load_definitions
     from esper_agents.tools.registry import load_tools
@@ -131,11 +136,13 @@ def lint(
 @agents_app.command("export", epilog="Example: esper agents export --output AGENTS.md")
 def export(
     *,
-    output: Annotated[Path | None, typer.Option("--output", help="Write to this file.", dir_okay=False)] = None,
-    project: _ProjectPath = _HERE,
-    as_json: _Json = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to this file", dir_okay=False)
+    ] = None,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write all agents as one Markdown document, or as JSON."""
+    """Export agents as Markdown or JSON."""
     import json
 
     from esper_agents.agents.export import render_registry

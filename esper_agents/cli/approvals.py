@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from esper_agents.cli.answer_prompt import choice, commands
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.resume import answer, approve, deny
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, short
 
 if TYPE_CHECKING:
     from esper_agents.orchestration.answers import PendingQuestion
 
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_HERE = Path()
 _LONGEST = 200
 
-approvals_app = typer.Typer(no_args_is_help=True, help="What waits for you, and your answers.", rich_markup_mode=None)
+approvals_app = typer.Typer(no_args_is_help=True, help="List and answer pending questions", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
@@ -33,8 +31,10 @@ def register(app: typer.Typer) -> None:
 
 
 @approvals_app.command("list")
-def list_approvals(project: _Project = _HERE, as_json: _Json = False) -> None:
-    """List every question of the project's sessions that waits for an answer, the oldest first.
+def list_approvals(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+    """List pending questions.
+
+    Lists the unanswered questions of all sessions of the project, oldest first.
 
     Examples:
       esper approvals list

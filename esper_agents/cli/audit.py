@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.certificates.check import CheckOutcome
-from esper_agents.cli.certificate_filters import HERE, Project
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline
+from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, table
 
 if TYPE_CHECKING:
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 100
 _MOST_PROBLEMS = 20
-_Paths = Annotated[list[Path], typer.Argument(metavar="PATH", help="Certificates, memory documents, or folders.")]
-_Agents = Annotated[list[str] | None, typer.Option("--agent", help="A further agent that is known; repeatable.")]
-_Days = Annotated[int, typer.Option("--days", min=0, help="How many days may lie between a date and its commit.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Paths = Annotated[list[Path], typer.Argument(metavar="PATH", help="Certificates, memory documents, or directories")]
+_Agents = Annotated[
+    list[str] | None, typer.Option("--agent", metavar="AGENT", help="Additional known agent name (repeatable)")
+]
+_Days = Annotated[int, typer.Option("--days", min=0, help="Maximum days between a date and its commit")]
 
 
 @certificates_app.command()
-def audit(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Json = False) -> None:
-    """Audit certificates that people or models wrote by hand, and the memory documents of agents.
+def audit(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: JsonOption = False) -> None:
+    """Check hand-written certificates.
 
-    Reads files and git, runs and changes nothing. Exits with 0 where nothing was found; 7 where something does not
-    hold; 4 where something cannot be decided, such as a date outside git.
+    Checks certificates written by people or models, and memory documents of agents, against the files and git. Executes
+    and changes nothing. Exits with 0 if no problem was found; 7 if a statement is false; 4 if a statement cannot be
+    checked, such as a date outside the git history.
 
     Examples:
       esper certificates audit docs/ai/agents
@@ -47,11 +49,11 @@ def audit(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Json 
 
 
 @certificates_app.command("import")
-def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Json = False) -> None:
-    """Take certificates that others wrote into the archive, as records that nobody vouches for.
+def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: JsonOption = False) -> None:
+    """Import third-party certificates, unverified.
 
-    They keep what the audit says of them, and never count as certificates of ours: nothing verifies them, and no gate
-    lets anything pass because of them. The same file is taken in once.
+    Imported certificates are stored with the result of their audit. They are not signed by esper-agents, cannot be
+    verified, and never satisfy a gate. A file that was imported before is skipped.
 
     Examples:
       esper certificates import docs/ai/agents
@@ -82,11 +84,13 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: _Jso
 
 @certificates_app.command("imported")
 def list_imported(
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
-    project: Project = HERE,
-    as_json: _Json = False,
+    limit: LimitOption = 20,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """List what was taken in of others, newest first, with what the audit said; nobody vouches for any of it.
+    """List imported certificates.
+
+    Newest first, with the result of their audit. Imported certificates are unverified.
 
     Examples:
       esper certificates imported --limit 5

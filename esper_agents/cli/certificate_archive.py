@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.certificate_filters import (
-    HERE,
     Before,
-    Json,
-    Limit,
-    Project,
     filter_of,
     headline,
     refuse_unknown_agent,
@@ -22,7 +18,7 @@ from esper_agents.cli.certificate_filters import (
 )
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline, outline_command
-from esper_agents.cli.shared_options import gathered
+from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, table
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
@@ -40,16 +36,17 @@ if TYPE_CHECKING:
 @certificates_app.command()
 @gathered(filter_of, "wanted")
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="All of them are to be said.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="Search terms; all must match")],
     wanted: Filter,
     before: Before = "",
-    limit: Limit = 20,
-    project: Project = HERE,
-    as_json: Json = False,
+    limit: LimitOption = 20,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Search what was asked, concluded and found, newest first, and show where it was said.
+    """Search certificates by text.
 
-    Case and accents do not count; `loss.detach` stands for both words in a row. Only whole words are found.
+    Searches requests, verdicts and findings, newest first, and shows the matching passage. Case and accents are
+    ignored; only whole words match; `loss.detach` matches the two words in sequence.
 
     Examples:
       esper certificates search zero_grad
@@ -76,14 +73,17 @@ def search(
 @certificates_app.command()
 @gathered(filter_of, "wanted")
 def export(
-    output: Annotated[Path, typer.Option("--output", metavar="FILE.tar|DIR", help="Where to; must not be there yet.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.tar|DIR", help="Output file or directory; must not exist")
+    ],
     wanted: Filter,
-    project: Project = HERE,
-    as_json: Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write certificates for somebody else: envelopes, proofs, views, public keys, and how to check them by hand.
+    """Export certificates as a portable archive.
 
-    The same archive gives the same bytes. Exits with 7 where one was left out because it is not what was issued.
+    Contains envelopes, inclusion proofs, views, public keys, and instructions for manual verification. The output is
+    reproducible byte for byte. Exits with 7 if a certificate was omitted because it was modified after issuing.
 
     Examples:
       esper certificates export --output certificates.tar
@@ -106,14 +106,18 @@ def export(
 @certificates_app.command()
 @gathered(filter_of, "wanted")
 def trend(
-    metric: Annotated[str, typer.Argument(help="Its name, or the end of it; without one, the commonest.")] = "",
+    metric: Annotated[
+        str, typer.Argument(metavar="[METRIC]", help="Metric name or suffix [default: list the metrics]")
+    ] = "",
     *,
     wanted: Filter,
-    limit: Limit = 20,
-    project: Project = HERE,
-    as_json: Json = False,
+    limit: LimitOption = 20,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Follow one number over certificates: what tools measured, and how much was found.
+    """Show a metric over time.
+
+    Metrics are values measured by tools and numbers of findings. Without a metric, lists the available ones.
 
     Examples:
       esper certificates trend

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.certificate_filters import HERE, Json, Project
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.errors import UsageError
 
@@ -29,17 +29,17 @@ _MOST_LISTED = 40
 
 @certificates_app.command()
 def diff(
-    first: Annotated[str, typer.Argument(metavar="ID", help="The earlier one: its identifier, or the end of it.")],
+    first: Annotated[str, typer.Argument(metavar="ID", help="ID or unique suffix of the older certificate")],
     second: Annotated[
-        str, typer.Argument(metavar="[ID]", help="The later one; the latest of the same component if omitted.")
+        str, typer.Argument(metavar="[ID]", help="Newer certificate [default: latest of the component]")
     ] = "",
-    project: Project = HERE,
-    as_json: Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show what changed between two certificates of the same component.
+    """Compare two certificates.
 
-    With one certificate, the latest of its component is compared with it; if it is the latest itself, it is compared
-    with the one before it.
+    Both must be about the same component. With one ID, that certificate is compared with the latest one of its
+    component; the latest one is compared with its predecessor.
 
     Examples:
       esper certificates diff latest

@@ -15,26 +15,33 @@ if TYPE_CHECKING:
 
 Statuses = Annotated[
     list[str] | None,
-    typer.Option("--status", help="Only this status, such as APPROVED; repeatable.", show_default=False),
+    typer.Option("--status", metavar="STATUS", help="Filter by status, e.g. APPROVED (repeatable)", show_default=False),
 ]
-Agent = Annotated[str, typer.Option("--agent", help="Only what this agent concluded.", show_default=False)]
-File = Annotated[str, typer.Option("--file", metavar="PATH", help="Only where this file was read.", show_default=False)]
-Component = Annotated[str, typer.Option("--component", help="Only of this component.", show_default=False)]
+Agent = Annotated[str, typer.Option("--agent", metavar="AGENT", help="Filter by agent", show_default=False)]
+File = Annotated[str, typer.Option("--file", metavar="PATH", help="Filter by reviewed file", show_default=False)]
+Component = Annotated[str, typer.Option("--component", metavar="NAME", help="Filter by component", show_default=False)]
 Rule = Annotated[
-    str, typer.Option("--rule", help="Only with a finding of this rule, such as ESP301.", show_default=False)
+    str, typer.Option("--rule", metavar="CODE", help="Filter by rule of a finding, e.g. ESP301", show_default=False)
 ]
-Commit = Annotated[str, typer.Option("--commit", help="Only of this commit, or its beginning.", show_default=False)]
+Commit = Annotated[
+    str, typer.Option("--commit", metavar="SHA", help="Filter by commit hash or prefix", show_default=False)
+]
 Since = Annotated[
-    str, typer.Option("--since", metavar="DATE", help="From 2026-01-31 on, or 2026-01, in UTC.", show_default=False)
+    str,
+    typer.Option(
+        "--since", metavar="DATE", help="Issued on or after this UTC date, e.g. 2026-01-31", show_default=False
+    ),
 ]
-Until = Annotated[str, typer.Option("--until", metavar="DATE", help="Up to the end of it, in UTC.", show_default=False)]
+Until = Annotated[
+    str,
+    typer.Option("--until", metavar="DATE", help="Issued on or before this UTC date, e.g. 2026-01", show_default=False),
+]
 Before = Annotated[
-    str, typer.Option("--before", metavar="ID", help="Only what follows this one in the list.", show_default=False)
+    str,
+    typer.Option(
+        "--cursor", "--before", metavar="ID", help="Start after this certificate (pagination)", show_default=False
+    ),
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
-Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-HERE = Path()
 
 
 def filter_of(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption, ReasonOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.orchestration.repair import RepairResult
 
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_HERE = Path()
-
 
 def add_to(group: typer.Typer) -> None:
     """Add the commands to the group of certificates."""
@@ -32,12 +29,14 @@ def add_to(group: typer.Typer) -> None:
 
 
 def revoke(
-    certificate: Annotated[str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")],
-    reason: Annotated[str, typer.Option(help="Why it does not count any more.")],
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    certificate: CertificateArgument,
+    reason: ReasonOption,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Say in the log that a certificate does not count any more; whoever verifies it is told so.
+    """Revoke a certificate.
+
+    Adds a signed notice to the transparency log. Verification of the certificate reports it as revoked from then on.
 
     Examples:
       esper certificates revoke 12faba12a09f --reason "the data set was mislabelled"
@@ -52,15 +51,16 @@ def revoke(
 
 def repair(
     accept_rollback: Annotated[
-        bool, typer.Option("--accept-rollback", help="Go on with a log that lost entries; the loss stays on record.")
+        bool, typer.Option("--accept-rollback", help="Continue with a log that lost entries; this is logged")
     ] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Make again whatever the log says: indexes, views, envelopes, proofs. A second time it changes nothing.
+    """Rebuild indexes, views and proofs.
 
-    Checks all of it afterwards and lists what is still wrong. Exits with 7 if a certificate or the log is not
-    authentic, and with 1 if something else could not be done, such as writing a file.
+    Rebuilds them, and missing envelopes, from the log; a second run changes nothing. Then verifies the result and lists
+    the remaining problems. Exits with 7 if a certificate or the log is not authentic, and with 1 if another step
+    failed, such as writing a file.
 
     Examples:
       esper certificates repair

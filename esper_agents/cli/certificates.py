@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli import certificate_upkeep, reproduce
-from esper_agents.cli.certificate_filters import Before, Limit, filter_of, headline, refuse_unknown_agent, within
+from esper_agents.cli.certificate_filters import Before, filter_of, headline, refuse_unknown_agent, within
 from esper_agents.cli.exhibits import published_views
 from esper_agents.cli.indented_output import outline
-from esper_agents.cli.shared_options import gathered
+from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, width
 from esper_agents.cli.verify import verify
 
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.filters import Filter
     from esper_agents.certificates.standing import Override
 
-certificates_app = typer.Typer(no_args_is_help=True, help="What has been certified.", rich_markup_mode=None)
-
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Certificate = Annotated[str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")]
-_HERE = Path()
+certificates_app = typer.Typer(no_args_is_help=True, help="List, verify and manage certificates", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
@@ -44,11 +39,13 @@ def register(app: typer.Typer) -> None:
 def list_certificates(
     wanted: Filter,
     before: Before = "",
-    limit: Limit = 20,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    limit: LimitOption = 20,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """List the project's certificates, newest first; times are UTC.
+    """List certificates.
+
+    Newest first; times are UTC.
 
     Examples:
       esper certificates list --agent pytorch-code-reviewer --limit 5
@@ -76,12 +73,14 @@ def list_certificates(
 
 @certificates_app.command()
 def show(
-    certificate: _Certificate = "latest",
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the view that is published.")] = False,
-    project: _Project = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record, an in-toto Statement.")] = False,
+    certificate: CertificateArgument = "latest",
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the published Markdown view")] = False,
+    project: ProjectOption = HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the in-toto statement as JSON")] = False,
 ) -> None:
-    """Show a certificate: all of it, laid out for the terminal.
+    """Show a certificate.
+
+    Shows the complete certificate, formatted for the terminal.
 
     Examples:
       esper certificates show
@@ -100,8 +99,12 @@ def show(
 
 
 @certificates_app.command()
-def path(certificate: _Certificate = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Print where a certificate's view is published, its record beside it; what is gone is written anew.
+def path(
+    certificate: CertificateArgument = "latest", project: ProjectOption = HERE, as_json: JsonOption = False
+) -> None:
+    """Print the path of a published certificate.
+
+    Prints the path of the view; the signed envelope is in the same directory. Missing files are rewritten first.
 
     Examples:
       less $(esper certificates path)

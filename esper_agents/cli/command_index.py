@@ -1,56 +1,58 @@
-"""Table of the commands: short help and modules of each, so that a start imports no other command.
+"""Table of the commands: short help and modules of each, so that a start imports one command and the help none.
 
-`tests/cli/test_command_index.py` compares it with the commands, and prints what belongs here.
+`tests/cli/test_command_index.py` compares the table and the help with the commands.
 """
 
 from __future__ import annotations
 
 # Command: short help, and the modules of `esper_agents.cli` that register it and its subcommands.
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "agents": ("List, show, check and export agents.", ("agents", "route")),
-    "answer": ("Answer an agent's question, and go on.", ("resume",)),
-    "approvals": ("What waits for you, and your answers.", ("approvals",)),
-    "approve": (
-        "Agree to the one tool call, or the one piece of advice, that a question names, and go on.",
-        ("resume",),
-    ),
+    "agents": ("Manage agents", ("agents", "route")),
+    "answer": ("Answer an agent's question, then resume", ("resume",)),
+    "approvals": ("List and answer pending questions", ("approvals",)),
+    "approve": ("Approve a tool call or advice, then resume", ("resume",)),
     "certificates": (
-        "What has been certified.",
+        "List, verify and manage certificates",
         ("certificates", "certificate_archive", "certificate_diff", "audit", "override", "countersign"),
     ),
-    "db": ("The database: its state, upgrade, backup, and what is not needed.", ("db",)),
-    "deny": (
-        "Refuse the one tool call, or the one piece of advice, that a question names, and go on without it.",
-        ("resume",),
-    ),
-    "doctor": ("Show what is where, and what is wrong with it; exits with 1 where something is.", ("doctor",)),
-    "gate": ("Answer by exit code whether certificates that are genuine and current cover what is there.", ("gate",)),
-    "keys": ("Keys that sign certificates, and whose are trusted.", ("keys",)),
-    "memory": ("What agents keep between sessions.", ("memory",)),
-    "models": ("Show models, their prices and what they have cost; agree to what they may read.", ("models",)),
-    "open": (
-        "Open a certificate in the browser: one page that holds no script and fetches nothing.",
-        ("open_certificate",),
-    ),
-    "plugins": ("Add, list and remove plugins: agents, commands and skills.", ("plugins",)),
-    "resume": ("Go on with a session at the first step without a result.", ("resume",)),
-    "retrospect": ("What the sessions of a project show together.", ("retrospect",)),
-    "review": ("Review Python files for what goes wrong in PyTorch code, without running them.", ("review",)),
-    "run": ("Submit a task by a template: ours, or the command of a plugin.", ("run",)),
-    "sessions": ("What has been submitted, and how far it is.", ("sessions", "session_branches", "watch_session")),
-    "skills": ("List, show and check skills.", ("skills",)),
-    "submit": ("Give a task to the specialists; it ends with a certificate.", ("submit",)),
-    "torch": (
-        "Measure PyTorch code: each run in a confined process of its own, every number taken there and then.",
-        ("torch",),
-    ),
-    "trace": (
-        "Make OpenTelemetry spans of a session from its record: of its agents, their turns and their tool calls.",
-        ("trace",),
-    ),
-    "why": (
-        "Show why a certificate says what it says: its status, the lines of the policy, the findings, the evidence.",
-        ("why",),
-    ),
-    "worker": ("Run sessions that were queued with `esper submit --queue`, and those whose owner died.", ("worker",)),
+    "db": ("Manage the database", ("db",)),
+    "deny": ("Deny a tool call or advice, then resume", ("resume",)),
+    "doctor": ("Check the installation and the project", ("doctor",)),
+    "gate": ("Require valid certificates for files (CI)", ("gate",)),
+    "keys": ("Manage signing keys and trusted keys", ("keys",)),
+    "memory": ("Manage what agents remember", ("memory",)),
+    "models": ("Manage language models and consent", ("models",)),
+    "open": ("Open a certificate in the browser", ("open_certificate",)),
+    "plugins": ("Manage plugins", ("plugins",)),
+    "resume": ("Resume a session", ("resume",)),
+    "retrospect": ("Report recurring patterns over sessions", ("retrospect",)),
+    "review": ("Lint Python files with the PyTorch rules", ("review",)),
+    "run": ("Submit a task from a template", ("run",)),
+    "sessions": ("List and manage sessions", ("sessions", "session_branches", "watch_session")),
+    "skills": ("Manage skills", ("skills",)),
+    "submit": ("Submit a task and get a certificate", ("submit",)),
+    "torch": ("Measure PyTorch code in a sandbox", ("torch",)),
+    "trace": ("Export a session as OpenTelemetry spans", ("trace",)),
+    "why": ("Explain the verdict of a certificate", ("why",)),
+    "worker": ("Run queued and abandoned sessions", ("worker",)),
 }
+
+SUMMARY = """Review, measure and certify PyTorch code
+
+Start with: esper submit "review this training code" train.py
+"""
+_OPTIONS = """\
+  -V, --version         Show the version and exit
+  --install-completion  Install completion for the current shell.
+  --show-completion     Show completion for the current shell, to copy it or
+                        customize the installation.
+  --help                Show this message and exit.
+"""
+
+
+def overview() -> str:
+    """Return the help of `esper`."""
+    summary = "\n".join(f"  {line}" if line else "" for line in SUMMARY.splitlines())
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {short_help}" for name, (short_help, _) in COMMANDS.items())
+    return f"Usage: esper [OPTIONS] COMMAND [ARGS]...\n\n{summary}\n\nOptions:\n{_OPTIONS}\nCommands:\n{commands}\n"

@@ -11,27 +11,24 @@ import typer
 
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption, ReasonOption
 from esper_agents.cli.terminal import echo_json
 
 if TYPE_CHECKING:
     from esper_agents.domain.notice import LogNoticeStatement
 
-_HERE = Path()
-
 
 @certificates_app.command()
 def countersign(
-    certificate: Annotated[str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")],
-    key: Annotated[
-        Path, typer.Option(help="Your SSH key, such as ~/.ssh/id_ed25519; its .pub where your agent has it.")
-    ],
-    reason: Annotated[str, typer.Option(help="Why, for those who read the log.")] = "",
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    certificate: CertificateArgument,
+    key: Annotated[Path, typer.Option(metavar="FILE", help="SSH private key, or the .pub of a key in your SSH agent")],
+    reason: ReasonOption = "",
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Sign a certificate with your own SSH key, to say that you stand by it; the log keeps the signature.
+    """Countersign a certificate with an SSH key.
+
+    The signature is added to the transparency log and is reported by `esper certificates verify`.
 
     Examples:
       esper certificates countersign latest --key ~/.ssh/id_ed25519 --reason "read it, and the code"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, YesOption
 from esper_agents.cli.terminal import echo_json, is_interactive
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
@@ -20,11 +21,8 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.retention import Prunable
     from esper_agents.storage.maintenance import DatabaseStatus
 
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_HERE = Path()
 
-db_app = typer.Typer(no_args_is_help=True, help="The database: its state, upgrade, backup, and what is not needed.")
+db_app = typer.Typer(no_args_is_help=True, help="Manage the database")
 
 
 def register(app: typer.Typer) -> None:
@@ -33,8 +31,10 @@ def register(app: typer.Typer) -> None:
 
 
 @db_app.command()
-def status(project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Show which database is in use, its shape and what is in it. Nothing is changed, not even by an upgrade.
+def status(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+    """Show the database and its schema version.
+
+    Also shows the number of sessions, certificates, log entries and notes. Changes nothing and runs no migration.
 
     Examples:
       esper db status
@@ -70,11 +70,11 @@ def status(project: _Project = _HERE, as_json: _Json = False) -> None:
 
 
 @db_app.command()
-def upgrade(project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Bring the database to the shape that this version needs.
+def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+    """Migrate the database to the current schema.
 
-    A project's own SQLite file is upgraded by whatever opens it; a shared PostgreSQL database only by this command.
-    Make a backup before.
+    An SQLite database of a project is migrated automatically by any command that opens it; a shared PostgreSQL database
+    only by this command. Make a backup first.
 
     Examples:
       esper db upgrade
@@ -94,13 +94,14 @@ def upgrade(project: _Project = _HERE, as_json: _Json = False) -> None:
 
 @db_app.command()
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to make; it must not exist.")],
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup file; must not exist")],
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Copy an SQLite database to a new file, while it is in use, and check the copy.
+    """Back up an SQLite database.
 
-    For PostgreSQL it names the command that does it, and exits with 2.
+    Copies the database to a new file, even while it is in use, and checks the copy. For PostgreSQL, prints the command
+    to use instead and exits with 2.
 
     Examples:
       esper db backup ~/backups/my-model.db
@@ -125,8 +126,10 @@ def backup(
 
 
 @db_app.command()
-def vacuum(project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Give back the room that nothing uses any more, and put the full text in order.
+def vacuum(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+    """Reclaim unused space.
+
+    Also optimizes the full-text index.
 
     Examples:
       esper db vacuum
@@ -145,17 +148,18 @@ def vacuum(project: _Project = _HERE, as_json: _Json = False) -> None:
 @db_app.command()
 def prune(
     days: Annotated[
-        int, typer.Option("--sessions-older-than", min=0, metavar="DAYS", help="Nothing happened in them for so long.")
+        int, typer.Option("--sessions-older-than", min=0, metavar="DAYS", help="Minimum days since the last activity")
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the data to delete, delete nothing")] = False,
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Remove what agents did in old, finished sessions of the project, and files that nothing names any more.
+    """Delete old session data.
 
-    What was asked, how it ended, certificates, memory and the log stay; so does every session that is open or waits.
-    A pruned session can be shown, verified and continued, but not replayed.
+    Deletes the events of old, finished sessions of the project, and artifacts without references. Requests, results,
+    certificates, memory and the log are kept, and so are open and waiting sessions. A pruned session can be shown,
+    verified and continued, but not replayed.
 
     Examples:
       esper db prune --sessions-older-than 90 --dry-run

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json
 from esper_agents.errors import ExitCode
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from esper_agents.cli.health_checks import Database, HealthReport
 
-_HERE = Path()
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -27,12 +25,13 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show what is where, and what is wrong with it; exits with 1 where something is.
+    """Check the installation and the project.
+
+    Shows versions, directories, database, agents and sessions, and each problem with its fix. Exits with 1 if there is
+    a problem.
 
     Examples:
       esper doctor

@@ -10,6 +10,7 @@ import typer
 
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.key_output import as_data, described, show_own, show_refused, show_trusted
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, ReasonOption
 from esper_agents.cli.terminal import echo, echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.key_changes import ChangeReason
 
-keys_app = typer.Typer(no_args_is_help=True, help="Keys that sign certificates, and whose are trusted.")
-
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_HERE = Path()
+keys_app = typer.Typer(no_args_is_help=True, help="Manage signing keys and trusted keys")
 
 
 class KeyFormat(StrEnum):
@@ -42,8 +39,10 @@ def register(app: typer.Typer) -> None:
 
 
 @keys_app.command()
-def show(project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Show the key that signs here, and whose keys are trusted; makes none.
+def show(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+    """Show the signing key and the trusted keys.
+
+    Creates no key.
 
     Examples:
       esper keys show
@@ -63,13 +62,13 @@ def show(project: _Project = _HERE, as_json: _Json = False) -> None:
 
 @keys_app.command()
 def export(
-    form: Annotated[KeyFormat, typer.Option("--format", help="How it is written.")] = KeyFormat.SSH,
-    name: Annotated[
-        str, typer.Option(help="Whose it is, or for `note` which log; this user, or this project's log.")
-    ] = "",
-    project: _Project = _HERE,
+    form: Annotated[KeyFormat, typer.Option("--format", help="Key format")] = KeyFormat.SSH,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Owner; for `note`, the log [default: you; this log]")] = "",
+    project: ProjectOption = HERE,
 ) -> None:
-    """Print the public half of the key that signs here, for those who are to trust it; made if there is none.
+    """Print the public signing key.
+
+    Give it to people who verify your certificates. The key is created if there is none.
 
     Examples:
       esper keys export
@@ -93,14 +92,16 @@ def export(
 @keys_app.command()
 def trust(
     key: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY|FILE", help="An OpenSSH key, a key of a signed note, or a file.")
+        list[str] | None, typer.Argument(metavar="KEY|FILE", help="OpenSSH key, signed-note key, or a file with keys")
     ] = None,
-    name: Annotated[str, typer.Option(help="Whose it is; what the key itself says where left out.")] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the key owner [default: comment of the key]")] = "",
     of_project: Annotated[
-        bool, typer.Option("--project", help="Accept the project's .esper/trusted_keys as it is at this moment.")
+        bool, typer.Option("--from-project", "--project", help="Trust the current content of .esper/trusted_keys")
     ] = False,
 ) -> None:
-    """Trust somebody's key: what it signed counts as genuine here from now on.
+    """Trust a public key.
+
+    Certificates signed by the key are verified as authentic from now on.
 
     Examples:
       esper keys trust ~/ann.pub --name ann@example.org
@@ -123,12 +124,13 @@ def trust(
 
 @keys_app.command()
 def rotate(
-    reason: Annotated[str, typer.Option(help="Why, for those who read the log.")] = "",
-    as_json: _Json = False,
+    reason: ReasonOption = "",
+    as_json: JsonOption = False,
 ) -> None:
-    """Put a new key in the place of the one that signs here, and say so in every log of this home.
+    """Replace the signing key.
 
-    What the old key signed stays genuine. Where this was stopped half way, running it again goes on.
+    Adds a signed notice to every transparency log of this data directory. Certificates signed by the old key remain
+    authentic. Run the command again if it was interrupted.
 
     Examples:
       esper keys rotate --reason "once a year"
@@ -148,14 +150,15 @@ def rotate(
 
 @keys_app.command()
 def revoke(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Its fingerprint, or the key.")],
-    reason: Annotated[str, typer.Option(help="Why, for those who read the log.")],
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Fingerprint or public key")],
+    reason: ReasonOption,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Say in the log that nothing counts that a key signs from now on, as when it was stolen.
+    """Revoke a key.
 
-    What it signed before stays genuine by the log's order alone: look at the newest of it.
+    Use this for a stolen key: a signed notice in the log invalidates all later signatures of the key. Earlier
+    certificates remain authentic by their position in the log; check the newest ones.
 
     Examples:
       esper keys revoke SHA256:sXNYbnW8eGyK3VzvgNix7e4mgjCz0+X7ePOgsq0s9bs --reason "the laptop is gone"
@@ -202,7 +205,7 @@ def _accept_project() -> None:
     from esper_agents.certificates.signing.allowed_signers import read_signers
     from esper_agents.certificates.signing.trusted_keys import accept, project_file, project_keys
 
-    found = _project(_HERE)
+    found = _project(HERE)
     place = project_file(Path(found.root))
     data = project_keys(Path(found.root))
     if data is None:

@@ -14,8 +14,6 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_name
 from typer.models import DefaultPlaceholder
 
-from esper_agents.cli.command_index import COMMANDS
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -37,15 +35,6 @@ class LightweightGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, the one for help included."""
         return _quickened(super().get_params(ctx))
-
-
-class OverviewGroup(LightweightGroup):
-    """The command line as `esper --help` shows it: commands from the table, none imported."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as Typer calls it
-        """Write the section of commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, short_help) for name, (short_help, _) in COMMANDS.items()])
 
 
 def only(app: typer.Typer, words: Sequence[str]) -> None:

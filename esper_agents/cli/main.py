@@ -21,11 +21,6 @@ else:
     # The module `signal` loads `enum` and more, and Ctrl-C while it does could not be caught.
     import _signal as signal
 
-_HELP = """Specialist agents for PyTorch whose every judgement is a certificate that rests on evidence.
-
-Start with: esper submit "review this training code" train.py
-"""
-
 
 def build(words: Sequence[str] = ()) -> typer.Typer:
     """Return the `esper` command with its subcommands.
@@ -37,14 +32,14 @@ def build(words: Sequence[str] = ()) -> typer.Typer:
 
     import typer
 
-    from esper_agents.cli.command_index import COMMANDS
+    from esper_agents.cli.command_index import COMMANDS, SUMMARY
     from esper_agents.cli.lightweight_commands import LightweightGroup, make_lightweight, only
 
     is_named = bool(words) and words[0] in COMMANDS
     app = typer.Typer(
         name="esper",
         cls=LightweightGroup,
-        help=_HELP,
+        help=SUMMARY,
         no_args_is_help=True,
         add_completion=not is_named,
         rich_markup_mode=None,
@@ -61,25 +56,27 @@ def build(words: Sequence[str] = ()) -> typer.Typer:
     if is_named:
         only(app, words)
     make_lightweight(app)
+    derive_short_help(app)
     return app
 
 
-def overview() -> typer.Typer:
-    """Return the `esper` command as its help needs it: without any subcommand."""
-    import typer
+def derive_short_help(app: typer.Typer) -> None:
+    """Set the short help of commands and groups to the first line of their docstring, without the full stop."""
+    for command in app.registered_commands:
+        command.short_help = _first_line(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is None:
+            continue
+        derive_short_help(group.typer_instance)
+        callback = group.typer_instance.registered_callback
+        if callback is not None and not isinstance(group.typer_instance.info.help, str):
+            group.short_help = _first_line(callback.callback)
 
-    from esper_agents.cli.lightweight_commands import OverviewGroup
 
-    app = typer.Typer(
-        name="esper",
-        cls=OverviewGroup,
-        help=_HELP,
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-    )
-    app.callback()(_options())
-    return app
+def _first_line(function: object) -> str:
+    from inspect import getdoc
+
+    return (getdoc(function) or "").partition("\n")[0].removesuffix(".")
 
 
 def _options() -> Any:
@@ -92,7 +89,7 @@ def _options() -> Any:
 
     def options(
         version: bool = typer.Option(
-            False, "-V", "--version", is_eager=True, callback=show_version, help="Show the version and exit."
+            False, "-V", "--version", is_eager=True, callback=show_version, help="Show the version and exit"
         ),
     ) -> None:
         del version
@@ -145,9 +142,21 @@ def _interrupted() -> int:
 
 
 def _main() -> int:  # noqa: PLR0911 - one for each way to end
+    _open_closed_streams()
     if sys.argv[1:] in (["--version"], ["-V"]):
         _say_version()
         return 0
+    if sys.argv[1:] == ["--help"]:
+        from esper_agents.cli.command_index import overview
+
+        try:
+            sys.stdout.write(overview())
+            sys.stdout.flush()
+        except OSError:
+            # What follows says why it cannot be written.
+            pass
+        else:
+            return 0
     sys.excepthook = _last_words
     # A retired variable that makes LangChain's core refuse to run; we trace nothing there anyway.
     os.environ.pop("LANGCHAIN_TRACING", None)
@@ -158,7 +167,6 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
     from esper_agents.errors import EsperError, ExitCode, StorageError
 
     take_key_file()
-    _open_closed_streams()
     try:
         return _run()
     except EsperError as error:
@@ -196,9 +204,7 @@ def _run() -> int:
     from esper_agents.errors import ExitCode
 
     # Not the Typer object itself: calling that puts its own excepthook in place of ours.
-    words = sys.argv[1:]
-    is_overview = words in ([], ["--help"]) and not any(name.startswith("_ESPER_") for name in os.environ)
-    command = typer.main.get_command(overview() if is_overview else build(words))
+    command = typer.main.get_command(build(sys.argv[1:]))
     keep_examples(command)
     # From here on there may be something to clean up.
     if signal.getsignal(signal.SIGINT) is _quit:

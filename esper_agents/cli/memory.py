@@ -27,7 +27,7 @@ from esper_agents.cli.memory_actions import (
     take_documents,
     which_of,
 )
-from esper_agents.cli.shared_options import gathered
+from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short
 from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.domain.pluralize import number_of
@@ -35,16 +35,12 @@ from esper_agents.domain.pluralize import number_of
 if TYPE_CHECKING:
     from esper_agents.domain.memory import MemoryNote
 
-memory_app = typer.Typer(no_args_is_help=True, help="What agents keep between sessions.", rich_markup_mode=None)
+memory_app = typer.Typer(no_args_is_help=True, help="Manage what agents remember", rich_markup_mode=None)
 
-_HERE = Path()
 _KINDS = tuple(NoteKind)
 _LONGEST_IN_LIST = 300
 
-Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Wanted = Annotated[str, typer.Argument(metavar="NOTE", help="Its identifier, or the end of it.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")]
+Wanted = Annotated[str, typer.Argument(metavar="NOTE", help="Note ID or unique suffix")]
 
 
 def register(app: typer.Typer) -> None:
@@ -56,13 +52,14 @@ def register(app: typer.Typer) -> None:
 @gathered(which_of, "which")
 def list_notes(
     which: NoteFilter,
-    limit: Limit = 50,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    limit: LimitOption = 50,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """List notes, newest first, and say of each whether it still holds.
+    """List notes.
 
-    Open actions have numbers where they alone are listed: `esper submit --from-action N` does one.
+    Newest first, with the state of each note. With --kind next-actions, open follow-ups are numbered:
+    `esper submit --from-action N` works on one.
 
     Examples:
       esper memory list
@@ -77,14 +74,16 @@ def list_notes(
 @memory_app.command()
 @gathered(which_of, "which")
 def show(
-    note: Annotated[str, typer.Argument(metavar="[NOTE]", help="One note, with all that is known of it.")] = "",
+    note: Annotated[str, typer.Argument(metavar="[NOTE]", help="Note ID or unique suffix [default: all notes]")] = "",
     *,
     which: NoteFilter,
-    limit: Limit = 200,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    limit: LimitOption = 200,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show what agents remember of the project, each thing with the certificate and the day it came from.
+    """Show notes by agent, with their sources.
+
+    The source of a note is a certificate and its date.
 
     Examples:
       esper memory show
@@ -117,15 +116,17 @@ def show(
 @memory_app.command()
 @gathered(which_of, "which")
 def search(
-    words: Annotated[list[str] | None, typer.Argument(help="All of them must be said; case does not count.")] = None,
-    file: Annotated[str, typer.Option("--file", help="Only what speaks of this file, or of one in this folder.")] = "",
+    words: Annotated[list[str] | None, typer.Argument(help="Search terms; all must match, case is ignored")] = None,
+    file: Annotated[str, typer.Option("--file", metavar="PATH", help="Filter by file or directory")] = "",
     *,
     which: NoteFilter,
-    limit: Limit = 20,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    limit: LimitOption = 20,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Search notes by their words and by the files they speak of, newest first.
+    """Search notes.
+
+    Searches by text and by file, newest first.
 
     Examples:
       esper memory search gradient accumulation
@@ -138,8 +139,8 @@ def search(
 
 
 @memory_app.command()
-def done(note: Wanted, project: Project = _HERE) -> None:
-    """Mark an open action done.
+def done(note: Wanted, project: ProjectOption = HERE) -> None:
+    """Mark a follow-up as done.
 
     Examples:
       esper memory done 0a1b2c3d4e5f
@@ -148,8 +149,8 @@ def done(note: Wanted, project: Project = _HERE) -> None:
 
 
 @memory_app.command()
-def drop(note: Wanted, project: Project = _HERE) -> None:
-    """Mark an open action dropped: nobody is going to do it.
+def drop(note: Wanted, project: ProjectOption = HERE) -> None:
+    """Mark a follow-up as dropped.
 
     Examples:
       esper memory drop 0a1b2c3d4e5f
@@ -158,8 +159,10 @@ def drop(note: Wanted, project: Project = _HERE) -> None:
 
 
 @memory_app.command()
-def forget(note: Wanted, project: Project = _HERE) -> None:
-    """Delete what a note says; that there was one stays to be seen.
+def forget(note: Wanted, project: ProjectOption = HERE) -> None:
+    """Delete the text of a note.
+
+    The note itself, its date and its source are kept.
 
     Examples:
       esper memory forget 0a1b2c3d4e5f
@@ -171,11 +174,13 @@ def forget(note: Wanted, project: Project = _HERE) -> None:
 
 @memory_app.command()
 def redact(
-    text: Annotated[str, typer.Argument(help="The text that is to go, exactly as it stands there.")],
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    text: Annotated[str, typer.Argument(help="Exact text to remove")],
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Strike a text out of every note of the project, wherever it stands.
+    """Remove a text from all notes.
+
+    Replaces every occurrence in the notes and memory documents of the project.
 
     Examples:
       esper memory redact "the customer's name"
@@ -192,13 +197,17 @@ def redact(
 
 @memory_app.command(name="import")
 def take(
-    paths: Annotated[list[Path], typer.Argument(help="Documents, or folders with documents of one agent or several.")],
-    agent: Annotated[str, typer.Option(help="Whose they are; else what they say, else their folder's name.")] = "",
-    kind: Annotated[NoteKind | None, typer.Option(help="Which document it is, where its name does not tell.")] = None,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    paths: Annotated[list[Path], typer.Argument(help="Documents, or directories with documents of agents")],
+    agent: Annotated[
+        str, typer.Option(metavar="AGENT", help="Agent [default: from the document or its directory]")
+    ] = "",
+    kind: Annotated[NoteKind | None, typer.Option(help="Document kind [default: from the file name]")] = None,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Take memory documents in: ours as they were, all other text as it is, vouched for by nobody.
+    """Import memory documents.
+
+    Documents written by `esper memory export` are restored; any other text is imported as unverified notes.
 
     Examples:
       esper memory import docs/ai/agents
@@ -218,13 +227,15 @@ def take(
 
 @memory_app.command()
 def export(
-    to: Annotated[Path, typer.Argument(help="The folder that gets a folder for each agent.")],
-    agent: Annotated[str, typer.Option(help="Only this agent.")] = "",
-    replace: Annotated[bool, typer.Option("--replace", help="Replace what stands there.")] = False,
-    project: Project = _HERE,
-    as_json: AsJson = False,
+    to: Annotated[Path, typer.Argument(metavar="DIR", help="Output directory; one subdirectory per agent")],
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="Filter by agent")] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite existing documents")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write all that agents keep as Markdown documents, which `import` reads back.
+    """Export notes as Markdown documents.
+
+    `esper memory import` reads these documents.
 
     Examples:
       esper memory export kept/

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _MOST_FILES = 10
 
 
-Agent = Annotated[str, typer.Option("--agent", help="Only what this agent keeps.")]
-Kind = Annotated[NoteKind | None, typer.Option("--kind", help="Only this document.")]
-All = Annotated[bool, typer.Option("--all", help="Also what is superseded, done, dropped or forgotten.")]
+Agent = Annotated[str, typer.Option("--agent", metavar="AGENT", help="Filter by agent")]
+Kind = Annotated[NoteKind | None, typer.Option("--kind", help="Filter by kind of note")]
+All = Annotated[bool, typer.Option("--all", help="Include superseded, done, dropped and forgotten notes")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import typer
 
 from esper_agents.cli.cost_summary import CostGrouping, as_data, by, total
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import JsonOption, LimitOption
 from esper_agents.cli.terminal import echo, echo_json, short, table
 from esper_agents.domain.usage import dollars
 from esper_agents.errors import NotFoundError
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
 
 models_app = typer.Typer(
     name="models",
-    help="Show models, their prices and what they have cost; agree to what they may read.",
+    help="Manage language models and consent",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Host = Annotated[str, typer.Argument(help="The server; left out, the one that the environment names.")]
+_Host = Annotated[str, typer.Argument(metavar="[HOST]", help="Server host [default: from the environment]")]
 
 
 def register(app: typer.Typer) -> None:
@@ -34,8 +34,11 @@ def register(app: typer.Typer) -> None:
 
 
 @models_app.command("list", epilog="Example: esper models list")
-def list_models(*, as_json: _Json = False) -> None:
-    """List models with their prices in US dollars for a million tokens, the roles that mean them, and consents."""
+def list_models(*, as_json: JsonOption = False) -> None:
+    """List models, prices and consents.
+
+    Prices are in US dollars per million tokens.
+    """
     asyncio.run(_list(as_json=as_json))
 
 
@@ -69,12 +72,14 @@ async def _list(*, as_json: bool) -> None:
 
 @models_app.command("cost")
 def cost(
-    part: Annotated[CostGrouping, typer.Option("--by", help="Add up for each of these.")] = CostGrouping.MODEL,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many, the dearest first.")] = 20,
+    part: Annotated[CostGrouping, typer.Option("--by", help="Group the totals by")] = CostGrouping.MODEL,
+    limit: LimitOption = 20,
     *,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show what models have used over all sessions of the project: tokens, share of the cache, money.
+    """Show token usage and cost.
+
+    Sums tokens, cache hits and cost over all sessions of the project.
 
     Examples:
       esper models cost
@@ -109,7 +114,10 @@ async def _spent() -> tuple[ModelUsage, ...]:
 
 @models_app.command("agree", epilog="Example: esper models agree api.anthropic.com")
 def agree(host: _Host = "") -> None:
-    """Agree that source of this project may go to a server, until that is withdrawn."""
+    """Allow sending source code to a server.
+
+    Applies to this project until `esper models withdraw`.
+    """
     asyncio.run(_agree(host))
 
 
@@ -124,7 +132,10 @@ async def _agree(host: str) -> None:
 
 @models_app.command("withdraw", epilog="Example: esper models withdraw api.anthropic.com")
 def withdraw(host: _Host = "") -> None:
-    """Take that back: from then on nothing of this project is sent there."""
+    """Withdraw that consent.
+
+    From then on, no source code of this project is sent to the server.
+    """
     asyncio.run(_withdraw(host))
 
 

@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
+from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json
-
-_HERE = Path()
 
 
 def register(app: typer.Typer) -> None:
@@ -21,18 +20,17 @@ def register(app: typer.Typer) -> None:
 
 
 def open_page(
-    certificate: Annotated[
-        str, typer.Argument(metavar="CERT", help="Its identifier, the end of it, or `latest`.")
-    ] = "latest",
-    print_path: Annotated[bool, typer.Option("--print-path", help="Open nothing; print where the page is.")] = False,
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    certificate: CertificateArgument = "latest",
+    print_path: Annotated[
+        bool, typer.Option("--print-path", help="Print the path of the page instead of opening it")
+    ] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Open a certificate in the browser: one page that holds no script and fetches nothing.
+    """Open a certificate in the browser.
 
-    Writes the page anew beside the published view. Where there is no display, prints where it is.
+    The page is one HTML file without scripts and without network access. It is rewritten next to the published view.
+    Without a display, the command prints its path.
 
     Examples:
       esper open

@@ -11,6 +11,14 @@ import typer
 
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import (
+    HERE,
+    CertificateArgument,
+    JsonOption,
+    ProjectOption,
+    ReasonOption,
+    YesOption,
+)
 from esper_agents.cli.terminal import echo_json, is_interactive, one_line
 from esper_agents.errors import ExitCode, UsageError
 
@@ -18,24 +26,20 @@ if TYPE_CHECKING:
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.status import Status
 
-_HERE = Path()
-
 
 @certificates_app.command()
 def override(
-    certificate: Annotated[str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")],
-    status: Annotated[str, typer.Option(help="What is to count in its place; its own takes an override back.")],
-    reason: Annotated[str, typer.Option(help="Why, for those who are to rely on it.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    certificate: CertificateArgument,
+    status: Annotated[str, typer.Option(metavar="STATUS", help="New status; the original status removes the override")],
+    reason: ReasonOption,
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Put another status in the place of a certificate's own, under your name and on record in the log.
+    """Override the status of a certificate.
 
-    The certificate stays as it is, and says what the evidence allows. Whoever looks at it is told what you said; a gate
-    counts a better status only with --accept-overrides. The last override counts, and every one stays on record.
+    The certificate is unchanged; the override is recorded in the log under your name and is shown with the certificate.
+    `esper gate` counts a better status only with --accept-overrides. The latest override applies; all stay in the log.
 
     Examples:
       esper certificates override 12faba12a09f --status CONDITIONALLY_APPROVED --reason "the faulty path is not shipped"

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.indented_output import outline
+from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import echo, echo_json, report
 
 if TYPE_CHECKING:
     from esper_agents.agents.plugins import Plugin
 
-plugins_app = typer.Typer(
-    no_args_is_help=True, help="Add, list and remove plugins: agents, commands and skills.", rich_markup_mode=None
-)
+plugins_app = typer.Typer(no_args_is_help=True, help="Manage plugins", rich_markup_mode=None)
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _SHOWN = 12
 _MOST_NAMED = 5
 
@@ -29,9 +27,12 @@ def register(app: typer.Typer) -> None:
 
 @plugins_app.command()
 def add(
-    path: Annotated[Path, typer.Argument(help="The folder that holds `.claude-plugin`.")], as_json: _Json = False
+    path: Annotated[Path, typer.Argument(help="Plugin directory, which contains `.claude-plugin`")],
+    as_json: JsonOption = False,
 ) -> None:
-    """Copy a plugin into your data folder, in place of one of the same name. Nothing of it is run.
+    """Install a plugin.
+
+    Copies the plugin into your data directory and replaces a plugin of the same name. No code of it is executed.
 
     Examples:
       esper plugins add ../torch-pack
@@ -51,8 +52,10 @@ def add(
 
 
 @plugins_app.command("list")
-def list_plugins(as_json: _Json = False) -> None:
-    """List the plugins that were added, and those whose files have changed since.
+def list_plugins(as_json: JsonOption = False) -> None:
+    """List installed plugins.
+
+    Marks plugins whose files have changed since installation.
 
     Examples:
       esper plugins list
@@ -74,8 +77,12 @@ def list_plugins(as_json: _Json = False) -> None:
 
 
 @plugins_app.command()
-def remove(name: Annotated[str, typer.Argument(help="The plugin's name.")], as_json: _Json = False) -> None:
-    """Take a plugin out of your data folder.
+def remove(
+    name: Annotated[str, typer.Argument(metavar="PLUGIN", help="Plugin name")], as_json: JsonOption = False
+) -> None:
+    """Remove a plugin.
+
+    Deletes its copy in your data directory.
 
     Examples:
       esper plugins remove torch-pack

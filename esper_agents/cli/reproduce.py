@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-_HERE = Path()
+from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption
 
 
 def add_to(group: typer.Typer) -> None:
@@ -17,19 +16,14 @@ def add_to(group: typer.Typer) -> None:
 
 
 def reproduce(
-    certificate: Annotated[
-        str, typer.Argument(metavar="ID", help="Its identifier, the end of it, or `latest`.")
-    ] = "latest",
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")] = False,
+    certificate: CertificateArgument = "latest",
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Run the evidence of a certificate again on the files that it was about; ends with a certificate of its own.
+    """Re-run the evidence and certify the result.
 
-    It runs in a scratch copy of the commit that is on record, and says of each piece of evidence whether it is
-    reproduced, differs, is not comparable or was not run. Exits with 3 where one differs, 4 where that is not decided,
-    7 where the certificate is not what was issued.
+    Runs in a temporary copy of the recorded commit. Each piece of evidence is reproduced, differs, is not comparable or
+    was not run. Exits with 3 if one differs, 4 if that is undecided, 7 if the certificate was modified after issuing.
 
     Examples:
       esper certificates reproduce latest

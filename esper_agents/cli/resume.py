@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
 
     from esper_agents.api import OpenProject
 
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")]
-_Question = Annotated[str, typer.Argument(help="The question, or a session that asks just one; `latest` works.")]
-_HERE = Path()
+_Question = Annotated[
+    str, typer.Argument(metavar="QUESTION", help="Question ID, or a session with one pending question")
+]
 _LOOKED_THROUGH = 200
 
 
@@ -34,21 +34,19 @@ def register(app: typer.Typer) -> None:
 
 def resume(
     session: Annotated[
-        str, typer.Argument(help="The session, or an unmistakable part of its name; else the newest that is not over.")
+        str, typer.Argument(metavar="[SESSION]", help="Session ID or prefix [default: newest unfinished session]")
     ] = "",
     accept: Annotated[
-        bool, typer.Option("--accept", help="Go on by agents, playbooks, skills and policy as they are now; on record.")
+        bool, typer.Option("--accept", help="Use the current definitions; recorded in the ledger")
     ] = False,
-    pinned: Annotated[
-        bool, typer.Option("--pinned", help="Go on by agents, playbooks and policy as they were when it began.")
-    ] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    pinned: Annotated[bool, typer.Option("--pinned", help="Use the definitions recorded at session start")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Go on with a session at the first step without a result.
+    """Resume a session.
 
-    Where an agent, a playbook, a skill or the policy has changed since it began, that is shown, and nothing is done
-    before you say which counts.
+    Resumes at the first step that has no result. If an agent, playbook, skill or the policy has changed since the
+    session started, the command lists the changes and stops; repeat it with --accept or --pinned.
 
     Examples:
       esper resume
@@ -59,8 +57,8 @@ def resume(
     raise typer.Exit(asyncio.run(_resume(session, project, accept=accept, pinned=pinned, as_json=as_json)))
 
 
-def approve(question: _Question = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Agree to the one tool call, or the one piece of advice, that a question names, and go on.
+def approve(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+    """Approve a tool call or advice, then resume.
 
     Examples:
       esper approve
@@ -69,8 +67,8 @@ def approve(question: _Question = "latest", project: _Project = _HERE, as_json: 
     raise typer.Exit(asyncio.run(_answer(question, "approve", project, is_decision=True, as_json=as_json)))
 
 
-def deny(question: _Question = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Refuse the one tool call, or the one piece of advice, that a question names, and go on without it.
+def deny(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+    """Deny a tool call or advice, then resume.
 
     Examples:
       esper deny qst_0198f0c2...
@@ -80,11 +78,11 @@ def deny(question: _Question = "latest", project: _Project = _HERE, as_json: _Js
 
 def answer(
     question: _Question,
-    text: Annotated[str, typer.Argument(help="The answer.")],
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    text: Annotated[str, typer.Argument(help="Answer to the question")],
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Answer an agent's question, and go on.
+    """Answer an agent's question, then resume.
 
     Examples:
       esper answer latest "the model runs on one GPU"

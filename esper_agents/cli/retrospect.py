@@ -12,6 +12,7 @@ import typer
 
 from esper_agents.cli.cost_summary import as_data
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, YesOption
 from esper_agents.cli.submit import ReasonerName
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
 from esper_agents.domain.certificate import CLAUDE
@@ -24,12 +25,7 @@ if TYPE_CHECKING:
     from esper_agents.learning.model_wording import Wording
     from esper_agents.learning.report import Retrospect
 
-retrospect_app = typer.Typer(
-    invoke_without_command=True, help="What the sessions of a project show together.", rich_markup_mode=None
-)
-
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_HERE = Path()
+retrospect_app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
@@ -41,20 +37,25 @@ def register(app: typer.Typer) -> None:
 def retrospect(
     context: typer.Context,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=10_000, help="At most so many sessions, the newest.")
+        int, typer.Option("-n", "--limit", metavar="N", min=1, max=10_000, help="Maximum number of sessions")
     ] = 200,
-    least: Annotated[int, typer.Option("--least", min=2, help="What is seen in so many sessions is repeated.")] = 2,
+    least: Annotated[
+        int,
+        typer.Option("--min-sessions", "--least", metavar="N", min=2, help="Minimum number of sessions for a pattern"),
+    ] = 2,
     reasoner: Annotated[
-        ReasonerName, typer.Option(help="Who words it: the program alone, a model, or a model where it may.")
+        ReasonerName, typer.Option(help="Reasoner; auto uses a model if you gave consent")
     ] = ReasonerName.AUTO,
-    output: Annotated[Path | None, typer.Option("--output", dir_okay=False, help="Write to this file.")] = None,
-    project: _Project = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", dir_okay=False, help="Write to this file")
+    ] = None,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Report what repeats over a project's sessions: guidelines, suggested skills, insights, each with its sources.
+    """Report recurring patterns over sessions.
 
-    Counted from the ledger and the certificates. A model may put it into words, each with the facts it rests on, which
-    stay below it. The skills are proposals that nobody loads.
+    Lists guidelines, proposed skills and insights with their sources, counted from the ledgers and certificates. A
+    model may word them; the facts stay below the wording. Agents do not load a proposed skill before you accept it.
 
     Examples:
       esper retrospect
@@ -78,11 +79,13 @@ def retrospect(
 
 @retrospect_app.command()
 def accept(
-    name: Annotated[str, typer.Argument(help="The proposed skill.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Agree to it without being asked.")] = False,
-    project: _Project = _HERE,
+    name: Annotated[str, typer.Argument(metavar="SKILL", help="Name of the proposed skill")],
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
 ) -> None:
-    """Show a proposed skill, and move it into the project's `.esper/skills` if you agree.
+    """Add a proposed skill to the project.
+
+    Shows the skill and, after confirmation, writes it to the `.esper/skills` directory of the project.
 
     Examples:
       esper retrospect accept learnt-memory

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.agents import agents_app
+from esper_agents.cli.shared_options import JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, table
 from esper_agents.domain.route import RouteOutcome
 from esper_agents.errors import ExitCode, InputFileError
@@ -26,13 +27,18 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - the command belongs to
 
 
 def route(
-    text: Annotated[str, typer.Argument(help="The request, in your words.")],
+    text: Annotated[str, typer.Argument(help="Request in plain language")],
     *,
-    file: Annotated[list[Path] | None, typer.Option("--file", help="A file that the request is about.")] = None,
-    project: Annotated[Path, typer.Option("--project", help="A path in the project whose own agents count.")] = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    file: Annotated[
+        list[Path] | None, typer.Option("--file", metavar="PATH", help="File of the request (repeatable)")
+    ] = None,
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
 ) -> None:
-    """Show which agent a request would be given to, and why; exits with 2 where it would be refused."""
+    """Show which agent would get a request.
+
+    Shows the score of each candidate with its reasons. Exits with 2 if no agent would accept the request.
+    """
     from esper_agents.agents.plugin_store import installed_plugins
     from esper_agents.agents.registry import load_registry
     from esper_agents.agents.router import Router

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import JsonOption, PluginDirsOption
 from esper_agents.cli.submit import Publish, ReasonerName, show_plan
 from esper_agents.cli.terminal import echo, echo_json, one_line, report
 from esper_agents.errors import ExitCode
@@ -27,28 +28,29 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="[COMMAND]", help="The command; all are listed where none.")] = "",
-    arguments: Annotated[list[str] | None, typer.Argument(help="What it is given: files, folders and words.")] = None,
-    plugin_dir: Annotated[
-        list[Path] | None, typer.Option("--plugin-dir", help="Use a plugin from where it lies, this once; repeatable.")
-    ] = None,
+    name: Annotated[str, typer.Argument(metavar="[TEMPLATE]", help="Template name [default: list all templates]")] = "",
+    arguments: Annotated[list[str] | None, typer.Argument(help="Files, directories and words for the template")] = None,
+    plugin_dir: PluginDirsOption = None,
     reasoner: Annotated[
-        ReasonerName, typer.Option(help="What decides: playbooks, a model, or a model where it may.")
+        ReasonerName, typer.Option(help="Reasoner; auto uses a model if you gave consent")
     ] = ReasonerName.AUTO,
-    plan: Annotated[bool, typer.Option("--plan", help="Show what would happen; run nothing.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--dry-run", "--plan", help="Show the plan and the cost estimate, run nothing")
+    ] = False,
     publish: Annotated[
-        Publish, typer.Option(help="Where views go: the project, if it is ours to write, or the data folder.")
+        Publish, typer.Option(help="Publish views to the project or the data directory")
     ] = Publish.PROJECT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Submit a task by a template: ours, or the command of a plugin. It ends with a certificate.
+    """Submit a task from a template.
 
-    Arguments that are files or folders are what the task is about. A template is text: nothing in it is run.
+    Templates are the built-in ones and the commands of plugins. Arguments that are files or directories become the
+    paths of the task. A template is text: no command in it is executed. The session ends with a certificate.
 
     Examples:
       esper run
       esper run debug-nan train.py
-      esper run torch-pack:profile --plan train.py
+      esper run torch-pack:profile --dry-run train.py
     """
     plugins, into_project = tuple(plugin_dir or ()), publish is Publish.PROJECT
     coroutine = _run(name, tuple(arguments or ()), plugins, reasoner, plan, into_project, as_json)

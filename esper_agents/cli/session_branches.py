@@ -12,17 +12,13 @@ import typer
 from esper_agents.cli.live_output import say
 from esper_agents.cli.resume import refuse_both, telling_changes
 from esper_agents.cli.sessions import sessions_app
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, SessionArgument
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from esper_agents.orchestration.replay import ReplayResult
-
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Session = Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")]
-_HERE = Path()
 
 
 def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to `esper sessions`
@@ -35,48 +31,57 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to
 
 
 def continue_(
-    session: _Session,
-    message: Annotated[str, typer.Argument(help="What you ask next, in words.")],
+    session: SessionArgument,
+    message: Annotated[str, typer.Argument(help="Follow-up request")],
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="What it is about; else what the words name; else as before.")
+        list[Path] | None, typer.Argument(help="Files [default: those of the request, else as before]")
     ] = None,
-    agent: Annotated[str, typer.Option(help="Give it to this agent instead of who concluded.")] = "",
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="Agent [default: the agent that concluded]")] = "",
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Begin a new session from what one has come to; its certificate replaces the old one if it is about the same."""
+    """Start a follow-up session.
+
+    The new session starts from the result of the old one. Its certificate supersedes the old certificate if both are
+    about the same component.
+    """
     raise typer.Exit(asyncio.run(_continue(session, message, paths or [], agent, project, as_json=as_json)))
 
 
 def fork(
-    session: _Session,
-    at: Annotated[str, typer.Option("--at", metavar="STEP", help="FRAME.STEP as `show` has it; 0 for the beginning.")],
-    agent: Annotated[str, typer.Option(help="Give it to this agent instead of who has it there.")] = "",
+    session: SessionArgument,
+    at: Annotated[
+        str,
+        typer.Option(
+            "--from-step", "--at", metavar="FRAME.STEP", help="Fork point (see `esper sessions show`); 0 is the start"
+        ),
+    ],
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="Agent [default: the agent at that step]")] = "",
     accept: Annotated[
-        bool, typer.Option("--accept", help="By agents, playbooks, skills and policy as they are now; on record.")
+        bool, typer.Option("--accept", help="Use the current definitions; recorded in the ledger")
     ] = False,
-    pinned: Annotated[
-        bool, typer.Option("--pinned", help="By agents, playbooks and policy as they were when it began.")
-    ] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    pinned: Annotated[bool, typer.Option("--pinned", help="Use the definitions recorded at session start")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Go on from a step of a session in a new one, with copies of what was done until then."""
+    """Fork a session at a given step.
+
+    The new session starts with a copy of the events up to that step.
+    """
     refuse_both(accept=accept, pinned=pinned)
     raise typer.Exit(asyncio.run(_fork(session, at, agent, project, accept=accept, pinned=pinned, as_json=as_json)))
 
 
 def replay(
-    session: _Session = "latest",
-    pinned: Annotated[
-        bool, typer.Option("--pinned", help="By the agents, playbooks and policy of then, as far as they are kept.")
-    ] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    session: SessionArgument = "latest",
+    pinned: Annotated[bool, typer.Option("--pinned", help="Use the definitions recorded at session start")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Run a session again over its record, call and write nothing, and compare what comes out.
+    """Replay a session and compare the result.
 
-    Exits with 1 where something comes out otherwise, and with 7 where the certificate is not what was issued.
+    Re-executes the session from its ledger without side effects. Exits with 1 if the result differs, and with 7 if the
+    certificate was modified after issuing.
     """
     found = asyncio.run(_replay(session, project, pinned=pinned))
     if as_json:

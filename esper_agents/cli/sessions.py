@@ -13,6 +13,7 @@ from esper_agents.cli.answer_prompt import is_decision
 from esper_agents.cli.cost_summary import CostGrouping, as_data, by
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, SessionArgument, YesOption
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
 from esper_agents.cli.timeline import timeline
 from esper_agents.domain.pluralize import number_of
@@ -29,15 +30,10 @@ if TYPE_CHECKING:
 
     _Found = tuple[tuple[SessionSummary, ...], Mapping[str, Expense]]
 
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Session = Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")]
-_Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
-_HERE = Path()
 _SHOWN = 10
 _NONE = 'no sessions yet; begin with: esper submit "review this training code" train.py'
 
-sessions_app = typer.Typer(no_args_is_help=True, help="What has been submitted, and how far it is.")
+sessions_app = typer.Typer(no_args_is_help=True, help="List and manage sessions")
 
 
 def register(app: typer.Typer) -> None:
@@ -48,18 +44,20 @@ def register(app: typer.Typer) -> None:
 @sessions_app.command("list")
 def list_sessions(
     state: Annotated[
-        list[SessionState] | None, typer.Option("--state", help="Only in this state; repeatable.", show_default=False)
+        list[SessionState] | None, typer.Option("--state", help="Filter by state (repeatable)", show_default=False)
     ] = None,
-    agent: Annotated[str, typer.Option("--agent", help="Only who has the task, or had it last.")] = "",
+    agent: Annotated[str, typer.Option("--agent", metavar="AGENT", help="Filter by current or last agent")] = "",
     since: Annotated[
         str,
-        typer.Option("--since", metavar="DATE", help="Only if something happened from 2026-01-31 on, the last first."),
+        typer.Option("--since", metavar="DATE", help="Filter by last activity, on or after e.g. 2026-01-31"),
     ] = "",
-    project: _Project = _HERE,
-    limit: _Limit = 20,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    limit: LimitOption = 20,
+    as_json: JsonOption = False,
 ) -> None:
-    """List the project's sessions, newest first.
+    """List sessions.
+
+    Newest first.
 
     Examples:
       esper sessions list --limit 5
@@ -72,12 +70,14 @@ def list_sessions(
 
 @sessions_app.command()
 def search(
-    words: Annotated[list[str], typer.Argument(help="Words that all must be said.")],
-    project: _Project = _HERE,
-    limit: _Limit = 20,
-    as_json: _Json = False,
+    words: Annotated[list[str], typer.Argument(help="Search terms; all must match")],
+    project: ProjectOption = HERE,
+    limit: LimitOption = 20,
+    as_json: JsonOption = False,
 ) -> None:
-    """Find sessions by the words of request, agent and conclusion, newest first.
+    """Search sessions.
+
+    Searches request, agent and conclusion, newest first.
 
     Examples:
       esper sessions search gradient accumulation
@@ -110,8 +110,10 @@ def _cost(spent: Mapping[str, Expense], each: SessionSummary) -> str:
 
 
 @sessions_app.command()
-def show(session: _Session = "latest", project: _Project = _HERE, as_json: _Json = False) -> None:
-    """Show what happened in a session: who had the task when, what was asked and answered, and what waits.
+def show(session: SessionArgument = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+    """Show the timeline of a session.
+
+    Shows agents, handoffs, questions, answers and the pending question.
 
     Examples:
       esper sessions show latest
@@ -136,16 +138,17 @@ def show(session: _Session = "latest", project: _Project = _HERE, as_json: _Json
 
 @sessions_app.command()
 def cancel(
-    session: Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")] = "",
-    interrupted: Annotated[bool, typer.Option("--interrupted", help="Cancel all interrupted sessions.")] = False,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
-    project: _Project = _HERE,
-    as_json: _Json = False,
+    session: SessionArgument = "",
+    interrupted: Annotated[bool, typer.Option("--interrupted", help="Cancel all interrupted sessions")] = False,
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """End a session without a verdict; a running one stops at its next step.
+    """Cancel a session.
 
-    With --interrupted, all sessions of the project that are not over, that no process works on and that no worker may
-    take are ended, after a confirmation. Exits with 0 if they are, or if there is none; with 10 if you decline.
+    The session ends without a verdict; a running one stops at its next step. With --interrupted, cancels all unfinished
+    sessions of the project that no process runs and that are not queued, after confirmation. Exits with 0 if they were
+    cancelled or there were none; with 10 if you decline.
 
     Examples:
       esper sessions cancel latest

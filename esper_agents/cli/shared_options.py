@@ -1,24 +1,44 @@
-"""Options that commands share: written once, as the parameters of what makes one thing of them."""
+"""Command-line options that several commands share, and `gathered`, which turns options into one object."""
 
 from __future__ import annotations
 
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Command = Callable[..., None]
 
+HERE = Path()
+"""Default of `ProjectOption`: the current directory."""
+
+ProjectOption = Annotated[Path, typer.Option("--project", metavar="PATH", help="Project directory")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON")]
+LimitOption = Annotated[
+    int, typer.Option("-n", "--limit", metavar="N", min=1, max=100_000, help="Maximum number of rows")
+]
+YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation")]
+ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, stored in the log")]
+PluginDirsOption = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin-dir", metavar="PATH", help="Load a plugin from this directory (repeatable)"),
+]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Session ID, unique prefix, or `latest`")]
+CertificateArgument = Annotated[str, typer.Argument(metavar="ID", help="Certificate ID, unique suffix, or `latest`")]
+
 
 def gathered(make: Callable[..., Any], into: str) -> Callable[[Command], Command]:
-    """Give a command the options of `make` in place of one parameter, which takes what `make` returns of them.
+    """Replace one parameter of a command by the options of `make`, and pass it the object that `make` returns.
 
     Args:
-        make: Each of its parameters is an option.
-        into: The name of the command's parameter.
+        make: Builds the object; its parameters are the options.
+        into: Name of the parameter of the command that receives the object.
     """
     shared = _options(make)
 
@@ -30,7 +50,7 @@ def gathered(make: Callable[..., Any], into: str) -> Callable[[Command], Command
 
         own = {each.name: [each] for each in _options(command, into)}
         options = [each for name in signature(command).parameters for each in own.get(name, shared)]
-        # Typer looks at both.
+        # Typer reads both.
         vars(run)["__signature__"] = Signature(options)
         run.__annotations__ = {each.name: each.annotation for each in options}
         return run
@@ -38,13 +58,13 @@ def gathered(make: Callable[..., Any], into: str) -> Callable[[Command], Command
     return give
 
 
-def _options(function: Callable[..., Any], left_out: str = "") -> list[Parameter]:
-    """Return the parameters of a function but one, with their annotations as what they stand for."""
-    # What is returned or left out may have a type that is imported for checkers alone.
-    told = {name: each for name, each in function.__annotations__.items() if name not in {left_out, "return"}}
-    known = get_type_hints(SimpleNamespace(__annotations__=told), function.__globals__, include_extras=True)
+def _options(function: Callable[..., Any], omitted: str = "") -> list[Parameter]:
+    """Return the parameters of a function except one, with their annotations resolved."""
+    # The types of the return value and of the omitted parameter may be imported for type checkers only.
+    annotations = {name: each for name, each in function.__annotations__.items() if name not in {omitted, "return"}}
+    known = get_type_hints(SimpleNamespace(__annotations__=annotations), function.__globals__, include_extras=True)
     return [
         each.replace(kind=Parameter.KEYWORD_ONLY, annotation=known[each.name])
         for each in signature(function).parameters.values()
-        if each.name != left_out
+        if each.name != omitted
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from esper_agents.cli.shared_options import HERE, JsonOption, PluginDirsOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, report, table
 from esper_agents.errors import ExitCode, InputFileError
 
@@ -19,16 +20,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.skill import Skill
     from esper_agents.errors import DefinitionError
 
-skills_app = typer.Typer(
-    name="skills", help="List, show and check skills.", no_args_is_help=True, rich_markup_mode=None
-)
+skills_app = typer.Typer(name="skills", help="Manage skills", no_args_is_help=True, rich_markup_mode=None)
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_ProjectPath = Annotated[Path, typer.Option("--project", help="A path in the project whose own skills count.")]
-_PluginDirs = Annotated[
-    list[Path] | None, typer.Option("--plugin-dir", help="A plugin that counts where it lies; repeatable.")
-]
-_HERE = Path()
 _MOST_DESCRIPTION = 200
 
 
@@ -38,8 +31,13 @@ def register(app: typer.Typer) -> None:
 
 
 @skills_app.command("list", epilog="Example: esper skills list")
-def list_skills(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None, as_json: _Json = False) -> None:
-    """List all skills, and the files that cannot be used."""
+def list_skills(
+    *, project: ProjectOption = HERE, plugin_dir: PluginDirsOption = None, as_json: JsonOption = False
+) -> None:
+    """List skills.
+
+    Also lists skill files that cannot be used.
+    """
     library = _library(project, plugin_dir)
     skills = library.skills.values()
     if as_json:
@@ -56,14 +54,17 @@ def list_skills(*, project: _ProjectPath = _HERE, plugin_dir: _PluginDirs = None
     "esper skills show using-training-optimization gradient-management",
 )
 def show(
-    name: Annotated[str, typer.Argument(help="The skill's name, or words of what it is for.")],
-    sheet: Annotated[str, typer.Argument(help="One of its sheets.")] = "",
+    name: Annotated[str, typer.Argument(metavar="SKILL", help="Skill name, or words of its description")],
+    sheet: Annotated[str, typer.Argument(metavar="[SHEET]", help="Sheet of the skill")] = "",
     *,
-    project: _ProjectPath = _HERE,
-    plugin_dir: _PluginDirs = None,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    plugin_dir: PluginDirsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show a skill or one of its sheets, as an agent loads it."""
+    """Show a skill.
+
+    Prints the skill, or one of its sheets, as an agent loads it.
+    """
     library = _library(project, plugin_dir)
     found = library.load(name, sheet)
     if as_json:
@@ -81,15 +82,18 @@ def show(
 )
 def lint(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="Skills, or folders of them; all skills where none.")
+        list[Path] | None, typer.Argument(help="Skill directories or their parents [default: all skills]")
     ] = None,
     *,
-    project: _ProjectPath = _HERE,
-    plugin_dir: _PluginDirs = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where there is a warning.")] = False,
-    as_json: _Json = False,
+    project: ProjectOption = HERE,
+    plugin_dir: PluginDirsOption = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 on warnings")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Check skills and their sheets; exits with 2 where one cannot be used."""
+    """Check skill files.
+
+    Exits with 2 if a skill cannot be used, and with --strict with 3 if there is a warning.
+    """
     from esper_agents.agents.skill_lint import lint_all
 
     library = _of_paths(paths) if paths else _library(project, plugin_dir)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import JsonOption, PluginDirsOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.errors import ExitCode, UsageError
 
@@ -45,56 +46,59 @@ def register(app: typer.Typer) -> None:
 
 def submit(
     context: typer.Context,
-    task: Annotated[str, typer.Argument(help="What you ask, in words.")] = "",
-    paths: Annotated[list[str] | None, typer.Argument(help="Files and folders it is about.")] = None,
-    agent: Annotated[str, typer.Option(help="Give it to this agent instead of routing it.")] = "",
+    task: Annotated[str, typer.Argument(help="Request in plain language")] = "",
+    paths: Annotated[list[str] | None, typer.Argument(help="Files and directories of the request")] = None,
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="Skip routing and use this agent")] = "",
     again: Annotated[
-        str, typer.Option(metavar="CERT", help="Ask the question of a certificate again, of the code as it is now.")
+        str,
+        typer.Option(
+            "--rerun", "--again", metavar="CERT", help="Repeat the request of a certificate on the current code"
+        ),
     ] = "",
     from_action: Annotated[
-        str, typer.Option(metavar="N", help="Do an open action: its number in `esper memory list`, or its identifier.")
+        str, typer.Option(metavar="N", help="Work on a follow-up: number in `esper memory list`, or ID")
     ] = "",
     budget: Annotated[
         str | None,
-        typer.Option(metavar="NAME=AMOUNT,...", help="Stop with what there is when so much of something is used."),
+        typer.Option(metavar="NAME=AMOUNT,...", help="Stop with a partial result at this limit, e.g. money=0.50"),
     ] = None,
     ask: Annotated[
         list[str] | None,
-        typer.Option("--ask", metavar="TOOL", help="No agent calls this tool unasked; repeatable."),
+        typer.Option("--ask", metavar="TOOL", help="Ask before every call of this tool (repeatable)"),
     ] = None,
     deny: Annotated[
-        list[str] | None, typer.Option("--deny", metavar="TOOL", help="No agent calls this tool; repeatable.")
+        list[str] | None, typer.Option("--deny", metavar="TOOL", help="Deny all calls of this tool (repeatable)")
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option("--allow", metavar="TOOL", help="Agents call this tool unasked, this once; repeatable."),
+        typer.Option("--allow", metavar="TOOL", help="Allow all calls of this tool in this session (repeatable)"),
     ] = None,
-    plugin_dir: Annotated[
-        list[Path] | None, typer.Option("--plugin-dir", help="Use a plugin from where it lies, this once; repeatable.")
-    ] = None,
+    plugin_dir: PluginDirsOption = None,
     reasoner: Annotated[
-        ReasonerName, typer.Option(help="What decides: playbooks, a model, or a model where it may.")
+        ReasonerName, typer.Option(help="Reasoner; auto uses a model if you gave consent")
     ] = ReasonerName.AUTO,
-    plan: Annotated[bool, typer.Option("--plan", help="Show what would happen; run nothing.")] = False,
-    queue: Annotated[bool, typer.Option("--queue", help="Leave the work to `esper worker`.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--dry-run", "--plan", help="Show the plan and the cost estimate, run nothing")
+    ] = False,
+    queue: Annotated[bool, typer.Option("--queue", help="Queue the task for `esper worker`")] = False,
     publish: Annotated[
-        Publish, typer.Option(help="Where views go: the project, if it is ours to write, or the data folder.")
+        Publish, typer.Option(help="Publish views to the project or the data directory")
     ] = Publish.PROJECT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Give a task to the specialists; it ends with a certificate.
+    """Submit a task and get a certificate.
 
-    Without paths the task is about the whole project, if it is under git.
+    Without paths the task applies to the whole project if it is a git repository.
 
-    An approval or a go needs an execution that could have failed: --allow run-tests lets the session run the tests of
-    the files in question, in the sandbox on a copy of the project. Exceptions are allowed by name: run-tests:network,
-    run-tests:read=PATH for a file or folder that git ignores, run-tests:unsandboxed for the project itself.
+    APPROVED and GO need an execution that could have failed: --allow run-tests lets the session run the tests of these
+    files in the sandbox, on a copy of the project. Allow exceptions by name: run-tests:network, run-tests:read=PATH for
+    a file or directory that git ignores, run-tests:unsandboxed for running the tests in the project itself.
 
     Examples:
       esper submit "review this training code" train.py
       esper submit "why does torch.compile break here?" model.py
-      esper submit --plan "is this ready to ship?" src/
-      esper submit --again latest
+      esper submit --dry-run "is this ready to ship?" src/
+      esper submit --rerun latest
       esper submit --from-action 1
       esper submit --queue "review this training code" train.py
       esper submit --reasoner claude "is this loop right?" train.py

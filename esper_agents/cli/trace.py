@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, SessionArgument
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import InputFileError, UsageError
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.session import Event, SessionSummary
     from esper_agents.observing.span import TraceSpan
 
-_HERE = Path()
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -29,27 +28,24 @@ def register(app: typer.Typer) -> None:
 
 
 def trace(
-    session: Annotated[
-        str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")
-    ] = "latest",
+    session: SessionArgument = "latest",
     otlp: Annotated[
-        str, typer.Option("--otlp", metavar="URL", help="Send them to the collector there, by OTLP over HTTP.")
+        str, typer.Option("--otlp", metavar="URL", help="Send the spans to this collector, OTLP over HTTP")
     ] = "",
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write them there, as OTLP JSON lines.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write the spans to this file, OTLP JSON lines"),
     ] = None,
     content: Annotated[
-        bool, typer.Option("--content", help="With what was asked, said, passed to tools and returned by them.")
+        bool, typer.Option("--content", help="Include requests, messages, tool arguments and results")
     ] = False,
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Make OpenTelemetry spans of a session from its record: of its agents, their turns and their tool calls.
+    """Export a session as OpenTelemetry spans.
 
-    Without --otlp and --output they are printed, as OTLP JSON lines. A session that goes on is traced as far as it
-    has come. The same record gives the same spans, under the same identifiers.
+    One span per agent, turn and tool call, computed from the ledger. Without --otlp and --output the spans are printed
+    as OTLP JSON lines. A running session is exported up to its latest event. The same ledger gives the same span IDs.
 
     Examples:
       esper trace latest --output trace.jsonl

@@ -13,6 +13,7 @@ import typer
 from esper_agents.certificates.check import CheckOutcome
 from esper_agents.cli.exhibits import ARCHIVE, find_certificate_files
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.cli.verifying import FreshnessState, VerificationResult, check, outcome_of
 from esper_agents.domain.pluralize import number_of
@@ -32,21 +33,21 @@ _WORST_FIRST = (ExitCode.TAMPERED, ExitCode.NOT_CURRENT, ExitCode.UNDECIDED, Exi
 
 def verify(
     certificate: Annotated[
-        str, typer.Argument(metavar="ID|FILE", help="An identifier, the end of one, `latest`; or a published file.")
+        str, typer.Argument(metavar="ID|FILE", help="Certificate ID, unique suffix, `latest`, or file")
     ] = "latest",
-    everything: Annotated[
-        bool, typer.Option("--all", help="All certificates of the project, and the whole log.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Verify all certificates and the transparency log")] = False,
     project: Annotated[
-        Path | None, typer.Option("--project", help="The tree to compare with; the file's own, or the one at hand.")
+        Path | None,
+        typer.Option("--project", metavar="PATH", help="Project directory [default: of the file, else current]"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Check that a certificate is genuine and complete, follows from its evidence, and speaks of the code as it is now.
+    """Verify signature, log, verdict and files.
 
-    Writes nothing. Exits with 0; 7 where it is not what it was; 8 where it is stale, superseded or revoked; 4 where
-    that cannot be decided, as where a key signed it that nobody here trusts. With --all, a stale, superseded or revoked
-    certificate is listed and does not count; 8 means that published files were deleted.
+    Checks that the signature and the log entry are authentic, that the verdict follows from the evidence, and that the
+    certified files are unchanged. Writes nothing. Exits with 0 if valid; 7 if modified; 8 if stale, superseded or
+    revoked; 4 if a check is undecided, such as a signature by an untrusted key. With --all, stale, superseded and
+    revoked certificates are listed and do not change the exit code; 8 means that published files were deleted.
 
     Examples:
       esper certificates verify latest

@@ -13,6 +13,7 @@ import typer
 
 from esper_agents.cli.live_output import Narrator, narrator, say
 from esper_agents.cli.sessions import sessions_app, state_of
+from esper_agents.cli.shared_options import HERE, ProjectOption, SessionArgument
 from esper_agents.cli.terminal import short
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import ExitCode
@@ -20,10 +21,6 @@ from esper_agents.errors import ExitCode
 if TYPE_CHECKING:
     from esper_agents.api import OpenProject
     from esper_agents.domain.session import Event, SessionSummary
-
-_Project = Annotated[Path, typer.Option("--project", help="The project; the working folder's where left out.")]
-_Session = Annotated[str, typer.Argument(help="The session, an unmistakable part of its name, or `latest`.")]
-_HERE = Path()
 
 
 def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to `esper sessions`
@@ -33,19 +30,22 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to
 
 
 def tail(
-    session: _Session = "latest",
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="At most so many of the newest lines.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until nobody works on it any more.")] = False,
-    project: _Project = _HERE,
+    session: SessionArgument = "latest",
+    lines: Annotated[
+        int, typer.Option("-n", "--limit", "--lines", metavar="N", min=0, help="Maximum number of lines")
+    ] = 10,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the session until its process ends")] = False,
+    project: ProjectOption = HERE,
 ) -> None:
-    """Print the newest lines of a session, and with --follow those that come."""
+    """Print the latest events of a session."""
     raise typer.Exit(asyncio.run(_watch(session, project, lines, follow=follow, is_whole=False)))
 
 
-def attach(session: _Session = "latest", project: _Project = _HERE) -> None:
-    """Watch a session that another process runs as if it ran here; Ctrl-C stops watching, not the session.
+def attach(session: SessionArgument = "latest", project: ProjectOption = HERE) -> None:
+    """Watch a running session live.
 
-    Exits with what the session comes to.
+    Shows a session of another process. Ctrl-C stops watching; the session continues. Exits with the exit code of the
+    session.
     """
     raise typer.Exit(asyncio.run(_watch(session, project, None, follow=True, is_whole=True)))
 

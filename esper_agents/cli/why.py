@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json
 
-_HERE = Path()
+if TYPE_CHECKING:
+    import typer
+
 _INDENT = 2
 
 
@@ -22,15 +23,13 @@ def register(app: typer.Typer) -> None:
 
 
 def why(
-    certificate: Annotated[
-        str, typer.Argument(metavar="CERT", help="Its identifier, the end of it, or `latest`.")
-    ] = "latest",
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    certificate: CertificateArgument = "latest",
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show why a certificate says what it says: its status, the lines of the policy, the findings, the evidence.
+    """Explain the verdict of a certificate.
+
+    Shows the status, the policy rules that determined it, the findings and their evidence.
 
     Examples:
       esper why

@@ -26,24 +26,29 @@ def register(app: typer.Typer) -> None:
 
 
 def worker(
-    concurrency: Annotated[int, typer.Option(min=1, max=256, help="At most so many sessions at once.")] = 4,
-    once: Annotated[bool, typer.Option("--once", help="End when there is nothing to do any more.")] = False,
+    concurrency: Annotated[
+        int,
+        typer.Option(
+            "-j", "--jobs", "--concurrency", metavar="N", min=1, max=256, help="Maximum number of concurrent sessions"
+        ),
+    ] = 4,
+    once: Annotated[bool, typer.Option("--once", help="Exit when no session is left to run")] = False,
     poll: Annotated[
-        float, typer.Option(min=0.05, metavar="SECONDS", help="How long to wait before looking for work again.")
+        float, typer.Option(min=0.05, metavar="SECONDS", help="Seconds between two looks at the queue")
     ] = 2.0,
     project: Annotated[
-        Path | None, typer.Option("--project", help="Only sessions of this project; see below for what else.")
+        Path | None, typer.Option("--project", metavar="PATH", help="Run only the sessions of this project directory")
     ] = None,
     publish: Annotated[
-        Publish, typer.Option(help="Where views go: the project, if it is ours to write, or the data folder.")
+        Publish, typer.Option(help="Publish views to the project or the data directory")
     ] = Publish.PROJECT,
 ) -> None:
-    """Run sessions that were queued with `esper submit --queue`, and those whose owner died.
+    """Run queued and abandoned sessions.
 
-    With a shared PostgreSQL database: those of every project whose folder is on this machine. Else those of the working
-    folder's project. A session that asks something waits for a person. SIGTERM or Ctrl-C lets each session stop at its
-    next step and gives it back; a second one does not wait for the step. Exits with 1 where, with --once, a session
-    failed.
+    Queued sessions come from `esper submit --queue`; abandoned ones lost their process. With a shared PostgreSQL
+    database, the worker runs the sessions of every project whose directory exists on this machine; otherwise those of
+    the current project. A session with a question waits for your answer. SIGTERM or Ctrl-C stops each session at its
+    next step and releases it; a second signal stops at once. With --once, exits with 1 if a session failed.
 
     Examples:
       esper worker --once

@@ -9,10 +9,11 @@ import subprocess
 import sys
 
 import typer.main
+from typer.testing import CliRunner
 
 import esper_agents.cli
 from esper_agents.cli import main
-from esper_agents.cli.command_index import COMMANDS
+from esper_agents.cli.command_index import COMMANDS, overview
 
 # Builds each command alone, in a process that has imported nothing else.
 ALONE = """
@@ -52,3 +53,9 @@ def test_a_command_that_is_loaded_alone_has_all_its_subcommands():
 def test_of_a_group_the_named_subcommand_is_made_alone_and_an_unknown_one_leaves_the_group_whole():
     assert alone("sessions", "list") == {"sessions": ["list"]}
     assert alone("sessions", "lst") == alone("sessions")
+
+
+def test_the_help_that_is_written_without_the_commands_is_theirs():
+    told = CliRunner().invoke(main.build(), ["--help"], env={"COLUMNS": "80"}).output.splitlines()
+    at = told.index("Commands:")
+    assert overview().splitlines() == [*told[: at + 1], *sorted(told[at + 1 :])]

@@ -14,6 +14,7 @@ import typer
 from esper_agents.cli.gate.coverage import CoverageState, exit_code
 from esper_agents.cli.gate.outputs import as_junit, as_markdown, as_sarif
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.status import Status
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.cli.gate.work import Gate
 
-_HERE = Path()
 _ENOUGH = ("APPROVED", "GO")
 _REVIEWER = "pytorch-code-reviewer"
 _NEVER_COUNTED = frozenset((Status.RECOMMEND, Status.DO_NOT_RECOMMEND, Status.ADVISORY_ONLY))
@@ -37,44 +37,42 @@ def register(app: typer.Typer) -> None:
 
 def gate(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PATHS]...", help="Files and folders; the whole project if none.")
+        list[Path] | None, typer.Argument(metavar="[PATHS]...", help="Files and directories [default: whole project]")
     ] = None,
     require: Annotated[
         list[str] | None,
-        typer.Option(help="A status that will do; again for more. If none, APPROVED and GO, both outright."),
+        typer.Option(metavar="STATUS", help="Accepted status (repeatable) [default: APPROVED, GO]"),
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option(help=f"Agent whose certificate must cover each file, repeatable [default: {_REVIEWER}]."),
+        typer.Option(metavar="AGENT", help=f"Required agent (repeatable) [default: {_REVIEWER}]"),
     ] = None,
     trust: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY|FILE", help="A key to trust this once, as `esper keys export` says it."),
+        typer.Option("--trusted-key", "--trust", metavar="KEY|FILE", help="Additional trusted public key (repeatable)"),
     ] = None,
     accept_overrides: Annotated[
         bool,
-        typer.Option("--accept-overrides", help="Let a person's recorded override make a status better, too."),
+        typer.Option("--accept-overrides", help="Accept overrides that improve a status"),
     ] = False,
-    summary: Annotated[Path | None, typer.Option(help="Write a summary in Markdown here.")] = None,
-    sarif: Annotated[Path | None, typer.Option(help="Write SARIF 2.1.0 here.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
-    project: Annotated[
-        Path, typer.Option("--project", help="The project; the working folder's where left out.")
-    ] = _HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    summary: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Markdown summary to this file")] = None,
+    sarif: Annotated[Path | None, typer.Option(metavar="FILE", help="Write SARIF 2.1.0 to this file")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML to this file")] = None,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Answer by exit code whether certificates that are genuine and current cover what is there. Writes no certificate.
+    """Require valid certificates for files (CI).
 
-    Certificates of approvals and go/no-go questions count; advice and recommendations count neither for nor against a
-    file. A certificate covers a file if its agent reviewed the whole file with the rules of all categories.
+    The exit code is the answer; no certificate is written. Certificates of approvals and go/no-go questions count.
+    Advice and recommendations count neither for nor against a file. A certificate covers a file if its agent reviewed
+    the whole file with the rules of all categories.
 
-    Looks at the archive and at the published files of the project. A key that the project brings along counts only
-    where you accepted it (`esper keys trust --project`) or name it here. A person's override that makes a status worse
-    counts; one that makes it better does not, unless you accept that here.
+    Reads the archive and the published files of the project. A key in the project's .esper/trusted_keys counts only if
+    you accepted it (`esper keys trust --project`) or pass it with --trusted-key. An override that makes a status worse
+    counts; one that makes it better counts only with --accept-overrides.
 
-    Exits with 0 where all is covered; 3 where a verdict stands against a file or has another status; 8 where nothing
-    covers it, or not as it is now; 4 where nobody who is trusted vouches for it; 7 where something is not what was
-    issued.
+    Exits with 0 if all files are covered; 3 if a certificate is negative or has another status; 8 if a file is not
+    covered or has changed; 4 if a certificate is not signed by a trusted key; 7 if a certificate was modified.
 
     Examples:
       esper gate

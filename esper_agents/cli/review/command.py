@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.lightweight_commands import LightweightCommand
+from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import clean, echo, redact
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import ExitCode, UsageError
@@ -41,41 +42,43 @@ def register(app: typer.Typer) -> None:
 
 
 def review(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Files and folders that belong together.")] = None,
-    category: Annotated[list[Category] | None, typer.Option(help="Only rules of this category.")] = None,
-    rule: Annotated[list[str] | None, typer.Option(help="Only this rule, by code or name.")] = None,
-    fail_on: Annotated[
-        FailOn, typer.Option(help="Exit with 3 when something at least this severe is found.")
-    ] = FailOn.CRITICAL,
-    diff: Annotated[str, typer.Option(metavar="REV", help="Only what changed since REV brought; also A..B.")] = "",
-    staged: Annotated[bool, typer.Option("--staged", help="Only what is staged for the next commit brings.")] = False,
-    baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Leave out what this file lists.")] = None,
-    write_baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what is found to a baseline file.")
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files and directories to analyze together")] = None,
+    category: Annotated[
+        list[Category] | None, typer.Option(help="Run only the rules of this category (repeatable)")
     ] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely, and report the rest.")] = False,
+    rule: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="Run only this rule, by code or name (repeatable)")
+    ] = None,
+    fail_on: Annotated[FailOn, typer.Option(help="Exit 3 on findings of this severity or higher")] = FailOn.CRITICAL,
+    diff: Annotated[str, typer.Option(metavar="REV", help="Report only findings introduced since REV (or A..B)")] = "",
+    staged: Annotated[bool, typer.Option("--staged", help="Report only findings introduced by staged changes")] = False,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Ignore findings listed in this baseline file")
+    ] = None,
+    write_baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the findings to a baseline file")
+    ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes and report the remaining findings")] = False,
     diff_only: Annotated[
-        bool, typer.Option("--diff-only", help="Print what --fix would change; write nothing.")
+        bool, typer.Option("--diff-only", help="Print the changes of --fix as a patch, write nothing")
     ] = False,
-    style: Annotated[
-        OutputFormat, typer.Option("--format", help="How to write the findings down.")
-    ] = OutputFormat.TEXT,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write there and not on the screen.")] = None,
+    style: Annotated[OutputFormat, typer.Option("--format", help="Output format")] = OutputFormat.TEXT,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report to this file")
+    ] = None,
     allow_unread: Annotated[
-        bool, typer.Option("--allow-unread", help="Do not exit with 4 because of files that were not read.")
+        bool, typer.Option("--allow-unread", help="Do not exit 4 because of unreadable files")
     ] = False,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Review anew, and keep nothing for the next run.")
-    ] = False,
-    explain: Annotated[str, typer.Option(metavar="CODE", help="Print the page of a rule, or of 'all'.")] = "",
-    list_rules: Annotated[bool, typer.Option("--list-rules", help="Print the rules there are.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not read or write the cache")] = False,
+    explain: Annotated[str, typer.Option(metavar="CODE", help="Print the documentation of a rule, or of 'all'")] = "",
+    list_rules: Annotated[bool, typer.Option("--list-rules", help="List all rules")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Review Python files for what goes wrong in PyTorch code, without running them.
+    """Lint Python files with the PyTorch rules.
 
-    It forms no judgement and issues no certificate: for those, submit a task. Name all files that belong together:
-    callers and callees are looked at across them. Exits with 3 when something at the level of --fail-on is found, and
-    with 4 when a file could not be read, unless --allow-unread is given and another one was.
+    No code is executed and no certificate is issued; for a certificate, use `esper submit`. Pass all files that belong
+    together: calls are followed across them. Exits with 3 if there is a finding at the level of --fail-on or higher,
+    and with 4 if a file could not be read, unless --allow-unread is given and at least one file was read.
 
     Examples:
       esper review train.py model.py

@@ -14,10 +14,11 @@ from esper_agents.cli.lightweight_commands import LightweightGroup, make_lightwe
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_HELP = """Measure PyTorch code: each run in a confined process of its own, every number taken there and then.
+_HELP = """Measure PyTorch code in a sandbox
 
-A target is FILE.py:FUNCTION or package.module:Class.method: a function, an nn.Module, a factory of one, or a training
-step. Inputs come from --input, from --inputs, from --capture, or from a get_inputs() beside the target.
+Each measurement runs in its own sandboxed process. A target is FILE.py:FUNCTION or package.module:Class.method: a
+function, an nn.Module, a factory of a module, or a training step. Inputs come from --input, --inputs, --capture, or
+from a get_inputs() function in the file of the target.
 
 Examples:
   esper torch profile model.py:make_model --input "randn(32,128)"
@@ -54,7 +55,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _commands() -> Mapping[str, Any]:
-    from esper_agents.cli.main import keep_examples
+    from esper_agents.cli.main import derive_short_help, keep_examples
 
     app = typer.Typer(rich_markup_mode=None, callback=lambda: None)
     for found in pkgutil.iter_modules([str(Path(__file__).parent)]):
@@ -62,6 +63,7 @@ def _commands() -> Mapping[str, Any]:
         if add := getattr(module, "add", None):
             add(app)
     make_lightweight(app)
+    derive_short_help(app)
     made = typer.main.get_command(app)
     keep_examples(made)
     commands: Mapping[str, Any] = vars(made)["commands"]

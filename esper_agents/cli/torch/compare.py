@@ -45,33 +45,40 @@ def add(app: typer.Typer) -> None:
 
 
 def compare_two(
-    baseline: Annotated[str, typer.Argument(metavar="A", help="What is there now.", show_default=False)],
-    candidate: Annotated[
-        str, typer.Argument(metavar="[B]", help="What is said to be faster; with --base the same name in both.")
-    ] = "",
+    baseline: Annotated[str, typer.Argument(metavar="A", help="Baseline target", show_default=False)],
+    candidate: Annotated[str, typer.Argument(metavar="[B]", help="Candidate target [default: A, with --base]")] = "",
     *,
     asked: MeasurementOptions,
-    base: Annotated[str, typer.Option(metavar="REV", help="Take A from this revision, and B from the work tree.")] = "",
+    base: Annotated[
+        str, typer.Option(metavar="REV", help="Take A from this revision and B from the working tree")
+    ] = "",
     claim: Annotated[
-        float | None, typer.Option(min=1.0, help="Claimed speedup of B [default: 1.25; of a training step 1.3].")
+        float | None, typer.Option(min=1.0, metavar="RATIO", help="Claimed speedup [default: 1.25; training step 1.3]")
     ] = None,
-    throughput: Annotated[bool, typer.Option("--throughput", help="Compare calls per second; 1.3 is asked.")] = False,
+    throughput: Annotated[
+        bool, typer.Option("--throughput", help="Compare calls per second; default claim 1.3")
+    ] = False,
     allow: Annotated[
-        list[str] | None, typer.Option(metavar="DIFFERENCE", help="No fault here: strides, waiting; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--ignore", "--allow", metavar="DIFFERENCE", help="Difference to ignore: strides, waiting (repeatable)"
+        ),
     ] = None,
     metric: Annotated[
-        str, typer.Option(metavar="FILE:FUNCTION", help="Your own measure of an output, in place of its numbers.")
+        str, typer.Option(metavar="FILE:FUNCTION", help="Metric to compare instead of the raw outputs")
     ] = "",
-    tolerance: Annotated[float | None, typer.Option(min=0.0, help="How far A and B may be apart by --metric.")] = None,
-    flag: Annotated[str, typer.Option(help="The feature flag that turns B off again, for the record.")] = "",
+    tolerance: Annotated[
+        float | None, typer.Option(min=0.0, metavar="NUMBER", help="Maximum difference of A and B in --metric")
+    ] = None,
+    flag: Annotated[str, typer.Option(metavar="NAME", help="Feature flag that disables B (recorded)")] = "",
     quick: Quick = False,
     thorough: Thorough = False,
 ) -> None:
-    """Say whether B does what A does, as much faster as claimed.
+    """Compare correctness and speed of A and B.
 
-    First whether B does what A does, on plain and on awkward inputs; then how long both take, in fresh pairs of
-    processes, until the answer is certain or the time is over. Exits with 0 when B is faster as claimed, 3 when it is
-    not or is wrong, 4 when it could not be shown.
+    First compares the outputs of both on regular and edge-case inputs. Then measures their time in pairs of new
+    processes, until the result is significant or the time limit is reached. Exits with 0 if B is as much faster as
+    claimed, 3 if it is not or its results differ, 4 if the result is inconclusive.
 
     Examples:
       esper torch compare ops.py:softmax ops.py:fast_softmax --input "randn(64,128)"

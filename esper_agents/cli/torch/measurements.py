@@ -36,12 +36,14 @@ def profile(
     asked: MeasurementOptions,
     quick: Quick = False,
     thorough: Thorough = False,
-    alone: Annotated[bool, typer.Option("--alone", help="Do not let py-spy and perf look on.")] = False,
+    alone: Annotated[
+        bool, typer.Option("--no-external-profilers", "--alone", help="Disable external profilers (py-spy, perf)")
+    ] = False,
 ) -> None:
-    """Say where the time of a target goes, and what bounds it.
+    """Profile a target and find its bottleneck.
 
-    Against what this machine can do at best, measured in the same moments. A Chrome trace, a memory timeline and a plot
-    are kept beside the report; py-spy and perf look on where they are installed.
+    Compares the target with the peak performance of this machine, measured in the same run. Writes a Chrome trace, a
+    memory timeline and a plot next to the report. Also samples with py-spy and perf if they are installed.
 
     Examples:
       esper torch profile model.py:make_model --input "randn(32,128)"
@@ -64,14 +66,12 @@ def explain(
     target: Target,
     *,
     asked: MeasurementOptions,
-    fail_on_break: Annotated[
-        bool, typer.Option("--fail-on-break", help="Exit with 3 unless it compiles without a break.")
-    ] = False,
+    fail_on_break: Annotated[bool, typer.Option("--fail-on-break", help="Exit 3 on graph breaks")] = False,
 ) -> None:
-    """Say where torch.compile breaks a target, and what to change.
+    """Explain graph breaks and recompilations.
 
-    Every graph break with its reason and line, what compiles again over several calls, and whether one graph is
-    possible. No kernel is generated. Exits with 0 whatever is found, unless --fail-on-break is given.
+    Reports every graph break with its reason and line, recompilations over repeated calls, and whether torch.compile
+    with fullgraph is possible. Generates no kernels. Exits with 0 unless --fail-on-break is given.
 
     Examples:
       esper torch explain model.py:make_model --input "randn(32,128)"
@@ -93,12 +93,12 @@ def export(
     target: Target,
     *,
     asked: MeasurementOptions,
-    fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 unless it exports in every way.")] = False,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit 3 unless all exports succeed")] = False,
 ) -> None:
-    """Say whether a target exports, and what to change.
+    """Check whether a target can be exported.
 
-    By torch.export (strict, non-strict, draft, with a batch of any size) and to ONNX; each program is run beside the
-    eager code. Exits with 0 whatever is found, unless --fail is given.
+    Tries torch.export (strict, non-strict, draft, with a dynamic batch size) and ONNX, and compares each exported
+    program with eager mode. Exits with 0 unless --fail is given.
 
     Examples:
       esper torch export model.py:make_model --input "randn(32,128)"
@@ -119,19 +119,23 @@ def memory(
     target: Target,
     *,
     asked: MeasurementOptions,
-    steps: Annotated[int, typer.Option(min=0, help="Steps to look for a leak in; 0 for none.")] = 8,
-    optimizer: Annotated[str, typer.Option(help="For a module that is trained: sgd, adam, adamw or none.")] = "adamw",
+    steps: Annotated[int, typer.Option(min=0, metavar="N", help="Steps of the leak search; 0 disables it")] = 8,
+    optimizer: Annotated[
+        str, typer.Option(metavar="NAME", help="Optimizer for --train: sgd, adam, adamw or none")
+    ] = "adamw",
     limit: Annotated[
         str,
-        typer.Option(metavar="SIZE", help="What must suffice, such as the memory of a GPU: 24G.", show_default=False),
+        typer.Option(metavar="SIZE", help="Memory budget to check against, e.g. 24G", show_default=False),
     ] = "",
-    estimate: Annotated[bool, typer.Option("--estimate", help="Work it out, and do not run the target.")] = False,
-    fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 where it leaks, or needs too much.")] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Estimate from shapes without running the target")
+    ] = False,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit 3 on a leak or if --limit is exceeded")] = False,
 ) -> None:
-    """Say where the memory of a target goes, and whether it leaks.
+    """Measure memory use and detect leaks.
 
-    The peak, first worked out and then measured: parameters, gradients, optimizer state, activations; what grows from
-    step to step and the object that holds it. Exits with 0 whatever is found, unless --fail is given.
+    Estimates and measures the peak: parameters, gradients, optimizer state and activations. Reports memory that grows
+    from step to step and the object that holds it. Exits with 0 unless --fail is given.
 
     Examples:
       esper torch memory train.py:make_step --steps 20
@@ -164,19 +168,19 @@ def nan(
     target: Target,
     *,
     asked: MeasurementOptions,
-    steps: Annotated[int, typer.Option(min=1, help="How many calls at most.")] = 10,
+    steps: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of calls")] = 10,
     lr: Annotated[
         float | None,
         typer.Option(
-            min=0.0, help="Step a module's weights by plain gradient descent at this rate.", show_default=False
+            metavar="RATE", min=0.0, help="Update weights by gradient descent at this rate", show_default=False
         ),
     ] = None,
-    fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 where a NaN or Inf is found.")] = False,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit 3 on NaN or Inf")] = False,
 ) -> None:
-    """Find the first operation that makes a NaN or Inf, and why.
+    """Find the first operation producing NaN or Inf.
 
-    In forward or backward: module, line, the statistics of its inputs, the class of the cause and the first bad batch.
-    Exits with 0 whatever is found, unless --fail is given.
+    Reports the module and line in forward or backward, the statistics of its inputs, the cause and the first affected
+    batch. Exits with 0 unless --fail is given.
 
     Examples:
       esper torch nan train.py:make_step --steps 100

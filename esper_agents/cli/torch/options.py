@@ -57,41 +57,43 @@ class MeasurementOptions:
 
     input: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="SPEC", help='One input, such as "randn(32,128)" or "x=rand(4)"; repeatable.'),
+        typer.Option("--input", metavar="SPEC", help='Input, e.g. "randn(32,128)" or "x=rand(4)" (repeatable)'),
     ] = None
-    inputs: Annotated[str, typer.Option(metavar="FILE:FUNCTION", help="A function that returns the inputs.")] = ""
+    inputs: Annotated[str, typer.Option(metavar="FILE:FUNCTION", help="Function that returns the inputs")] = ""
     capture: Annotated[
         str,
-        typer.Option(
-            metavar="FILE.py", help="Run this script (or FILE.py:FUNCTION) and use what it calls the target with."
-        ),
+        typer.Option(metavar="FILE.py", help="Record inputs by running this script or FILE.py:FUNCTION"),
     ] = ""
-    train: Annotated[bool, typer.Option("--train", help="Run backward, too.")] = False
-    device: Annotated[str, typer.Option(help="Where modules and inputs are moved, such as cuda.")] = "cpu"
+    train: Annotated[bool, typer.Option("--train", help="Include the backward pass")] = False
+    device: Annotated[str, typer.Option(metavar="DEVICE", help="Device of modules and inputs, e.g. cuda")] = "cpu"
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of every random choice; compare draws its own where left out.")
+        int | None, typer.Option(metavar="N", min=0, help="Random seed (`compare` draws one if omitted)")
     ] = None
-    threads: Annotated[int, typer.Option(min=1, help="Threads inside an operation.")] = 1
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory that the code may allocate, such as 500M.")] = (
-        "16G"
-    )
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of intra-op threads")] = 1
+    memory: Annotated[
+        str, typer.Option("--max-memory", "--memory", metavar="SIZE", help="Memory limit of the sandbox, e.g. 500M")
+    ] = "16G"
     max_tasks: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Processes and threads that the code may have at once.")
+        int, typer.Option(min=1, metavar="N", help="Limit of processes and threads in the sandbox")
     ] = LabSettings().tasks
-    max_disk: Annotated[str, typer.Option(metavar="SIZE", help="What the code may write to disk, such as 500M.")] = (
+    max_disk: Annotated[str, typer.Option(metavar="SIZE", help="Disk write limit of the sandbox, e.g. 500M")] = (
         f"{LabSettings().disk_bytes >> 30}G"
     )
     read: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PATH", help="Let the code read a file or folder that git ignores; repeatable."),
+        typer.Option(metavar="PATH", help="Allow reading a path that git ignores (repeatable)"),
     ] = None
-    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long one answer may take.")] = 120.0
-    python: Annotated[str, typer.Option(metavar="PATH", help="The interpreter whose torch is measured.")] = ""
+    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time limit of one measurement step")] = (
+        120.0
+    )
+    python: Annotated[str, typer.Option(metavar="PATH", help="Python interpreter whose torch is measured")] = ""
     no_sandbox: Annotated[
-        bool, typer.Option("--no-sandbox", help="Run the code with all that you may do yourself.")
+        bool, typer.Option("--no-sandbox", help="Disable the sandbox (code runs with your permissions)")
     ] = False
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where report and artifacts go.")] = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report alone, as JSON.")] = False
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", "--out", metavar="DIR", help="Directory for report and artifacts")
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON")] = False
 
     def settings(self) -> LabSettings:
         """Return how the lab is to run the code."""
@@ -132,11 +134,11 @@ class MeasurementOptions:
 
 
 Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help="FILE.py:FUNCTION or package.module:Class.method.", show_default=False)
+    str, typer.Argument(metavar="TARGET", help="FILE.py:FUNCTION or package.module:Class.method", show_default=False)
 ]
 
-Quick = Annotated[bool, typer.Option("--quick", help="Measure for a shorter time.")]
-Thorough = Annotated[bool, typer.Option("--thorough", help="Measure for a longer time.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Measure for a shorter time")]
+Thorough = Annotated[bool, typer.Option("--thorough", help="Measure for a longer time")]
 
 
 def refuse_two_efforts(*, quick: bool, thorough: bool) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.cli.torch.options import MeasurementOptions
 from esper_agents.cli.torch.run import opened
@@ -16,8 +17,6 @@ from esper_agents.cli.torch.target_project import place_here
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def add(app: typer.Typer) -> None:
@@ -27,14 +26,17 @@ def add(app: typer.Typer) -> None:
 
 
 def environment(
-    python: Annotated[str, typer.Option(metavar="PATH", help="The interpreter whose torch is asked.")] = "",
-    threads: Annotated[int, typer.Option(min=1, help="Threads inside an operation.")] = 1,
-    no_sandbox: Annotated[bool, typer.Option("--no-sandbox", help="Ask it with all that you may do yourself.")] = False,
-    as_json: _Json = False,
+    python: Annotated[str, typer.Option(metavar="PATH", help="Python interpreter whose torch is measured")] = "",
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of intra-op threads")] = 1,
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Disable the sandbox (code runs with your permissions)")
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show what measurements are made on: versions and machine.
+    """Show the measurement environment.
 
-    The same fingerprint is in every report, so that two reports can be told apart by the machine they came from.
+    Shows versions and hardware. Every report contains the same data, so that reports from different machines can be
+    distinguished.
 
     Examples:
       esper torch environment
@@ -72,12 +74,12 @@ def _shown(part: Any) -> str:
 
 
 def recheck(
-    report: Annotated[Path, typer.Argument(metavar="FILE", help="A report.json that was kept.", show_default=False)],
-    as_json: _Json = False,
+    report: Annotated[Path, typer.Argument(metavar="FILE", help="Path of a report.json", show_default=False)],
+    as_json: JsonOption = False,
 ) -> None:
-    """Recompute what a kept report says from its own measurements.
+    """Recompute a report from its measurements.
 
-    Exits with 7 where report, conclusion and artifacts do not belong together. Nothing is measured.
+    Exits with 7 if the report, its conclusion and its artifacts do not match. Measures nothing.
 
     Examples:
       esper torch recheck out/report.json

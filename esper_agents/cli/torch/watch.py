@@ -38,15 +38,16 @@ def watch_lines(
     *,
     asked: MeasurementOptions,
     line: Annotated[
-        list[str], typer.Option(metavar="FILE:LINE", help="A line, or FILE:FIRST-LAST; repeatable.", show_default=False)
+        list[str],
+        typer.Option(metavar="FILE:LINE", help="Line or range FILE:FIRST-LAST (repeatable)", show_default=False),
     ],
-    calls: Annotated[int, typer.Option(min=1, help="How often the target is called.")] = CALLS,
-    fail: Annotated[bool, typer.Option("--fail", help="Exit with 3 where a call raises.")] = False,
+    calls: Annotated[int, typer.Option(metavar="N", min=1, help="Number of calls")] = CALLS,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit 3 if a call raises")] = False,
 ) -> None:
-    """Count how often lines run, and say where a call raises.
+    """Count how often lines run.
 
-    Each call is on fresh inputs. What a reading claims of a line, a run bears out or refutes. Exits with 0 whatever is
-    found, unless --fail is given.
+    Calls the target with new inputs each time, counts the executions of each line and reports the line that raised.
+    This confirms or refutes a finding of static analysis. Exits with 0 unless --fail is given.
 
     Examples:
       esper torch watch model.py:make_model --input "randn(32,128)" --line model.py:41
