@@ -146,17 +146,8 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
     if sys.argv[1:] in (["--version"], ["-V"]):
         _say_version()
         return 0
-    if sys.argv[1:] == ["--help"]:
-        from esper_agents.cli.command_index import overview
-
-        try:
-            sys.stdout.write(overview())
-            sys.stdout.flush()
-        except OSError:
-            # What follows says why it cannot be written.
-            pass
-        else:
-            return 0
+    if sys.argv[1:] == ["--help"] and _has_written_overview():
+        return 0
     sys.excepthook = _last_words
     # A retired variable that makes LangChain's core refuse to run; we trace nothing there anyway.
     os.environ.pop("LANGCHAIN_TRACING", None)
@@ -187,6 +178,18 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
         _give_up_output()
         report(StorageError(f"the output cannot be written: {error.strerror}", remedy="write it where there is room"))
         return ExitCode.FAILED
+
+
+def _has_written_overview() -> bool:
+    """Write the help of `esper` without importing a command, and return whether that succeeded."""
+    from esper_agents.cli.command_index import overview
+
+    try:
+        sys.stdout.write(overview())
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
 
 
 def _open_closed_streams() -> None:
