@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -79,6 +80,12 @@ def pytest_collection_modifyitems(items):
             each.add_marker("browser")
         if any("postgresql" in name for name in fixtures):
             each.add_marker("postgresql")
+
+
+def pytest_collection_finish():
+    """Leave the twelve thousand tests out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_generate_tests(metafunc):
