@@ -1,4 +1,4 @@
-"""Baselines: findings that a project has looked at and lives with, by fingerprint, in a file that people can read."""
+"""Baseline files: accepted diagnostics of a project by fingerprint, in a readable format."""
 
 from __future__ import annotations
 

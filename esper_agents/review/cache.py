@@ -1,10 +1,11 @@
-"""Reports of earlier reviews, kept by the digest of all that they follow from.
+"""Cache of review reports, keyed by the digest of all their inputs.
 
 A report follows from the code of the review, the Python that runs it, the choice of rules, the bytes of every file,
-and the settings files beside them. Reports live in a folder that nobody else may enter; one that others may write
-to is not used. An entry that is damaged is taken for none, and replaced.
+and the settings files next to them. Reports are stored in a folder that no other user may enter; a folder that others
+may write to is not used. A damaged entry counts as missing, and is replaced.
 
-Whole reports are kept, and no tables: to read those of a file back takes three quarters of what making them takes.
+Whole reports are stored, not tables of single files: reading a file's tables takes three quarters of the time of
+computing them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules there are: those in `rules/`, those of installed packages, and those of modules that are handed over."""
+"""Catalogue of lint rules: those in `rules/`, of installed packages, and of modules passed in."""
 
 from __future__ import annotations
 

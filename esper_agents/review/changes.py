@@ -1,4 +1,4 @@
-"""Reviews both sides of a change and keeps what the change brought."""
+"""Review both sides of a change and keep the diagnostics it introduced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Companion changes: a change here that demands a change there, declared by globs and held against what differs."""
+"""Companion changes: declared globs of files that must change together, checked against a diff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change brought: the claims of the new tree that did not stand in the old one, wherever lines have moved."""
+"""New diagnostics of a change: those of the new tree without a match in the old one."""
 
 from __future__ import annotations
 

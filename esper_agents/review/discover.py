@@ -1,4 +1,4 @@
-"""From the paths a person names to the Python files to read, in one order everywhere."""
+"""Find the Python files under the paths of a request, in the same order on every machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The review: from paths to claims."""
+"""Review engine: from paths to diagnostics."""
 
 from __future__ import annotations
 

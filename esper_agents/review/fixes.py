@@ -1,4 +1,4 @@
-"""Mends what can be mended safely: works out new sources, reviews those, and writes them if nothing else changed."""
+"""Apply safe fixes: compute new sources, review those, and write them if nothing else changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Notebooks: the code cells of an `.ipynb` file as one module's source, each line with its place in the file.
+"""Notebooks: code cells of an `.ipynb` file as one module, with the cell and line of each line.
 
-Cells are read in order, as if run from top to bottom. What is IPython and not Python is blanked: magics (`%`, `!`),
-questions (`name?`), and whole cells in another language (`%%bash`). Cells count from 1, those of text included.
+Cells are read in order, as if run from top to bottom. IPython syntax that is not Python is blanked: magics (`%`, `!`),
+help requests (`name?`), and whole cells in another language (`%%bash`). Cells count from 1, text cells included.
 """
 
 from __future__ import annotations

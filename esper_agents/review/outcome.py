@@ -1,4 +1,4 @@
-"""What is reported of a review: its claims, and what became of those that are not shown."""
+"""Outcome of a review for output: diagnostics, and counts of those omitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a review found, and what it looked at."""
+"""Report of a review: its diagnostics and the files it covered."""
 
 from __future__ import annotations
 

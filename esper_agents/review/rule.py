@@ -1,4 +1,4 @@
-"""What a rule is, and what it hands back."""
+"""Base classes for lint rules: `Rule`, `FileRule`, `RuleMatch`."""
 
 from __future__ import annotations
 

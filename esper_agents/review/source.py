@@ -1,4 +1,4 @@
-"""Reading one source file or notebook: its bytes, its digests, its text, or why it cannot be read."""
+"""Read one source file or notebook: bytes, digests and text, or the reason it cannot be read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Comments that silence a claim: `# esper: ignore[ESP305] the value steers the loop`.
+"""Suppression comments: `# esper: ignore[ESP305] the value steers the loop`.
 
-A comment speaks for the statement it stands beside; alone on a line, for the next line of code. Beside a `def`, or
-alone above it, it speaks for the whole function. It must name rules by code and give a reason, or it silences
-nothing. Comments that silence nothing are claims themselves (ESP001, ESP002).
+A comment applies to the statement on its line; alone on a line, to the next line of code. On the line of a `def`, or
+alone above it, it applies to the whole function. It must name rules by code and give a reason, or it suppresses
+nothing. Comments that suppress nothing are diagnostics themselves (ESP001, ESP002).
 """
 
 from __future__ import annotations

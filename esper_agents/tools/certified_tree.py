@@ -1,4 +1,4 @@
-"""A project as it was when a certificate was issued, in a folder of its own, made without running anything of it."""
+"""Restore a project as it was certified into a separate folder, without running its code."""
 
 from __future__ import annotations
 

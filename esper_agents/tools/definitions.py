@@ -1,4 +1,4 @@
-"""What a definition says of itself, as written: the arguments it takes, what it returns, and the names in it."""
+"""Definitions in source as written: their arguments, return annotations and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaces a text in a file of the project; a person must agree first."""
+"""Replace a text in a file of the project, after the user's approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of a Python file that running it can execute, beyond those that every import executes."""
+"""Executable lines of a Python file, beyond those that every import executes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which files of a project a model may be shown, and which it may write: no secrets, nothing of git's, no settings.
+"""Access rules for project files: models read and write no secrets, git internals or settings.
 
-The names stand in `file_access.toml`, and what secret stores look like inside in `secret_stores`. Files that git
-ignores are shown only if the user named them, or a folder of ignored files that they lie in, as a path of the task.
+`file_access.toml` lists the names; `secret_stores` recognizes secret stores by content. Files that git ignores are
+readable only if the user named them, or a folder of ignored files that contains them, as a path of the task.
 """
 
 from __future__ import annotations

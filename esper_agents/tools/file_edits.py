@@ -1,4 +1,4 @@
-"""What the tools that write share: the SDK's own file tools within the project, with evidence of before and after."""
+"""Shared parts of the writing tools: the SDK's file tools limited to the project, with evidence."""
 
 from __future__ import annotations
 

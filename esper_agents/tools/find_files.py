@@ -1,4 +1,4 @@
-"""Finds files of the project by their names."""
+"""Find files of the project by name."""
 
 from __future__ import annotations
 

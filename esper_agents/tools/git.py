@@ -1,4 +1,4 @@
-"""What git knows of a project, asked so that nothing in the project's own configuration runs."""
+"""Git queries on a project that run nothing from the project's own configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two trees of a project hold, read from git's objects, the index and the work tree without running anything."""
+"""Compare two trees of a project from git's objects, index and work tree, without running anything."""
 
 from __future__ import annotations
 

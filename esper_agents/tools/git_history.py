@@ -1,4 +1,4 @@
-"""What git's history says of the project: its commits, what they changed, and who wrote a line last."""
+"""Git history of the project: commits, their changes, and the last author of a line."""
 
 from __future__ import annotations
 

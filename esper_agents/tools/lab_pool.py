@@ -1,4 +1,4 @@
-"""The torch lab as tools use it: opened at the first measurement, kept warm between calls, closed when it is idle."""
+"""Shared torch lab of the tools: opened at the first measurement, kept warm, closed when idle."""
 
 from __future__ import annotations
 

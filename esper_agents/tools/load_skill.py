@@ -1,4 +1,4 @@
-"""Loads the text of a skill, or of a sheet beside it, as evidence of what an agent went by."""
+"""Load the text of a skill or of one of its reference sheets, as evidence of the guidance used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claims that measurements make: codes of their own, beside those of the review."""
+"""Diagnostic codes of measurements, separate from those of the lint rules."""
 
 from __future__ import annotations
 

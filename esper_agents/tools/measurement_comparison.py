@@ -1,6 +1,6 @@
-"""Compares measurements with what they come to when they are made again: by decisions, by intervals, and by tolerances.
+"""Compare measurements with repeated ones: by decisions, by intervals, and by tolerances.
 
-A measurement is of a machine: under another torch, or on another processor, a difference shows nothing.
+A measurement belongs to a machine: under another torch, or on another processor, a difference proves nothing.
 """
 
 from __future__ import annotations

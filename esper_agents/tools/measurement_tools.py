@@ -1,4 +1,4 @@
-"""What the torch tools share: run a measurement in the lab, keep what it made, say which files were run."""
+"""Shared parts of the torch tools: run a measurement, store its output files, list the files run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets an agent write down what it wants to know again: the SDK's memory tool, over the notes of the agent's own."""
+"""Let an agent keep notes: the SDK's memory tool over the agent's own memory items."""
 
 from __future__ import annotations
 

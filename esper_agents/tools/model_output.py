@@ -1,4 +1,4 @@
-"""What a model is shown of a tool call, bounded: where the middle is left out, it says how much and where it is."""
+"""Bounded tool output for a model: an omitted middle is replaced by its size and location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares what a tool gave with what it gives when it is run again: exactly, unless the tool says how else."""
+"""Compare recorded and repeated tool output: exactly, unless the tool defines its own comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a project that a model may be shown: what git knows or would take, without links and secrets."""
+"""Files of a project that a model may read: known to git or addable, without links and secrets."""
 
 from __future__ import annotations
 

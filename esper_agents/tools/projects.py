@@ -1,4 +1,4 @@
-"""Which project the paths of a task belong to."""
+"""Find the project that the paths of a task belong to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Pytest plugin that records how each test ended and which lines of some files it executed.
+"""Pytest plugin that records the outcome of each test and the executed lines of selected files.
 
-It runs inside the project's own tests, in their interpreter: standard library only, and nothing of ours. What it is to
-watch stands in a file that the environment names; the result goes to a file that it names too. Both names are taken
-out of the environment before any code of the project runs. A project that wants to lie about its own tests can.
+It runs inside the project's own tests, in their interpreter: standard library only, no esper modules. An environment
+variable names the file that lists the lines to watch; another names the file for the result. Both are removed from the
+environment before any code of the project runs. A project can still falsify the results of its own tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads a part of a file that tools have made, by its digest."""
+"""Read part of an artifact by its digest."""
 
 from __future__ import annotations
 

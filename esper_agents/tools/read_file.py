@@ -1,4 +1,4 @@
-"""Reads lines of a file in the project."""
+"""Read lines of a file in the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tries a regular expression on the lines of files; run as a process by `search_files`."""
+"""Match a regular expression against lines of files; run as a process by `search_files`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All tools there are: the files beside this one, other packages' entry points, and those a program registers."""
+"""Registry of tools: files of this package, entry points of other packages, and registered tools."""
 
 from __future__ import annotations
 

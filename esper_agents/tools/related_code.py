@@ -1,4 +1,4 @@
-"""Finds what belongs to files and lies elsewhere: who imports them, their tests, and the project's configuration."""
+"""Find code related to files: their importers, their tests, and the project's configuration."""
 
 from __future__ import annotations
 

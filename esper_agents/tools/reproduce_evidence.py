@@ -1,4 +1,4 @@
-"""Runs a recorded piece of evidence again on what it was about, and says whether it comes out as it is on record."""
+"""Re-run a recorded piece of evidence on its original files and compare the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs Python of a model's on a copy of the project, in the sandbox."""
+"""Run a model's Python code on a copy of the project, in the sandbox."""
 
 from __future__ import annotations
 

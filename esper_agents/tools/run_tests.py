@@ -1,4 +1,4 @@
-"""Runs the project's own tests in the sandbox, and says which lines of the files in question they executed."""
+"""Run the project's tests in the sandbox and report the lines of the requested files they executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What in a Python file can be run without asking anybody for arguments, as far as reading can tell."""
+"""Find functions and modules of a Python file that run without user-supplied arguments."""
 
 from __future__ import annotations
 

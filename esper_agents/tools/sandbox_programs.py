@@ -1,4 +1,4 @@
-"""Runs programs in the lab's sandbox, on a copy of the project: no network, no secrets, bounded, gone afterwards."""
+"""Run programs in the lab's sandbox on a copy of the project: no network, no secrets, limited."""
 
 from __future__ import annotations
 

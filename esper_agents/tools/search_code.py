@@ -1,4 +1,4 @@
-"""Finds where a string stands in the project's Python files."""
+"""Find occurrences of a string in the project's Python files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds lines of the project's text files by a regular expression, in a process that can be stopped."""
+"""Search the project's text files with a regular expression, in a process that can be killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognition of files that store secrets by their content: private keys in any encoding, credentials of tools."""
+"""Recognize files that store secrets by content: private keys in any encoding, tool credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a command line of a model's on a copy of the project, in the sandbox; a person must agree first."""
+"""Run a model's command line on a copy of the project, in the sandbox, after the user's approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the review engine over files of the project."""
+"""Run the review engine on files of the project."""
 
 from __future__ import annotations
 

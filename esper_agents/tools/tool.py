@@ -1,4 +1,4 @@
-"""What a tool is: a typed function with its risk, whether it is repeatable, and a schema made from its signature."""
+"""Tool class: a typed function with its risk, its repeatability and a schema from its signature."""
 
 from __future__ import annotations
 

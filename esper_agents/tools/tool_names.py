@@ -1,4 +1,4 @@
-"""What the tools that a definition names come to here: ours as they are, those of Claude Code by `claude_code.toml`."""
+"""Resolve the tool names of a definition: native names, and Claude Code's by `claude_code.toml`."""
 
 from __future__ import annotations
 

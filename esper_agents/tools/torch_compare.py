@@ -1,4 +1,4 @@
-"""Compares a candidate with a baseline: whether it gives the same, and whether it is as much faster as claimed."""
+"""Compare a candidate with a baseline: equivalence, and the claimed speed-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs what the review claims of lines, where a run can show it: each is borne out, refuted, or left as it is."""
+"""Run review findings that a run can test: each is confirmed, refuted or left unchanged."""
 
 from __future__ import annotations
 

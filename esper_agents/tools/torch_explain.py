@@ -1,4 +1,4 @@
-"""Finds out what torch.compile does with a target: breaks, recompiles, skipped frames, failures."""
+"""Diagnose torch.compile on a target: graph breaks, recompilations, skipped frames, failures."""
 
 from __future__ import annotations
 

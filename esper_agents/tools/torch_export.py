@@ -1,4 +1,4 @@
-"""Finds out whether a target can be exported, in which ways, and where it fails."""
+"""Check whether a target can be exported, in which modes, and where it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds out where the memory of a target goes, whether it grows with steps, and what holds it."""
+"""Measure the memory of a target: its composition, its growth over steps, and its retainers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the first operation of a run that makes a NaN or Inf."""
+"""Find the first operation of a run that produces NaN or Inf."""
 
 from __future__ import annotations
 

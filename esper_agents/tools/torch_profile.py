@@ -1,4 +1,4 @@
-"""Finds out where the time of a target goes and what bounds it."""
+"""Profile a target: time by line and the limiting resource."""
 
 from __future__ import annotations
 

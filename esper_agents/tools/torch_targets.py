@@ -1,4 +1,4 @@
-"""Finds what of the project can be measured: what a person named, and what can be run without asking."""
+"""Find measurable targets of the project: named by the user, or runnable without arguments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Names the files of a project that code in the torch lab cannot read: secrets, git's own, and what git ignores.
+"""List project files withheld from code in the torch lab: secrets, git internals, ignored files.
 
-Code that Python imports stays readable though git ignores it, such as built extensions. The names of secrets stand in
-`file_access.toml`.
+Code that Python imports stays readable even if git ignores it, such as built extensions. The names of secrets are
+listed in `file_access.toml`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes a whole file of the project; a person must agree first."""
+"""Write a whole file of the project, after the user's approval."""
 
 from __future__ import annotations
 

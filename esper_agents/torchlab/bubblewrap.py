@@ -1,4 +1,4 @@
-"""The command line of bubblewrap: an empty machine without a network, into which some folders are let."""
+"""Command line of bubblewrap: an isolated root without network and with selected folders bound in."""
 
 from __future__ import annotations
 

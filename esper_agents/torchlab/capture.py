@@ -1,4 +1,4 @@
-"""Inputs as a script of the user's makes them: recorded once, then used wherever inputs are needed."""
+"""Inputs captured from a user's script: recorded once, reused by every measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much processor time and memory this process may use by its control groups, of either version."""
+"""CPU and memory limits of this process by its control groups, version 1 or 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of a project differ between two revisions, or between one and the work tree."""
+"""Files of a project that differ between two revisions, or between a revision and the work tree."""
 
 from __future__ import annotations
 

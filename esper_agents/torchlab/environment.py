@@ -1,4 +1,4 @@
-"""What machine a measurement was made on: system, processor, limits, load. Nothing private, nothing guessed."""
+"""Description of the measuring machine: system, processor, limits, load. No private or guessed data."""
 
 from __future__ import annotations
 

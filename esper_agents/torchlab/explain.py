@@ -1,4 +1,4 @@
-"""What `torch.compile` does with a target: where it breaks, what makes it compile again, and what to change."""
+"""Diagnose `torch.compile` on a target: graph breaks, recompilations and their remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a target exports, in which ways, whether the numbers stay the same, and what to change."""
+"""Check whether a target exports: export modes, numeric equality and remedies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Further witnesses of where time goes: tools that look at a running worker from outside, where they are installed.
+"""External profilers (py-spy, perf, nsys) attached to a measurement process from outside.
 
-None of them is needed, and each knows nothing of the others. One that cannot look says why, and how to get it.
+All are optional and independent of each other. One that cannot run reports the reason and how to install it.
 """
 
 from __future__ import annotations

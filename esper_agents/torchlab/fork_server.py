@@ -1,4 +1,4 @@
-"""The warm parent as the lab holds it: a process with torch imported that forks confined workers and buries them."""
+"""Client side of the fork server: the warm process that forks and reaps measurement processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a git commit holds: its files by path, and their bytes as they were committed, whatever filters there are."""
+"""Contents of a git commit: files by path, with their committed bytes, ignoring all filters."""
 
 from __future__ import annotations
 

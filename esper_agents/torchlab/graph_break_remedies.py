@@ -1,4 +1,4 @@
-"""What to change for each kind of graph break, in our words; keyed by the page that PyTorch gives the kind."""
+"""Remedies for each kind of graph break, keyed by the kind's page in the PyTorch documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a Python interpreter where its parts lie, so that a sandbox can show them and nothing else."""
+"""Ask a Python interpreter for its folders, so that a sandbox can bind exactly those."""
 
 from __future__ import annotations
 

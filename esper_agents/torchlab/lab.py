@@ -1,4 +1,4 @@
-"""The lab: a warm parent that forks confined workers, and what becomes of what they are asked."""
+"""Service that forks confined measurement processes and collects their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One measurement at a time on a machine: two at once would measure each other."""
+"""Machine-wide lock for one measurement at a time: two at once would disturb each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a target's memory consists of, whether it leaks, whether it fits, and what to change."""
+"""Measure the memory of a target: composition, leaks, fit on a device, and remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kind of memory trouble a measurement shows, and in which phase: worked out from the numbers alone."""
+"""Classify memory problems and their phase from measured numbers alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to change about memory, by the kind of trouble and by where the bytes are: what it saves, what it costs."""
+"""Remedies for memory problems by kind and by the owner of the bytes, with savings and costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run's first NaN or Inf comes from, why, and what to change."""
+"""Find the origin and the cause of the first NaN or Inf of a run, and suggest remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots to look at, as SVG: where the time of a call goes, and how much memory is held at each moment."""
+"""SVG plots of a report: time of a call by part, and memory over time."""
 
 from __future__ import annotations
 

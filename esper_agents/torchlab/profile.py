@@ -1,4 +1,4 @@
-"""Profiles a target: where its time goes, what bounds it, on which line, and who else says so."""
+"""Profile a target: time by line, bottleneck, and agreement of independent profilers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a kept report holds: what it concludes is worked out anew from its measurements, and its files compared."""
+"""Verify a stored report: recompute its conclusions from its measurements and compare its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed guard of dynamo is about, and what to change so that the function is not compiled again for it."""
+"""Remedies for failed Dynamo guards, so that the function is not recompiled for them."""
 
 from __future__ import annotations
 

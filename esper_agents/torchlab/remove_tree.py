@@ -1,4 +1,4 @@
-"""Deletes folders that user code could write, whatever it made of them."""
+"""Delete folders that user code could write to, whatever permissions or links it left in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result as data: everything that was measured, in one JSON document that says how to come by it again."""
+"""Reports of the lab: all measurements in one JSON document with the command to reproduce them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts a git revision of a project into a folder, without touching the person's checkout or running anything of its."""
+"""Extract a git revision of a project into a folder, without touching the checkout or running its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what holds user code on this machine, and what it may see."""
+"""Select the sandbox for user code on this machine and the files that the code may see."""
 
 from __future__ import annotations
 

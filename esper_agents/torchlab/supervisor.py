@@ -1,4 +1,4 @@
-"""Supervision of a process tree: bounds its processes, memory and disk in total, and kills it if it exceeds one."""
+"""Supervision of a process tree: total limits on processes, memory and disk; kills on excess."""
 
 from __future__ import annotations
 

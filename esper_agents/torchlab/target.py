@@ -1,4 +1,4 @@
-"""What a person asks to have measured: a name, its inputs and how to run it. Only text; workers find the code."""
+"""Specification of a target as text: its name, its inputs and how to run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether lines run when a target is called, how often, and whether a call raises there."""
+"""Count how often lines run when a target is called, and record a raised exception."""
 
 from __future__ import annotations
 

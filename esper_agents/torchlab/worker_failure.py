@@ -1,4 +1,4 @@
-"""How user code can end a measurement: each way has a name, and none is a traceback of ours."""
+"""Failures of a measurement caused by user code: each way has a name, and none is our own traceback."""
 
 from __future__ import annotations
 

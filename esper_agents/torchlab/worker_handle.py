@@ -1,4 +1,4 @@
-"""One worker as the lab holds it: asked over its channel, killed with everything that it started."""
+"""One measurement process as the lab sees it: requests over its channel, and killing its process tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of acceptance as `acceptance.toml` has them."""
+"""Acceptance rules read from `acceptance.toml`."""
 
 from __future__ import annotations
 

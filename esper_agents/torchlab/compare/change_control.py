@@ -1,4 +1,4 @@
-"""What a change must be accompanied by: one variable at a time, everything frozen that is random, and a way back."""
+"""Change control of a comparison: one variable at a time, frozen randomness, a rollback."""
 
 from __future__ import annotations
 

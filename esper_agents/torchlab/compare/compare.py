@@ -1,4 +1,4 @@
-"""Compares two functions: whether they are the same, then how much faster one is; three outcomes, wrong, or error."""
+"""Compare two functions: equivalence first, then speed, with one verdict for the report."""
 
 from __future__ import annotations
 

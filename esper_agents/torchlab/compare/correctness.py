@@ -1,4 +1,4 @@
-"""Whether the candidate does what the baseline does: seen in fresh processes, judged where no user code was loaded."""
+"""Equivalence check: outputs from fresh processes, judged in a process without user code."""
 
 from __future__ import annotations
 

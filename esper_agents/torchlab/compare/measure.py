@@ -1,4 +1,4 @@
-"""Times two arms in lock-step, in fresh processes for each replicate, with clocks inside and outside of them."""
+"""Paired timing of two arms in fresh processes per replicate, with clocks inside and outside."""
 
 from __future__ import annotations
 

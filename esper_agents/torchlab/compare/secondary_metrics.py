@@ -1,4 +1,4 @@
-"""What else differs between two arms: peak memory, operations, graph breaks. It decides nothing."""
+"""Secondary metrics of two arms: peak memory, operations, graph breaks. They decide nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wilcoxon's signed-rank interval: exact for any symmetric distribution, and the same bits on every machine."""
+"""Wilcoxon signed-rank interval: exact for symmetric distributions, bit-identical on every machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict of a comparison: a pure function of what its report holds, so that anybody can recompute it."""
+"""Verdict of a comparison, as a pure function of its report, so that anyone can recompute it."""
 
 from __future__ import annotations
 

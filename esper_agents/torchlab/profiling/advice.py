@@ -1,4 +1,4 @@
-"""What to change about a bottleneck, in words, with the line it is about and the most that can come of it."""
+"""Advice on a bottleneck: the line, the change and its largest possible gain."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From what was measured of a target to where its time goes and what bounds it; the same for the same measurements.
+"""Bottleneck of a target: time shares and the limiting resource, a pure function of measurements.
 
-Every share is of one undisturbed call: the least processor time of a call in any round, and the least waiting. Times
-from the profiler are only ever used after what the profiler itself costs was taken off.
+Every share is of one undisturbed call: the minimum processor time of a call over all rounds, and the minimum wait.
+Profiler times are used only after the profiler's own cost has been subtracted.
 """
 
 from __future__ import annotations

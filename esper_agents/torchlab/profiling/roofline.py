@@ -1,4 +1,4 @@
-"""What bounds one operation: arithmetic, bandwidth, dispatch or fresh memory, against what the machine did at best."""
+"""Roofline of one operation: arithmetic, bandwidth, dispatch or fresh memory against machine ceilings."""
 
 from __future__ import annotations
 

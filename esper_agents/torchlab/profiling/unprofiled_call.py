@@ -1,4 +1,4 @@
-"""One call of a target as it is without a profiler, from rounds on a machine that others use as well."""
+"""Cost of one call without a profiler, estimated from rounds on a shared machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on in a process beside and after a call: threads, other processes, and work that was put off."""
+"""Detection of work outside a call: threads, other processes and deferred callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derives from a target's inputs the ones that break what was written for the common case only."""
+"""Derive edge-case inputs from a target's inputs, to break code written for the common case only."""
 
 from __future__ import annotations
 

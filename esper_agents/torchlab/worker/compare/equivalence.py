@@ -1,4 +1,4 @@
-"""Judges whether a candidate does what a baseline does, from bytes alone, where no user code was ever loaded."""
+"""Judge whether a candidate is equivalent to a baseline, from bytes alone and without user code."""
 
 from __future__ import annotations
 

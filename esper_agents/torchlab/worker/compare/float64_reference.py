@@ -1,4 +1,4 @@
-"""The same computation in float64, whatever dtypes the code asks for."""
+"""Run a computation in float64, whatever dtypes its code requests."""
 
 from __future__ import annotations
 

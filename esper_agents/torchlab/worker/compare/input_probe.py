@@ -1,4 +1,4 @@
-"""Tries inputs on the baseline, to find what it takes and what it refuses."""
+"""Probe the baseline with inputs to find those it accepts and those it rejects."""
 
 from __future__ import annotations
 

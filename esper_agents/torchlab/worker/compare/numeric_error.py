@@ -1,4 +1,4 @@
-"""How large numbers and their errors are: ulps, typical sizes, and what is not finite. Everything in float64."""
+"""Magnitudes and errors of numbers in float64: ulps, typical sizes, non-finite elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that was observed of two arms, as a referee has it before it."""
+"""Observations of both arms, as the equivalence check reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a target through the steps of a plan and writes down what was seen."""
+"""Run a target through the steps of a plan and record its observations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of torch and the interpreter as they were before user code ran, to tell what was put in their place."""
+"""Original functions of torch and the interpreter, saved before user code runs to detect patches."""
 
 from __future__ import annotations
 

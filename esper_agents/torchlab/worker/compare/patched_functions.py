@@ -1,4 +1,4 @@
-"""Tells what stands in the place of a library's function or of ours, and whether the project put it there."""
+"""Detection of patched library functions and of whether the project patched them."""
 
 from __future__ import annotations
 

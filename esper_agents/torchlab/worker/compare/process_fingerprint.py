@@ -1,4 +1,4 @@
-"""What torch and the interpreter are set to in this process, and what was put in the place of their functions."""
+"""Fingerprint of this process: settings of torch and the interpreter, and patched functions."""
 
 from __future__ import annotations
 

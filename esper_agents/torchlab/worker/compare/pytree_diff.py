@@ -1,4 +1,4 @@
-"""Compares two nests of what two targets returned, leaf by leaf: structure, types, shapes, memory and numbers."""
+"""Compare two returned pytrees leaf by leaf: structure, types, shapes, memory and numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The noise of rounding, added to inputs and operations: what comes out differs as careful implementations do."""
+"""Rounding noise on inputs and operations, to reproduce the spread of careful implementations."""
 
 from __future__ import annotations
 

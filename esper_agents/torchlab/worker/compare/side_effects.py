@@ -1,4 +1,4 @@
-"""Words for what a candidate changes beside what it returns; each function returns nothing where there is nothing."""
+"""Descriptions of side effects of a candidate; each function returns nothing without a difference."""
 
 from __future__ import annotations
 

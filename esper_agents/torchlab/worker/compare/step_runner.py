@@ -1,4 +1,4 @@
-"""A target that is run step by step, and everything of each step that anybody outside of it can see."""
+"""Run a target step by step and record everything that is visible from outside after each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lasts from one step of a plan to the next: inputs, outputs still alive, and what goes into the bundle."""
+"""State that lasts between steps of a plan: inputs, live outputs, and contents of the bundle."""
 
 from __future__ import annotations
 

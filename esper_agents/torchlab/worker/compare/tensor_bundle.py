@@ -1,8 +1,8 @@
-"""Tensors as bytes and back: what a worker hands over is memory and a JSON header, and nothing in it can be run.
+"""Serialize tensors to bytes and back: raw memory and a JSON header, with nothing executable in it.
 
 A file is `ESPB`, the header's length as eight bytes, the header, and then the memory of the storages, each at a
-multiple of 64 bytes. A header holds pieces by name; a piece describes one nest of containers, such as what a call
-returned.
+multiple of 64 bytes. A header holds pieces by name; a piece describes one nest of containers, such as the return value
+of a call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The memory of tensors: where it lies, what can be said about it, and how it becomes bytes and back.
+"""Memory of tensors: its address, its description, and conversion to bytes and back.
 
-Uses the C functions themselves, taken before any user code ran: replacing methods of torch.Tensor does not reach them.
+Uses the C functions directly, saved before any user code ran: replacing methods of torch.Tensor does not affect them.
 """
 
 from __future__ import annotations

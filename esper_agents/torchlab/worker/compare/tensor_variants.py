@@ -1,4 +1,4 @@
-"""Other tensors of the same kind: in another memory layout, or with numbers that shortcuts do not expect."""
+"""Variants of tensors: other memory layouts and numbers that shortcuts do not expect."""
 
 from __future__ import annotations
 

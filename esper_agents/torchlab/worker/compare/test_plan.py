@@ -1,4 +1,4 @@
-"""Decides what both arms are run on, by trying it on the baseline alone: where that refuses, nobody is judged."""
+"""Plan the inputs of a comparison by trying them on the baseline; inputs it rejects are not used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a candidate's numbers may lie from the baseline's, by what rounding does to the baseline itself."""
+"""Tolerances for a candidate's numbers, derived from the effect of rounding on the baseline."""
 
 from __future__ import annotations
 

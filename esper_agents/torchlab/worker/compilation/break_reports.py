@@ -1,4 +1,4 @@
-"""What dynamo said, told as data: the same break or recompile once, with how often and in which calls."""
+"""Reports of Dynamo's graph breaks and recompilations, merged, with their counts and calls."""
 
 from __future__ import annotations
 

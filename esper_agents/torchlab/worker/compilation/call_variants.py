@@ -1,4 +1,4 @@
-"""The calls that a diagnosis makes: the same shapes again, then other sizes of the leading dimension."""
+"""Calls of a diagnosis: the same shapes again, then other sizes of the leading dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles a target in several ways and keeps what dynamo made of it."""
+"""Compile a target in several modes and keep Dynamo's results."""
 
 from __future__ import annotations
 

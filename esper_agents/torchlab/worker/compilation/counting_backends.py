@@ -1,4 +1,4 @@
-"""Backends that compile nothing and count everything: what dynamo hands over, and how often it runs."""
+"""Compiler backends that compile nothing and count the graphs they receive and their runs."""
 
 from __future__ import annotations
 

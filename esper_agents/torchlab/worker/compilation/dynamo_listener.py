@@ -1,7 +1,7 @@
-"""Listens to dynamo while it compiles: every graph break, recompile and frame that it gives up.
+"""Listen to Dynamo while it compiles: every graph break, recompilation and skipped frame.
 
-What dynamo logs is the one account that has them all. `torch._dynamo.explain` counts graphs, so a break with nothing
-behind it, or one that makes it skip a whole frame, is not in its count.
+Dynamo's log is the only complete account. `torch._dynamo.explain` counts graphs, so its count misses a break that no
+graph follows, and a break that makes Dynamo skip a whole frame.
 """
 
 from __future__ import annotations

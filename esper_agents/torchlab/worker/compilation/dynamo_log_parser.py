@@ -1,4 +1,4 @@
-"""Reads what dynamo writes to its logs, of whichever version: graph breaks, recompilations, and functions given up."""
+"""Parse the logs of any Dynamo version: graph breaks, recompilations, skipped functions."""
 
 from __future__ import annotations
 

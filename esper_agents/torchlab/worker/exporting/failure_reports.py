@@ -1,4 +1,4 @@
-"""What went wrong with an export, told as data."""
+"""Reports of export failures as data."""
 
 from __future__ import annotations
 

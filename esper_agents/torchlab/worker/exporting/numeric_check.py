@@ -1,4 +1,4 @@
-"""Runs an exported program again beside the eager code: one that runs and gives other numbers is no success."""
+"""Run an exported program next to the eager code and compare their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a script or a function of the user's and records what the target is called with on the way."""
+"""Job: run a user's script or function and record the calls of the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says what measures here: Python, torch, its devices and its settings."""
+"""Job: describe the measurement process: Python, torch, devices and settings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Finds out what dynamo does with a target: where it breaks the graph and why, and what makes it compile again.
+"""Job: record Dynamo's graph breaks and recompilations of a target, with their reasons.
 
-None of it takes inductor: several calls under the defaults with a backend that counts and traces autograd ahead of
-time, and one call that must be a single graph.
+None of it uses inductor: several calls under the defaults with a backend that counts and traces autograd ahead of
+time, and one call with `fullgraph=True`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds out whether a target exports: in which ways, where each fails, and whether the numbers stay the same."""
+"""Job: export a target in several modes, locate failures, and compare the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls a target over and over for a while, so that tools outside can look at the process."""
+"""Job: call a target repeatedly for a while, so that external profilers can observe the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a target and says what it allocates: the peak and what it consists of, its course, and whether it leaks."""
+"""Job: run a target and report its allocations: peak, composition, course over time, leaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says what a target would allocate, without running it."""
+"""Job: estimate a target's allocations without running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a person's own metric about what both arms returned; the metric's file is the only user code in this worker."""
+"""Job: apply a user's metric to the outputs of both arms; its file is the only user code here."""
 
 from __future__ import annotations
 

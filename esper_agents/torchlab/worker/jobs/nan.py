@@ -1,4 +1,4 @@
-"""Finds the first operation that made a NaN or Inf that matters, in the forward or the backward pass, and why."""
+"""Job: find the first relevant operation that produced NaN or Inf, forward or backward, and its cause."""
 
 from __future__ import annotations
 

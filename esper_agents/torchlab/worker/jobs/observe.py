@@ -1,4 +1,4 @@
-"""Runs one arm through a plan; see `observe.observe`."""
+"""Job: run one arm through a plan; see `observe.observe`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans a comparison by trying it on the baseline; see `plan.prepare`."""
+"""Job: plan a comparison by trying it on the baseline; see `test_plan.prepare`."""
 
 from __future__ import annotations
 

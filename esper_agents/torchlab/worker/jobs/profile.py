@@ -1,4 +1,4 @@
-"""Finds out where the time of a target goes, against what this machine can do at best."""
+"""Job: attribute the time of a target and compare it with the machine's ceilings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges what was observed of two arms; see `referee`. It must be asked of a worker that loaded no target."""
+"""Job: judge the observations of two arms in a process without a target; see `equivalence`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs batches of calls on inputs that were never seen before, and says how long each took by this process's clock."""
+"""Job: time batches of calls on inputs not used before, by this process's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts how often lines of the user's files run while a target is called, and where a call raises."""
+"""Job: count how often lines of the user's files run during a call, and locate raised exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run allocated, block by block: its peak, what the peak consists of, and its course over time."""
+"""Allocations of a run, block by block: peak, composition of the peak, course over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is assumed where the course of a step depends on numbers, which an estimate does not have."""
+"""Assumptions of an estimate for code that depends on numbers, which an estimate does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CUDA's caching allocator says about a run: peaks, what it reserves, and its own snapshot."""
+"""Statistics of CUDA's caching allocator for a run: peaks, reserved memory, snapshot."""
 
 from __future__ import annotations
 

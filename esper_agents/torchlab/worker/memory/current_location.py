@@ -1,4 +1,4 @@
-"""Says, while user code runs, which line of theirs and which of their modules is at work."""
+"""Track the line and the module of user code that are executing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Works out what a step allocates without running it: on tensors that have shapes and no numbers."""
+"""Estimate the allocations of a step on fake tensors, which have shapes and no numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes targets and inputs whose tensors have shapes and no numbers, and so take no memory."""
+"""Build targets and inputs from fake tensors, which have shapes and no memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells memory that keeps growing from memory that levels off."""
+"""Distinguish memory that keeps growing from memory that levels off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs step after step and looks whether memory stays allocated: how much, who made it, and what holds it."""
+"""Run repeated steps and search for memory that stays allocated: size, creator and retainer."""
 
 from __future__ import annotations
 

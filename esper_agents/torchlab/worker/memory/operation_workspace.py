@@ -1,7 +1,7 @@
-"""Measures what an operation allocates inside and gives back: each different one is run once, alone, on zeros.
+"""Workspace of operations: memory allocated and freed inside one, measured once, alone, on zeros.
 
-Its kernels know; what an operation looks like from outside does not tell. On a CPU convolutions alone keep two to four
-times their output, by version, layout and processor, so a table would be wrong on the next machine.
+Only the kernels know: the workspace does not follow from an operation's arguments. On a CPU, convolutions alone take
+two to four times their output, by version, layout and processor, so a table would be wrong on the next machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs a target under torch's profiler: what it allocates, step by step, and what for."""
+"""Run a target under torch's profiler and record its allocations by step and purpose."""
 
 from __future__ import annotations
 

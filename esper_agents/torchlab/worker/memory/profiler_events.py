@@ -1,4 +1,4 @@
-"""Reads what was allocated from the events of torch's profiler."""
+"""Read allocations from the events of torch's profiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds which tensors keep memory alive: their own, and what the graph behind them saved for backward."""
+"""Find tensors that keep memory alive: their own, and those their graph saved for backward."""
 
 from __future__ import annotations
 

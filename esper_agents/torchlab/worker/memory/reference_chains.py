@@ -1,4 +1,4 @@
-"""Finds what holds an object: walks up from it through Python's references to something a person has a name for."""
+"""Find the retainers of an object: walk up Python's references to one that has a name in the source."""
 
 from __future__ import annotations
 

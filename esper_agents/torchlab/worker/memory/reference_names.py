@@ -1,4 +1,4 @@
-"""Says what a person would call a reference: an attribute, a variable, an argument's default, a cache."""
+"""Name a reference in the user's terms: an attribute, a variable, a default argument, a cache."""
 
 from __future__ import annotations
 

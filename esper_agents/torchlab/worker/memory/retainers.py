@@ -1,4 +1,4 @@
-"""Finds what holds the memory that stayed: the list, attribute or variable, its line, and whether it grows on."""
+"""Find the list, attribute or variable that retains memory, with its line and its growth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds in the user's source where something is kept: the line that appends to a list, or assigns to an attribute."""
+"""Find source lines that retain objects: appends to a list, assignments to an attribute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches storages come and go below autograd: who made each, in which phase of which step, and when it went."""
+"""Track storages below autograd: creator, phase, step and time of release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells what tensors are for: parameters, buffers, gradients, the state of an optimizer, inputs."""
+"""Classify tensors: parameters, buffers, gradients, optimizer state, inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one step of a target is: a call, and in training also a loss, its backward and the optimizer."""
+"""One step of a target: a call and, in training, also a loss, its backward and the optimizer."""
 
 from __future__ import annotations
 

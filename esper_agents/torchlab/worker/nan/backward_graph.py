@@ -1,4 +1,4 @@
-"""Looks at the autograd graph of a running backward pass: which masks lie between the loss and a node."""
+"""Inspect the autograd graph of a running backward pass: masks between the loss and a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an operation comes from: the user's line and module; for a backward operation those of its forward one."""
+"""Call sites of operations: the user's line and module; backward operations use their forward site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why one operation put out NaN or Inf, from what it was given: the arithmetic, not yet the cause behind it."""
+"""Arithmetic causes of NaN or Inf in one operation, from its inputs; not yet the root cause."""
 
 from __future__ import annotations
 

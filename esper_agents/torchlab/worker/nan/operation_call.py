@@ -1,4 +1,4 @@
-"""One operation with what it was given and what it put out."""
+"""One operation call with its inputs and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at what every operation of a run puts out, and follows each NaN and Inf from where it was born."""
+"""Check the outputs of every operation of a run and trace each NaN and Inf to its origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of an operation before it runs: which arguments it writes to, and what its outputs can mean."""
+"""Facts about an operation before it runs: the arguments it writes to, the meaning of its outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where numbers that are not finite came from."""
+"""Origins of numbers that are not finite."""
 
 from __future__ import annotations
 

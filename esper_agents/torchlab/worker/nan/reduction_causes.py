@@ -1,4 +1,4 @@
-"""Why operations that gather many elements into one put out NaN or Inf: softmax, products, norms, means, losses."""
+"""Causes of NaN or Inf in reductions: softmax, products, norms, means, losses."""
 
 from __future__ import annotations
 

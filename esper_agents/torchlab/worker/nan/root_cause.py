@@ -1,4 +1,4 @@
-"""What a step's numbers that are not finite came to, which of their origins was the first, and the cause behind it."""
+"""Effects of a step's non-finite numbers, their first origin, and its root cause."""
 
 from __future__ import annotations
 

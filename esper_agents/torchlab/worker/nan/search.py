@@ -1,4 +1,4 @@
-"""Runs a target step by step until one leaves a NaN or Inf in something that matters, and says what that was."""
+"""Run a target step by step until a NaN or Inf reaches a relevant tensor, and report it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remembers for memory that holds NaN or Inf where that came from, without keeping the memory alive."""
+"""Record the origin of NaN or Inf for each memory block, without keeping the memory alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a target and comes out of it: names of tensors, numbers that are losses, exceptions."""
+"""Inputs and outputs of a target: names of tensors, numbers that are losses, exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tensors hold: whether all of it is finite, the first element that is not, and statistics. Keeps no tensor."""
+"""Statistics of tensors: finiteness and the first non-finite element. Keeps no tensor."""
 
 from __future__ import annotations
 

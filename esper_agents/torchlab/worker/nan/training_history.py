@@ -1,4 +1,4 @@
-"""What a run's weights, gradients and losses did from step to step, and whether weights were built out of scale."""
+"""History of weights, gradients and losses over steps, and weights initialized out of scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between the lab, its parent and its workers: length-prefixed JSON on a Unix socket, open files beside it."""
+"""Messages between lab, fork server and workers: length-prefixed JSON and open files on a Unix socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confines a forked worker before it runs user code, by everything that this kernel has."""
+"""Confine a forked process before it runs user code, with every mechanism of this kernel."""
 
 from __future__ import annotations
 

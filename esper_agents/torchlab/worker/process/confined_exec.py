@@ -1,4 +1,4 @@
-"""Runs a snippet or a command line confined, and ends with it all that it started."""
+"""Run a snippet or a command line confined, and kill everything it started when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The devices that a target may run on: which there are, how much memory they give, and when their work is done."""
+"""Devices that a target may run on: availability, memory limits, completion of queued work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The warm parent: has imported torch, runs no operation, and forks a worker for each request in some milliseconds.
+"""Fork server: imports torch, runs no operation, and forks a measurement process per request.
 
-It stays at one thread, because a fork of a process with threads hangs at torch's next parallel operation, and it never
-imports the user's code.
+A fork takes some milliseconds. The server stays at one thread, because a fork of a process with threads hangs at
+torch's next parallel operation, and it never imports the user's code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Landlock: a process gives up all files but those it names, signals to strangers, and TCP; so do its descendants."""
+"""Landlock: restrict a process and its descendants to named files, and deny TCP and outside signals."""
 
 from __future__ import annotations
 

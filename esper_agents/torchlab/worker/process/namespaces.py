@@ -1,8 +1,8 @@
-"""Forks workers, each into a cell of its own where the kernel lets us: PID, mount and IPC namespaces.
+"""Fork measurement processes into their own PID, mount and IPC namespaces, if the kernel allows it.
 
-A worker in a cell can name no process but its own, sees nothing that another one left in `/tmp` or `/dev/shm`, can
-write no file system but its own folders and its `/dev/shm`, and when the cell's first process is killed the kernel
-kills everything in it, faster than anything can fork.
+An isolated process can address no process but its own, sees nothing that another one left in `/tmp` or `/dev/shm`, and
+can write no file system but its own folders and its `/dev/shm`. When the first process of its PID namespace is killed,
+the kernel kills everything in it, faster than anything can fork.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tells from an error that memory ran out, and how much was asked for then."""
+"""Recognize an out-of-memory error and the size that was requested."""
 
 from __future__ import annotations
 

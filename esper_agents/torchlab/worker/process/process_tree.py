@@ -1,4 +1,4 @@
-"""Finds and kills everything that a process started, however it tried to get away."""
+"""Find and kill every process that a process started, detached ones too."""
 
 from __future__ import annotations
 

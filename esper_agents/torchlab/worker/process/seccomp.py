@@ -1,4 +1,4 @@
-"""A filter on system calls: what no measurement needs and what no other fence stops."""
+"""System call filter: blocks calls that no measurement needs and no other mechanism stops."""
 
 from __future__ import annotations
 

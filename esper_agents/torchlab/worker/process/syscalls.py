@@ -1,4 +1,4 @@
-"""The few system calls of Linux that Python does not wrap."""
+"""Linux system calls that Python does not wrap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A forked worker: confines itself, then does what the lab asks until the lab hangs up."""
+"""Main loop of a measurement process: confines itself, then serves requests until the lab hangs up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs a target so that every operation is known by its line in the user's files, its module, and what it had to do.
+"""Run a target and attribute every operation to its user line, its module and its cost.
 
-A dispatch mode sees each operation just before its kernel runs, while the Python stack still says who asked for it.
-It marks the operation in the profile, and the profile says how long the kernel took, without the mode's own time.
+A dispatch mode sees each operation just before its kernel runs, while the Python stack still names the caller.
+It marks the operation in the profile, and the profile gives the time of the kernel, without the mode's own time.
 """
 
 from __future__ import annotations

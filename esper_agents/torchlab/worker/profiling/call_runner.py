@@ -1,4 +1,4 @@
-"""How one call of a target is made while it is profiled, and fresh inputs for it."""
+"""Run one call of a target while it is profiled, with fresh inputs."""
 
 from __future__ import annotations
 

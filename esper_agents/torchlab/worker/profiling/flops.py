@@ -1,7 +1,8 @@
-"""Counts the floating-point operations of one operation from its shapes: two for each multiplication with its addition.
+"""Count the floating-point operations of one operation from its shapes; a multiply-add counts as two.
 
-torch's own table is used where it is right. It has nothing for what the CPU and the inference fast paths really run
-(attention, LSTM, matrix times vector), and counts the weight gradient of a grouped convolution once for every group.
+torch's own table is used for the operations it covers correctly. It lacks those that the CPU and the inference fast
+paths really run (attention, LSTM, matrix times vector), and counts the weight gradient of a grouped convolution once
+for every group.
 """
 
 from __future__ import annotations

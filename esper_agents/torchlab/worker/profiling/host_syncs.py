@@ -1,4 +1,4 @@
-"""Finds where the host would wait for an accelerator, as it stands in the user's code; on a CPU nothing waits there."""
+"""Find lines of user code where the host would wait for an accelerator; on a CPU there are no waits."""
 
 from __future__ import annotations
 

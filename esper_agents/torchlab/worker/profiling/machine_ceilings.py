@@ -1,4 +1,4 @@
-"""Measures what this machine can do at best, a little at a time, in the same minutes as the target.
+"""Measure the machine's ceilings, in small samples during the same minutes as the target.
 
 Every ceiling is the best of all its samples: a busy neighbour can only make a machine look slower than it is.
 """

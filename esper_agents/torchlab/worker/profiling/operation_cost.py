@@ -1,4 +1,4 @@
-"""What one operation has to do, by its arguments and results: arithmetic and bytes."""
+"""Arithmetic and bytes of one operation, from its arguments and results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Joins what attribution knows about each operation with how long it took in a profile without attribution.
+"""Join the attribution of each operation with its time in a profile without attribution.
 
-Both see the same operations in the same order, so the n-th of one is the n-th of the other. Where a target does
-something else when it is watched, the times of the attributed call itself are taken, less what attribution adds to
-operations of that name, and the result says so.
+Both see the same operations in the same order, so the n-th of one is the n-th of the other. If a target behaves
+differently under attribution, the times of the attributed call itself are used, less the overhead that attribution
+adds to operations of that name, and the result says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs calls under torch's profiler and reads the tree of events: phases, time in operations, memory over time."""
+"""Run calls under torch's profiler and read its events: phases, operation times, memory over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at a target from Python's side, by a tracer that knows nothing of torch."""
+"""Profile a target from Python's side, with a tracer independent of torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a target under torch's profiler with Python's stack: time by function of the user's, and a trace to look at."""
+"""Run a target under torch's profiler with Python stacks: time by user function, and a trace file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times a target as it is, without any profiler, in rounds; after each round a sample of the machine's ceilings."""
+"""Time a target without a profiler, in rounds; each ends with a sample of the machine's ceilings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs backward from whatever a target returned, with numbers that a wrong gradient cannot hide behind."""
+"""Run backward from any return value of a target, with gradients that expose a wrong one."""
 
 from __future__ import annotations
 

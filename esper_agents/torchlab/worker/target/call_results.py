@@ -1,4 +1,4 @@
-"""What is done with the inputs, outputs and exceptions of a call."""
+"""Handling of the inputs, outputs and exceptions of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of a target as a script of the user's made them: recorded where they happen, and made again from the record."""
+"""Calls of a target by a user's script: recorded as they happen, repeated from the record."""
 
 from __future__ import annotations
 

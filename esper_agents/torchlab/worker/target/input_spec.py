@@ -1,4 +1,4 @@
-"""Inputs as people write them on a command line: `randn(32,128)`, `name=randint(0,10,(8,))`, `3`, `None`."""
+"""Input specifications of the command line: `randn(32,128)`, `name=randint(0,10,(8,))`, `3`, `None`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds what a name such as `file.py:function` stands for, in a person's files or in their interpreter."""
+"""Find the object that a name such as `file.py:function` refers to, in files or installed packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parameters and buffers of a module: read, set in the ways people set them, and matched between two modules."""
+"""Parameters and buffers of a module: read, set as users set them, and matched between two modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a nest of containers is made of: tensors, plain numbers and texts, and things known by name only."""
+"""Description of a pytree: tensors, plain numbers and texts, and objects known by name only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stacks as text and exceptions hold them."""
+"""Stack frames from texts and exceptions."""
 
 from __future__ import annotations
 

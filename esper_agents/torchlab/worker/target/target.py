@@ -1,4 +1,4 @@
-"""Finds what a person wants measured, in their files, and makes fresh inputs for it."""
+"""Load the target of a measurement from the user's files and create fresh inputs for it."""
 
 from __future__ import annotations
 

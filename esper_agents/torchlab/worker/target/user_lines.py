@@ -1,4 +1,4 @@
-"""Finds the line of the user's that a stack, an exception or a message of torch is about."""
+"""Find the user's line that a stack, an exception or a message of torch refers to."""
 
 from __future__ import annotations
 
