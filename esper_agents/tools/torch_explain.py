@@ -32,14 +32,14 @@ def _rerun(arguments: JsonObject) -> str:
 async def torch_explain(
     context: ToolContext, target: str, inputs: list[str] | None = None, inputs_from: str = "", *, train: bool = False
 ) -> ToolResult:
-    """Compile a target in the sandbox, without inductor, and say where and why it breaks and compiles again.
+    """Compile a target in the sandbox, without inductor, and report graph breaks and recompilations with their causes.
 
     Args:
         context: The project.
         target: `FILE.py:NAME` or `package.module:Class.method`.
-        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs: Inputs such as `randn(32,128)`; if omitted, those that the target's file makes itself.
         inputs_from: `FILE:FUNCTION` that makes the inputs.
-        train: Run backward, too.
+        train: Also run backward.
     """
     from esper_agents.torchlab.explain import explain
 

@@ -38,15 +38,15 @@ async def torch_nan(
     *,
     train: bool = False,
 ) -> ToolResult:
-    """Run steps in the sandbox until one leaves a NaN or Inf, and say which operation on which line made it.
+    """Run steps in the sandbox until a NaN or Inf reaches a result, and report the operation and line that produced it.
 
     Args:
         context: The project.
         target: `FILE.py:NAME` or `package.module:Class.method`.
-        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs: Inputs such as `randn(32,128)`; if omitted, those that the target's file makes itself.
         inputs_from: `FILE:FUNCTION` that makes the inputs.
-        steps: How many at most, each on fresh inputs.
-        train: Run backward, too.
+        steps: Maximum number of steps, each on new inputs.
+        train: Also run backward.
     """
     from esper_agents.torchlab.nan import nan
 

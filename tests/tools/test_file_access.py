@@ -99,7 +99,7 @@ def test_nothing_outside_is_written(context, path):
 def test_a_file_that_is_not_there_may_be_written_and_a_folder_may_not(context):
     assert writable(context, "new/deep/x.py") == context.root / "new/deep/x.py"
     (context.root / "folder").mkdir()
-    with pytest.raises(EvidenceError, match="is no file"):
+    with pytest.raises(EvidenceError, match="is not a file"):
         writable(context, "folder")
 
 

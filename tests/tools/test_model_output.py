@@ -41,7 +41,7 @@ def test_a_long_result_loses_its_middle_and_says_where_all_of_it_is():
     assert len(head) + len(tail) == MOST_SHOWN
     assert head.startswith('{"evidence": "ev_1"')
     assert tail.endswith('"line 4999"]}}') or "line 4999" in tail
-    assert f"read-artifact has all of it: output.json {whole.sha256}" in line
+    assert f"read-artifact returns all of it: output.json {whole.sha256}" in line
 
 
 def test_where_nothing_was_kept_nothing_is_promised():

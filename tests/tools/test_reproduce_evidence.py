@@ -105,7 +105,7 @@ async def test_a_file_that_differed_from_its_commit_is_taken_from_the_project_wh
     file.write_text("z = 3\n")
     found = await again(toybox, certificate)
     assert ended(found) is ReproductionOutcome.NOT_RUN
-    assert found.output["why"] == "'train.py' is not to be had as it was"
+    assert found.output["why"] == "'train.py' is no longer available in its certified version"
     assert found.examined == ()
 
 
