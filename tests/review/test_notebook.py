@@ -136,7 +136,7 @@ def test_a_broken_cell_is_reported_and_the_rest_reviewed(tmp_path):
     [
         ('{"cells": [', "broken JSON"),
         ("", "broken JSON"),
-        ("[]", "no object"),
+        ("[]", "not an object"),
         ("{}", "no cells"),
         ('{"cells": 3}', "no cells"),
         ('{"cells": []} x', "broken JSON"),
