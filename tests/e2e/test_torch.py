@@ -131,7 +131,7 @@ def test_a_diagnosis_is_shown_and_kept_and_can_be_rechecked(made, tmp_path):
     kept["result"]["headline"] = "one graph, and nothing breaks it"
     (out / "report.json").write_text(json.dumps(kept))
     problem, _ = made.esper("torch", "recheck", out / "report.json").problem(7)
-    assert problem.startswith("what the report concludes is not what its measurements say: headline")
+    assert problem.startswith("the report's conclusions do not follow from its measurements: headline")
 
 
 def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made, monkeypatch):
@@ -214,7 +214,7 @@ def test_a_device_that_is_not_there_is_bad_input(made):
     ("options", "problem", "remedy"),
     [
         (("none.py:f",), "no such file or folder: 'none.py'", "correct the path"),
-        (("model.py",), "'model.py' names no target", "write FILE.py:FUNCTION or package.module:Class.method"),
+        (("model.py",), "invalid target name 'model.py'", "write FILE.py:FUNCTION or package.module:Class.method"),
         (("model.py:scale", "--inputs", "none.py:f"), "no such file: 'none.py'", "correct the path"),
         (
             ("model.py:scale", "--input", "3", "--capture", "train.py"),

@@ -121,7 +121,7 @@ async def test_a_copy_is_not_as_fast_as_claimed(call):
     [
         ({"target": "model.py:Nothing"}, "has no 'Nothing'"),
         ({"target": "ops.py:slow"}, "needs inputs: x"),
-        ({"target": "model.py:Net", "inputs": ["rand("]}, "is no input"),
+        ({"target": "model.py:Net", "inputs": ["rand("]}, "invalid input"),
     ],
 )
 async def test_what_cannot_be_run_is_bad_input(call, arguments, words):

@@ -102,10 +102,10 @@ def test_no_descriptor_is_left_after_workers(lab):
     [
         ("absent.py:run", (), "there is no file 'absent.py'"),
         ("nothing.py:absent", (), "'nothing.py' has no 'absent'"),
-        ("nothing.py", (), "'nothing.py' names no target"),
+        ("nothing.py", (), "invalid target name 'nothing.py'"),
         ("no_such_module:run", (), "there is no module 'no_such_module'"),
         ("nothing.py:nothing", (), "'nothing.py:nothing' needs inputs: x"),
-        ("nothing.py:nothing", ("rand(",), "'rand(' is no input"),
+        ("nothing.py:nothing", ("rand(",), "invalid input 'rand('"),
         ("torch.nn:Linear", ("randn(4)",), "'torch.nn:Linear' needs arguments to be made: in_features, out_features"),
     ],
 )

@@ -47,8 +47,8 @@ def analyse(measured: JsonObject) -> dict[str, Any]:
 
     Returns:
         `bottleneck` with its `share`, the `runner_up`, `margin` and `is_clear`; `shares` of all; `call`, `split`,
-        `overhead`, `ceilings`, `achieved`; costliest first `operations` (each with its limiting resource and its share of that
-        ceiling), `lines`, `modules` and `functions`.
+        `overhead`, `ceilings`, `achieved`; costliest first `operations` (each with its limiting resource and its share
+        of that ceiling), `lines`, `modules` and `functions`.
     """
     call, ceilings = call_of(measured), ceilings_of(measured)
     profiler = ProfilerCost(measured, call, ceilings)

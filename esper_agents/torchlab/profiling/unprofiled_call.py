@@ -55,8 +55,8 @@ def call_of(measured: JsonObject) -> UnprofiledCall:
 def _usual_waiting_ns(rounds: Sequence[JsonObject]) -> int:
     """Return the time for which a call waits for something other than a processor.
 
-    If the kernel reports the time for which the thread was runnable but not running, the rest is waiting, and the median
-    of the rounds is typical. Otherwise, only the minimum of the rounds is free of other processes' time.
+    If the kernel reports the time for which the thread was runnable but not running, the rest is waiting, and the
+    median of the rounds is typical. Otherwise, only the minimum of the rounds is free of other processes' time.
     """
     waited = [_waited_ns(each) // each["calls"] for each in rounds]
     return int(median(waited)) if all("queued_ns" in each for each in rounds) else min(waited)

@@ -62,7 +62,7 @@ def test_the_same_seed_makes_the_same_inputs():
     ],
 )
 def test_what_is_no_input_is_refused_before_anything_is_made(text):
-    with pytest.raises(TargetError, match="is no input"):
+    with pytest.raises(TargetError, match="invalid input"):
         Spec([text])
 
 

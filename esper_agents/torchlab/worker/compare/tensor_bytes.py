@@ -146,7 +146,7 @@ def memory_of(span: MemorySpan, first: int, length: int) -> bytes:
 
 
 def home_of(storage: dict[str, int], block: Any, device: str) -> torch.Tensor:
-    """Return memory of our own with a storage's bytes; bytes that were not stored are 0xff, which is NaN in every float.
+    """Return our own memory with a storage's bytes; bytes that were not stored are 0xff, which is NaN in every float.
 
     Raises:
         BundleError: The sizes do not match.

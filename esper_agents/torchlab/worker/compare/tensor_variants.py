@@ -107,7 +107,7 @@ def in_float64(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def few_changed(chance: torch.Generator) -> Change:
-    """Return a function that changes one number in a thousand, at least one, to detect caches keyed on part of the input."""
+    """Return a function that changes one number in a thousand, at least one, to expose caches of part of the input."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if not is_real(tensor) or not tensor.numel():

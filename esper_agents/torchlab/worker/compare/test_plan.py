@@ -234,10 +234,10 @@ class _Planner:
     def _step(self, name: str, group: str, input_: str, *, asks: bool | None = None, **more: Any) -> dict[str, Any]:
         """Return a step.
 
-        Its entries: `input`, `state` and how it is `set`, `mode` of the module, how the inputs are `make`d, the actions of the
-        caller `before` and `after`, the step whose output it must equal (`same_as`), whether inputs require gradients and
-        backward is run, whether effects are checked (`is_close`), whether it is the first on its inputs and state
-        (`is_distinct`), and whether it is one of several consecutive calls (`is_repeat`).
+        Its entries: `input`, `state` and how it is `set`, `mode` of the module, how the inputs are `make`d, the actions
+        of the caller `before` and `after`, the step whose output it must equal (`same_as`), whether inputs require
+        gradients and backward is run, whether effects are checked (`is_close`), whether it is the first on its inputs
+        and state (`is_distinct`), and whether it is one of several consecutive calls (`is_repeat`).
         """
         number = int(input_.rsplit(maxsplit=1)[-1]) if input_.startswith("plain") else 1
         step = {

@@ -64,8 +64,8 @@ def fit(runs: Runs) -> ToleranceFit:
     """Judge a candidate's numbers.
 
     Integers must be equal, unless rounding decides them: then the baseline's own results in float64, or
-    with rounding noise, are equally valid. Other numbers may have, against a float64 run of the baseline, four times the
-    error of the baseline, plus 8 ulp. The error of the baseline is the maximum of four: its error at the
+    with rounding noise, are equally valid. Other numbers may have, against a float64 run of the baseline, four times
+    the error of the baseline, plus 8 ulp. The error of the baseline is the maximum of four: its error at the
     element; the typical error in the row and column; the shift of the element by rounding noise; and the typical
     shift of the row and column. An ulp is that of the element or of its row's typical magnitude, because a sum that
     nearly cancels is as exact as its terms. Averaged over a tensor, the addition is one ulp instead of 8.

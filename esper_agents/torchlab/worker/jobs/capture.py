@@ -31,8 +31,8 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
         tell: Called once at the start.
 
     Returns:
-        `calls`: number recorded; `seen`: number made; `nbytes` of tensors; `stopped_early`; and `ended`: the exception that
-        ended the script, if any. The artifact `calls.espb` holds the calls.
+        `calls`: number recorded; `seen`: number made; `nbytes` of tensors; `stopped_early`; and `ended`: the exception
+        that ended the script, if any. The artifact `calls.espb` holds the calls.
 
     Raises:
         TargetError: The target was not called, or with arguments that cannot be recorded.

@@ -87,7 +87,7 @@ def _warm(target: LoadedTarget, request: dict[str, Any]) -> dict[str, int]:
 
 def _time(target: LoadedTarget, arm: _Arm, request: dict[str, Any]) -> dict[str, int]:
     arm.kept = None
-    # A tensor's address can make it 9 % slower. Each batch uses another one, so the fastest is well placed in both arms.
+    # A tensor's address can make it 9 % slower. Each batch uses another, so the fastest is well placed in both arms.
     shifts = [torch.empty(each, dtype=torch.uint8) for each in request["shifts"]]
     seed_all(int(request["seed"]))
     most_before, most = request["draw"]

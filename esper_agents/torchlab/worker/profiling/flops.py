@@ -18,16 +18,16 @@ _Args = Sequence[Any]
 
 
 def flops_of(operation: torch._ops.OpOverload, args: _Args, kwargs: dict[str, Any], out: Any) -> int | None:
-    """Return how many floating-point operations a call needs; None for what is not counted.
+    """Return the number of floating-point operations of a call; None if it is not counted.
 
-    Counted are contractions: products of matrices, convolutions, attention, recurrent layers. Additions of a bias and
-    elementwise work are not, as everywhere. A causal mask is not deducted.
+    Counted are contractions: matrix products, convolutions, attention, recurrent layers. Bias additions and
+    elementwise work are not, as is customary. A causal mask is not deducted.
 
     Args:
-        operation: What was called.
+        operation: The operation.
         args: Its positional arguments.
-        kwargs: Its arguments by name.
-        out: What it returned.
+        kwargs: Its keyword arguments.
+        out: Its result.
     """
     ours = _OURS.get(operation._schema.name)  # noqa: SLF001 - the name without the overload
     if ours is not None:
@@ -104,7 +104,7 @@ def _native_attention(args: _Args, _out: Any) -> int:
 
 
 def _projected(batch: int, queries: int, keys: int, width: int) -> int:
-    """Attention over all heads together, with projections of query, key, value and output."""
+    """Return the count of attention over all heads, with projections of query, key, value and output."""
     return _multiplied(batch, 2 * queries + 2 * keys, width, width) + 2 * _multiplied(batch, queries, keys, width)
 
 
@@ -115,7 +115,7 @@ def _encoder_layer(args: _Args, _out: Any) -> int:
 
 
 def _trilinear(args: _Args, _out: Any) -> int:
-    """Count what `at::_trilinear` does: along one dimension, products of pairs where something is summed."""
+    """Return the count of `at::_trilinear`: products of pairs along the summed dimension."""
     tensors, expanded, summed = args[:3], [set(each) for each in args[3:6]], set(args[6])
     unrolled = args[7] if len(args) > 7 else 1  # noqa: PLR2004 - the place of `unroll_dim` in the schema
     sizes: dict[int, int] = {}

@@ -239,7 +239,7 @@ def map_tensors(thing: Any, change: Callable[[torch.Tensor], Any]) -> Any:
 
 
 def tensors_of(thing: Any) -> list[torch.Tensor]:
-    """Return the tensors of a nest, in order."""
+    """Return the tensors of a pytree, in order."""
     tensors: list[torch.Tensor] = []
     describe(thing, tensors)
     return tensors
