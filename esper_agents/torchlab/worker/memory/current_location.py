@@ -20,7 +20,7 @@ MARK = "esper-place|"
 
 
 class CurrentLocation:
-    """Tracker of the user's innermost line and module; a module's name is the outermost's class and the path from it."""
+    """Tracker of the user's innermost line and module; a module's name is the root's class and the path from it."""
 
     def __init__(self, target: LoadedTarget) -> None:
         """Create a tracker for code of this target's project."""
@@ -106,5 +106,5 @@ class PlaceMarks(TorchFunctionMode):
         """Call a function inside a mark."""
         del types
         line, module = self._whereabouts.here()
-        with torch._C._profiler._RecordFunctionFast(f"{MARK}{line}|{module}"):  # noqa: SLF001 - the public one
-            allocates return func(*args, **(kwargs or {}))
+        with torch._C._profiler._RecordFunctionFast(f"{MARK}{line}|{module}"):  # noqa: SLF001 - the public one allocates
+            return func(*args, **(kwargs or {}))

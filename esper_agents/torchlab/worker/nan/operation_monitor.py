@@ -184,8 +184,8 @@ class OperationMonitor(TorchDispatchMode):
             origin.details = self._details(call, what)
             origin.mechanism = mechanism(call, what, found.node)
             if found.node is not None and len(self.born) <= _MOST_MASKS:
-                origin.details["masks"] = self._roots.masks_above(torch._C._current_autograd_node())  # noqa: SLF001 -
-        no public name return origin
+                origin.details["masks"] = self._roots.masks_above(torch._C._current_autograd_node())  # noqa: SLF001 - no public name
+        return origin
 
     def _origin(
         self, kind: str, what: str, operation: str, found: SiteVisit, parents: tuple[NonfiniteOrigin, ...] = ()
