@@ -128,5 +128,5 @@ def _entry(file: Path, held: object) -> BaselineEntry:
             raise InputFileError(
                 str(file),
                 "an entry of the baseline lacks its path, rule, excerpt or fingerprint",
-                remedy="write a new one: esper review --write-baseline FILE",
+                remedy=f"write a new one: esper review --write-baseline {file}",
             )

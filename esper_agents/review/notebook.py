@@ -28,7 +28,7 @@ _LONGEST_EXCERPT = 1000
 
 
 class NotANotebookError(ValueError):
-    """The file is not a readable notebook; the message says why.
+    """Error for a file that is not a readable notebook, with the reason as its message.
 
     Attributes:
         line: Line of the problem; None without one.

@@ -69,11 +69,11 @@ def scratch_tree(project: Path, revision: GitRevision, files: Iterable[SourceFil
 
 def _unknown(revision: GitRevision, known: Iterable[str], *, has_commit: bool) -> str:
     if not revision.commit:
-        return "the project had no commit, so what lay beside the files that were read is not known"
+        return "the project had no commit, so other files of the project at that time are unknown"
     if not has_commit:
-        return f"commit {revision.commit[:12]} is not here, so what lay beside the files that were read is not known"
+        return f"commit {revision.commit[:12]} is not available, so other files of the project at that time are unknown"
     others = [each for each in revision.dirty if each not in set(known)]
-    return f"{others[0]!r} differed from the commit, and how is not on record" if others else ""
+    return f"{others[0]!r} differed from the commit, and the difference is not recorded" if others else ""
 
 
 def _put_commit(project: Path, revision: GitRevision, tree: Path) -> bool:

@@ -147,7 +147,7 @@ def _why(root: Path, path: str) -> str:
         return why
     name = path.rpartition("/")[2].casefold()
     if _table().ignored.fullmatch(name) and _is_ignored(root, path):
-        return "git ignores it, and its name speaks of a secret"
+        return "git ignores it, and its name suggests a secret"
     return ""
 
 

@@ -96,4 +96,6 @@ def _kept(context: ToolContext, data: bytes | None, name: str) -> tuple[Artifact
     try:
         return (Artifacts(context.home / "artifacts").keep_text(data, f"{name}.before", _MEDIA_TYPE),)
     except StorageError as error:
-        raise EvidenceError(f"what {name!r} is now cannot be kept: {error.problem}", remedy=error.remedy) from error
+        raise EvidenceError(
+            f"cannot store the new content of {name!r}: {error.problem}", remedy=error.remedy
+        ) from error

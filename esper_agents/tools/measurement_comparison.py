@@ -78,9 +78,7 @@ def profile(recorded: JsonObject, again: JsonObject) -> OutputComparison:
     found = tuple(differences(one, other, judge=judge))
     is_clear = recorded.get("is_clear") is True and again.get("is_clear") is True
     if found and not is_clear and all(each.member.split(".")[1] in _BOUND for each in found):
-        return OutputComparison(
-            ReproductionOutcome.NOT_COMPARABLE, f"what bounds a call is not clear: {found[0]}", found
-        )
+        return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, f"the bottleneck is not clear: {found[0]}", found)
     return comparison_from(found)
 
 
@@ -100,7 +98,7 @@ def comparison(recorded: JsonObject, again: JsonObject) -> OutputComparison:
         why = f"{found[0]}, and the intervals do not contradict each other"
         return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, why, tuple(found), intervals)
     compared = comparison_from(tuple(found))
-    said = "".join(f"; {each.recorded} is on record, {each.again} came out" for each in intervals[:1])
+    said = "".join(f"; recorded {each.recorded}, now {each.again}" for each in intervals[:1])
     why = compared.why if found else f"the outcome is the same{said}"
     return OutputComparison(compared.outcome, why, compared.differences, intervals)
 
@@ -114,7 +112,7 @@ def _elsewhere(recorded: JsonObject, again: JsonObject) -> OutputComparison | No
     )
     if not found:
         return None
-    return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, f"it was measured on something else: {found[0]}", found)
+    return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, f"the environments differ: {found[0]}", found)
 
 
 def _names(member: str) -> list[str]:

@@ -64,7 +64,7 @@ def cut(text: str, limit: int, whole: Sequence[Artifact] = ()) -> str:
     tail = limit - head
     named = ", ".join(f"{each.name} {each.sha256}" for each in whole)
     where = f"; read-artifact returns all of it: {named}" if named else ""
-    left = f"\n[... {len(text) - limit} of {len(text)} characters are left out here{where}]\n"
+    left = f"\n[... {len(text) - limit} of {len(text)} characters omitted here{where}]\n"
     return f"{text[:head]}{left}{text[len(text) - tail :]}"
 
 

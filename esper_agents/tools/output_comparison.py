@@ -45,7 +45,7 @@ class OutputDifference:
 
     def __str__(self) -> str:
         by = f" ({self.by})" if self.by else ""
-        return f"{self.member}: {self.recorded} is on record, {self.again} came out{by}"
+        return f"{self.member}: recorded {self.recorded}, now {self.again}{by}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def comparison_from(found: Iterator[OutputDifference] | tuple[OutputDifference, 
     """Return the comparison result for these differences."""
     every = tuple(found)
     if not every:
-        return OutputComparison(ReproductionOutcome.REPRODUCED, "all that it told came out again")
+        return OutputComparison(ReproductionOutcome.REPRODUCED, "the output is the same")
     more = f"; and {len(every) - 1} more" if len(every) > 1 else ""
     return OutputComparison(ReproductionOutcome.DIFFERS, f"{every[0]}{more}", every)
 

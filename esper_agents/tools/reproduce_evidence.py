@@ -72,7 +72,7 @@ async def reproduce_evidence(context: ToolContext, certificate: str, evidence: s
         evidence: Full identifier of the evidence in it.
     """
     if context.records is None:
-        raise EvidenceError("there is no archive at hand", remedy="call it within a session of the project")
+        raise EvidenceError("no certificate archive is available", remedy="call it within a session of the project")
     issued = parse(await asyncio.to_thread(context.records, certificate))
     recorded = {each.id: each for each in issued.evidence}
     if evidence not in recorded:
@@ -135,17 +135,17 @@ def _refusals(installed: Tool, evidence: Evidence) -> Iterator[str]:
     if evidence.outcome in {CallOutcome.DENIED, CallOutcome.INTERRUPTED}:
         yield f"it was {evidence.outcome} when it was recorded, so there is nothing to compare with"
     if installed.name == _NAME:
-        yield "it is a reproduction itself; what it ran again can be run again"
+        yield "it is a reproduction itself; reproduce its original evidence instead"
     risk = max(installed.risk, evidence.risk, key=tuple(Risk).index)
     if risk is not Risk.LOW:
-        yield f"its risk is {risk}, so a person must agree to it"
+        yield f"its risk is {risk}, so it needs approval"
     if not (installed.is_repeatable and evidence.is_repeatable):
-        yield "it says that it must not be run twice"
+        yield "the tool is not repeatable"
     one, other = _distribution(evidence.provider), _distribution(installed.provider)
     if one != other:
         yield f"it came from {one or 'somewhere'}, and the tool of that name here comes from {other or 'elsewhere'}"
     if redaction_count(canonical(evidence.arguments).decode("utf-8", "replace")):
-        yield "a secret was struck out of its arguments, so it cannot be called as it was"
+        yield "a secret was redacted from its arguments, so the call cannot be repeated"
 
 
 def _distribution(provider: str) -> str:
@@ -281,10 +281,10 @@ def _claim(issued: Certificate, evidence: Evidence, ran: _Ran) -> Diagnostic | N
         severity=Severity.CRITICAL,
         category=Category.CORRECTNESS,
         location=place.location,
-        message=f"{evidence.tool} ({evidence.id}) came out otherwise: {named}{more}",
-        remedy=f"do not rely on {issued.id}; run `{evidence.rerun}` and judge by what it shows",
+        message=f"{evidence.tool} ({evidence.id}) differs when it is repeated: {named}{more}",
+        remedy=f"do not rely on {issued.id}; run `{evidence.rerun}` and use its result",
         confidence=Confidence.HIGH,
-        basis="it was run again",
+        basis="the call was repeated",
         excerpt=place.excerpt,
         fingerprint=fingerprint(_RULE, place.location.path, evidence.id, 0),
     )

@@ -197,7 +197,7 @@ async def _unconfined(context: ToolContext, asked: _Asked) -> ToolResult:
         done = _TestRun(
             root,
             "",
-            {"sandbox": "none", "why_not": ["a person allowed it without one"]},
+            {"sandbox": "none", "why_not": ["the user allowed a run without a sandbox"]},
             process.returncode,
             text,
             watched,
@@ -350,7 +350,7 @@ def _checked(asked: _Asked, ran: _TestRun) -> dict[str, Any]:
         # The fields read below.
         _ = report["executed"], report["executing"]["count"], report["executing"]["tests"], report["failures"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise EvidenceError("what the tests reported cannot be read", remedy=remedy) from error
+        raise EvidenceError("the report of the tests cannot be read", remedy=remedy) from error
     if not is_whole:
         raise EvidenceError(f"pytest exited with {ran.exit_code}: {last}", remedy=remedy)
     return told
@@ -411,7 +411,9 @@ class _Failure:
         line = min(max(self.line, 1), max(last, 1))
         path = self.path or "."
         how = (
-            "fails" if severity is Severity.CRITICAL else "cannot be collected, and does not import what is in question"
+            "fails"
+            if severity is Severity.CRITICAL
+            else "cannot be collected, and does not import the files under test"
         )
         return Diagnostic(
             rule="TESTS",
@@ -420,7 +422,7 @@ class _Failure:
             category=Category.CORRECTNESS,
             location=Location(path, line, 1, line),
             message=f"the test {self.test.rpartition('::')[2] or path} {how}: {self.why}",
-            remedy=f"run python -m pytest {quote(path)} and mend what it shows",
+            remedy=f"run python -m pytest {quote(path)} and fix the failure",
             confidence=Confidence.HIGH,
             basis="it was run",
             excerpt=self.lines[line - 1] if self.lines else "",
@@ -449,7 +451,10 @@ def _excused_by_the_sandbox(root: Path, tree: Path, told: dict[str, Any]) -> tup
     missing = _inside(tree, told["missing_file"]) if told.get("missing_file") else ""
     if missing and (root / missing).exists() and not (tree / missing).exists():
         if is_private(missing):
-            return f"it reads {missing!r}, which is kept from what runs in the sandbox", "let it do without that file"
+            return (
+                f"it reads {missing!r}, which is withheld from the sandbox",
+                "change the test so that it does not need that file",
+            )
         return f"it reads {missing!r}, which git ignores", f"--allow {quote(f'run-tests:read={missing}')}"
     if told.get("network"):
         return "it uses the network, and the sandbox has none", "--allow run-tests:network"

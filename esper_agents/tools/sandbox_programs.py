@@ -99,7 +99,7 @@ class ProgramResult:
 
     @property
     def ended(self) -> str:
-        """How the program ended, in words."""
+        """End of the program, in words."""
         return f"stopped after {self.stopped}" if self.stopped else f"exited with {self.exit_code}"
 
 

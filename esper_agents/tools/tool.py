@@ -182,7 +182,8 @@ class Tool:
             first = error.errors()[0]
             where = ".".join(str(each) for each in first["loc"]) or "arguments"
             raise UsageError(
-                f"{where} of tool {self.name!r}: {first['msg'].lower()}", remedy="call it as its schema says"
+                f"{where} of tool {self.name!r}: {first['msg'].lower()}",
+                remedy="call it with arguments that match its schema",
             ) from error
 
     async def run(self, context: ToolContext, arguments: JsonObject) -> ToolResult:
@@ -256,7 +257,7 @@ def _check_function(name: str, function: ToolFunction) -> None:
         raise _unusable(name, function, "takes no `ToolContext`", "add the parameter `context: ToolContext`")
     if not (function.__doc__ or "").strip():
         raise _unusable(
-            name, function, "has no docstring", "say in it what the tool does, and each argument under Args"
+            name, function, "has no docstring", "describe in it what the tool does, and each argument under Args"
         )
 
 

@@ -95,7 +95,7 @@ def _read(name: str) -> _Read:
     if word == _SHELL:
         return _commands(pattern)
     if _table().writing.intersection(found.tools):
-        return _Read(why=f"{found.tools[0]} is not kept to a part of the project")
+        return _Read(why=f"{found.tools[0]} cannot be limited to part of the project")
     return found
 
 
@@ -104,7 +104,9 @@ def _commands(pattern: str) -> _Read:
     found = {each: tuple(_command(each)) for each in filter(None, map(str.strip, pattern.split(",")))}
     tools = tuple(dict.fromkeys(tool for each in found.values() for tool in each))
     alone = [each for each, those in found.items() if not those]
-    return _Read(tools=tools, why=f"no shell is kept to {alone[0]!r}; no tool does just that" if alone else "")
+    return _Read(
+        tools=tools, why=f"no shell can be limited to {alone[0]!r}, and no tool does only that" if alone else ""
+    )
 
 
 def _command(text: str) -> Iterator[str]:

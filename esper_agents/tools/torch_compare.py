@@ -149,8 +149,8 @@ def _claims(context: ToolContext, candidate: str, names: str, verdict: JsonObjec
             context,
             measurement_codes.CANDIDATE_WRONG,
             place,
-            f"{names} does something else: {because}",
-            remedy="do not use it; mend what the check shows, and compare again",
+            f"{names} is not equivalent: {because}",
+            remedy="do not use it; fix the failed check, and compare again",
             witnesses=["the check that failed"],
         )
     elif verdict["outcome"] == "not as fast as claimed":

@@ -115,7 +115,7 @@ async def torch_confirm(
     ]
     if not claims:
         raise UsageError(
-            "the review claims nothing of these lines that a run can show", remedy="name lines of findings"
+            "the review has no finding on these lines that a run can test", remedy="name lines of findings"
         )
     wanted = spec(target, inputs, inputs_from)
     spans = [LineRange(at.path, at.line, max(at.end_line, at.line)) for at in (each.location for each in claims)]
@@ -151,7 +151,7 @@ def _result(target: str, settled: list[ConfirmedClaim], made: list[MeasurementRe
 
 
 def _surer(settled: ConfirmedClaim, target: str) -> Diagnostic:
-    basis = f"{settled.claim.basis}; borne out by a run of {target}: {settled.said}"
+    basis = f"{settled.claim.basis}; confirmed by a run of {target}: {settled.said}"
     return replace(settled.claim, confidence=Confidence.HIGH, basis=basis)
 
 
@@ -171,7 +171,7 @@ def _settle(
         case RuntimeExpectation.BREAKS:
             return _breaking(claim, line, compiled or {})
         case RuntimeExpectation.NOT:
-            return ConfirmedClaim(claim, ConfirmationResult.UNSETTLED, "no run can show it")
+            return ConfirmedClaim(claim, ConfirmationResult.UNSETTLED, "no run can test it")
 
 
 def _raising(claim: Diagnostic, line: JsonObject, watched: JsonObject) -> ConfirmedClaim:

@@ -104,7 +104,7 @@ def _gave_up(context: ToolContext, told: JsonObject) -> Diagnostic | None:
         context,
         measurement_codes.GAVE_UP,
         told.get("place", {}),
-        f"dynamo compiles {told['function']} no more after {told['limit']} versions ({told['setting']})",
+        f"dynamo stops compiling {told['function']} after {told['limit']} versions ({told['setting']})",
         remedy="remove the cause of the recompilations; raising the limit only buys time",
         witnesses=[_LOG],
     )
@@ -126,7 +126,7 @@ def _skipped(context: ToolContext, body: JsonObject) -> Diagnostic | None:
         context,
         measurement_codes.NEVER_COMPILED,
         body["target"],
-        "nothing of it is compiled: it runs eagerly, as if torch.compile were not there",
-        remedy="see why with TORCH_LOGS=+dynamo; a frame that holds no tensor operation of its own is skipped",
+        "nothing is compiled: the target runs eagerly, as without torch.compile",
+        remedy="find the reason with TORCH_LOGS=+dynamo; dynamo skips a frame without tensor operations",
         witnesses=[_COUNTER],
     )

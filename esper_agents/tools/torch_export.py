@@ -50,7 +50,7 @@ async def torch_export(
     said = ", ".join(f"{name} {outcome}" for name, outcome in outcomes.items())
     claims = tuple(_claims(context, attempts, against))
     return ToolResult(
-        f"export of {target}: {said or 'nothing was tried'}", output, claims, made.examined, made.artifacts
+        f"export of {target}: {said or 'no mode was tried'}", output, claims, made.examined, made.artifacts
     )
 
 

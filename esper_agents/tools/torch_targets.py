@@ -121,6 +121,6 @@ def _summary(ready: Sequence[Runnable], people: Sequence[JsonObject]) -> str:
     if named := [target for each in people for target in each["targets"]]:
         return f"named: {', '.join(named)}"
     if not ready:
-        return "nothing can be run without being told how"
+        return "no target runs without arguments"
     shown = ", ".join(each.target for each in ready[:3])
     return f"{len(ready)} can be run: {shown}" + (f" and {len(ready) - 3} more" if len(ready) > 3 else "")  # noqa: PLR2004

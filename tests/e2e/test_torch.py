@@ -214,7 +214,7 @@ def test_a_device_that_is_not_there_is_bad_input(made):
     ("options", "problem", "remedy"),
     [
         (("none.py:f",), "no such file or folder: 'none.py'", "correct the path"),
-        (("model.py",), "invalid target name 'model.py'", "write FILE.py:FUNCTION or package.module:Class.method"),
+        (("model.py",), "'model.py' names no target", "write FILE.py:FUNCTION or package.module:Class.method"),
         (("model.py:scale", "--inputs", "none.py:f"), "no such file: 'none.py'", "correct the path"),
         (
             ("model.py:scale", "--input", "3", "--capture", "train.py"),

@@ -59,7 +59,7 @@ def test_a_cut_text_has_as_many_characters_as_are_allowed_and_counts_the_others(
     else:
         head, line, tail = said.split("\n")
         assert (head, tail) == (text[:6], text[-4:])
-        assert line == f"[... {length - 10} of {length} characters are left out here]"
+        assert line == f"[... {length - 10} of {length} characters omitted here]"
 
 
 def test_an_output_that_is_too_long_is_kept_under_the_digest_that_is_on_record(tmp_path):

@@ -42,7 +42,7 @@ def test_what_belongs_to_a_project_is_kept_under_its_key(root, home):
 
 @pytest.mark.parametrize("name", ["model.py", "model.py:", ":make", ""])
 def test_a_name_without_file_or_function_is_no_target(root, name):
-    with pytest.raises(UsageError, match="invalid target name"):
+    with pytest.raises(UsageError, match="names no target"):
         place_of(name, root)
 
 

@@ -163,7 +163,7 @@ def test_the_file_and_line_of_a_target_are_the_users(project):
         ("code.py:double", (), "'code.py:double' needs inputs: x"),
         ("absent.py:double", (), "there is no file 'absent.py'"),
         ("pack.absent:double", (), "there is no module 'pack.absent'"),
-        ("code.py:", (), "'code.py:' names no target"),
+        ("code.py:", (), "invalid target name 'code.py:'"),
     ],
 )
 def test_a_name_that_leads_nowhere_says_so(project, name, texts, problem):

@@ -27,7 +27,7 @@ _PLACEHOLDERS = {"sequence", "mapping", "record", "opaque"}
 
 
 class _TooLongError(BaseException):
-    """A call exceeds the remaining time; derived so that no `except Exception` of user code catches it."""
+    """Timeout of a call; not an `Exception`, so that user code cannot catch it as one."""
 
 
 class Probe:

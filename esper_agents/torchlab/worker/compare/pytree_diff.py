@@ -27,7 +27,7 @@ _MOST_TEXTS = 3
 
 
 class OtherStructureError(Exception):
-    """The two pytrees have different structures."""
+    """Structural difference of two pytrees."""
 
 
 @dataclass

@@ -29,7 +29,7 @@ GRAIN = 16
 
 
 class BundleError(Exception):
-    """The bytes are not a valid bundle."""
+    """Error for bytes that are not a valid bundle."""
 
 
 def address(tensor: torch.Tensor) -> tuple[int, int] | None:

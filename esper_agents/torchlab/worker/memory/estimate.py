@@ -27,7 +27,7 @@ _LEAST_REAL = 64
 
 
 class _LinearCalls(TorchFunctionMode):
-    """Tracks calls of `linear`, which adds its bias out of place under a mode.
+    """Tracker of calls of `linear`, which adds its bias out of place under a mode.
 
     Attributes:
         is_running: Whether `linear` is running.
@@ -47,7 +47,7 @@ class _LinearCalls(TorchFunctionMode):
 
 
 class _Estimating(StorageTracker):
-    """Tracks fake storages, and corrects for differences of the real kernels and the real autograd engine."""
+    """Tracker of fake storages that corrects for differences of real kernels and the real autograd engine."""
 
     def __init__(
         self, whereabouts: CurrentLocation, device: str, mode: FakeTensorMode, scratch: Scratch | None

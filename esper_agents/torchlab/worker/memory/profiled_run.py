@@ -22,7 +22,7 @@ from .training_step import Stepper
 
 @dataclass
 class ProfiledRun:
-    """A measured run.
+    """Measured run of some steps.
 
     Attributes:
         trace: Its allocations.

@@ -131,7 +131,7 @@ class ProfilerEvents:
         return context if context.operation else _Context(name, context.place, context.node)
 
     def _is_ours(self, name: str, begin: int, end: int) -> bool:
-        """Record a mark of ours that is irrelevant for its contents; return whether it is one."""
+        """Record one of our own marks that does not affect its contents; return whether the event is one."""
         if name.startswith(MOMENT):
             self._moments[int(name[len(MOMENT) :])] = begin
         elif name.startswith(STEP):

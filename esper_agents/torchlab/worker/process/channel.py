@@ -20,7 +20,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class ChannelError(Exception):
-    """The peer sent an invalid message."""
+    """Error for an invalid message of the peer."""
 
 
 class Channel:

@@ -75,7 +75,7 @@ def _numbers() -> Iterator[Any]:
 
 
 class EnoughError(BaseException):
-    """All requested calls are recorded; ends the script."""
+    """Signal that all requested calls are recorded; ends the script."""
 
 
 class CallRecorder:

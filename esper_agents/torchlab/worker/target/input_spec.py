@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TargetError(Exception):
-    """The target or its inputs cannot be used: bad input, not a measurement result.
+    """Error for a target or inputs that cannot be used: bad input, not a measurement result.
 
     Attributes:
         problem: Problem, in lower case without a full stop.
