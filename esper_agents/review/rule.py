@@ -126,7 +126,7 @@ class Rule(ABC):
             index: Facts about all files of the review.
         """
 
-    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - what a rule does that mends nothing
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - the default for rules without a fix
         """Return the rewrite of a reported call if it is safe, or None if a user must decide.
 
         Safe means that the program's behaviour stays the same except for the reported problem.
@@ -162,7 +162,7 @@ class Rule(ABC):
 class FileRule(Rule):
     """Base class of lint rules that need one file at a time."""
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:  # noqa: ARG002 - what it does without
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:  # noqa: ARG002 - the single-file form ignores the index
         """Yield the matches of the pattern in a file."""
         return self.look(file)
 

@@ -191,7 +191,7 @@ def _ignored_among(root: Path, files: Sequence[str]) -> list[str]:
 
 
 def _is_all_ignored(root: Path) -> bool:
-    """Return whether a repository around the project ignores all of it, and so has no information on its files."""
+    """Return whether a repository around the project ignores all of the project, and so does not know its files."""
     return git(root, "check-ignore", "-q", "--", ".") is not None
 
 

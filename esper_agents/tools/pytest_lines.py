@@ -182,7 +182,7 @@ def pytest_load_initial_conftests(early_config: Any) -> Iterator[None]:
 
 @_hook(hookwrapper=True)
 def pytest_cmdline_main(config: Any) -> Iterator[None]:
-    """Run all tests in this process, where they are traced."""
+    """Run all tests in this process, so that they are traced."""
     if hasattr(config.option, "numprocesses"):
         config.option.numprocesses, config.option.dist, config.option.tx = None, "no", []
     yield

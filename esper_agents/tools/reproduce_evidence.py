@@ -117,7 +117,7 @@ async def _run_in(
         result = checked(ToolResult, await installed.run(inside, evidence.arguments))
     except EsperError as error:
         return _Ran(_failed(evidence, error.problem.replace(str(tree.root), str(context.root))))
-    except Exception as error:  # noqa: BLE001 - whatever a tool raises is no result
+    except Exception as error:  # noqa: BLE001 - an exception is not a result
         return _Ran(_failed(evidence, f"{type(error).__name__}: {error}"))
     finally:
         await bench.close()

@@ -107,7 +107,7 @@ def _binary(data: bytes) -> str:
 
 def _is_der_key(data: bytes) -> bool:
     """Return whether the content is one ASN.1 sequence that begins as private keys do."""
-    if len(data) < 40 or data[0] != 0x30:  # noqa: PLR2004 - the tag of a sequence, and less than the shortest key
+    if len(data) < 40 or data[0] != 0x30:  # noqa: PLR2004 - ASN.1 tag of a sequence, and less than the shortest key
         return False
     width = data[1] & 0x7F if data[1] & 0x80 else 0
     if width > 4:  # noqa: PLR2004 - 4 GiB

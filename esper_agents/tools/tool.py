@@ -79,7 +79,7 @@ class ToolContext:
             target = (self.root / PurePosixPath(path)).resolve()
             # A name that is too long fails only when the file system is accessed.
             target.exists()
-        except (OSError, RuntimeError, ValueError) as error:  # too long, a circle of links, a zero byte
+        except (OSError, RuntimeError, ValueError) as error:  # too long, a cycle of links, a null byte
             raise EvidenceError(f"{path[:200]!r} is not a valid path", remedy="name a path that exists") from error
         if not target.is_relative_to(self.root.resolve()):
             raise EvidenceError(f"{path!r} lies outside the project", remedy="name a path inside the project")

@@ -41,7 +41,7 @@ def _rerun(arguments: JsonObject) -> str:
 
 
 @tool("torch-compare", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.comparison)
-async def torch_compare(  # noqa: PLR0913 - one for each thing that a comparison depends on
+async def torch_compare(  # noqa: PLR0913 - one for each input of a comparison
     context: ToolContext,
     baseline: str,
     candidate: str,
@@ -108,7 +108,7 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not 1 <= number <= 1e6:  # noqa: PLR2004 - beyond that no speed-up is meant
+    if not 1 <= number <= 1e6:  # noqa: PLR2004 - larger values are not plausible speed-ups
         raise UsageError(f"invalid speed-up {text!r}", remedy="give a number such as 1.3: baseline over candidate")
     return number
 

@@ -34,7 +34,7 @@ def withheld_files(root: Path, *, asked: Iterable[Path] = (), environments: Iter
     """Return the files and folders of a project that measured code cannot read.
 
     Args:
-        root: The project's folder, or that of another revision of it.
+        root: The project's folder, or a checkout of another revision.
         asked: Files and folders that the user named. Secrets in a named folder are still withheld, unless they are
             named directly.
         environments: Folders that stay visible: the environment of the interpreter.

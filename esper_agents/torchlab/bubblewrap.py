@@ -67,7 +67,7 @@ def command(program: str, arrangement: BubblewrapMounts, argv: Sequence[str]) ->
         # For the kernel, root in a namespace is root, and may write the machine's settings. Inner namespaces mount
         # their own /proc, and the fork server sets a limit there.
         *(() if arrangement.can_wall else ("--ro-bind", "/proc/sys", "/proc/sys")),
-        *("--remount-ro", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"),  # noqa: S108 - likewise
+        *("--remount-ro", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"),  # noqa: S108 - same reason
         *("--chdir", str(arrangement.scratch), "--", arrangement.python, *argv),
     ]
 

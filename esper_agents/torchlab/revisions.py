@@ -181,7 +181,7 @@ def _written(read: Contents, size: int, entry: GitTreeEntry, target: Path) -> st
             return "kept in Git LFS, which has only a pointer in the revision"
     try:
         if entry.mode == LINK and size > _LONGEST_LINK:
-            raise ValueError("a name that is too long")  # noqa: TRY301 - as the file system says it
+            raise ValueError("a name that is too long")  # noqa: TRY301 - the file system's wording
         target.parent.mkdir(parents=True, exist_ok=True)
         if entry.mode == LINK:
             target.symlink_to(os.fsdecode(b"".join(chunks)))

@@ -206,10 +206,10 @@ def grants(view: SandboxMounts) -> JsonObject:
     covered = {str(each) for each in (*_hidden(view), *view.withheld, view.scratch)}
     around: set[str] = set()
     for place in covered:
-        above = os.path.dirname(place)  # noqa: PTH120 - a name
+        above = os.path.dirname(place)  # noqa: PTH120 - the argument's name
         while above not in around:
             around.add(above)
-            above = os.path.dirname(above)  # noqa: PTH120 - likewise
+            above = os.path.dirname(above)  # noqa: PTH120 - same reason
     readable: dict[str, None] = {}
     listable: dict[str, None] = {}
     for place in map(str, (*view.roots, *view.interpreter.places, view.worker_folder, *_resolving(view))):

@@ -256,7 +256,7 @@ def processor_clock(pid: int) -> int:
 def _queued_ns(pid: int) -> int:
     """Return the time for which a process was runnable but not running; 0 if the kernel does not report it."""
     try:
-        with open(f"/proc/{pid}/schedstat", encoding="ascii") as opened:  # noqa: PTH123 - not a path of anybody's
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as opened:  # noqa: PTH123 - not a user's path
             return int(opened.read().split()[1])
     except (OSError, IndexError):
         return 0

@@ -73,7 +73,7 @@ class Probe:
             self.run(step)
         except _TooLongError:
             return {"type": "TimeoutError", "message": "it takes too long", "is_deliberate": False}
-        except Exception as error:  # noqa: BLE001 - whatever the baseline refuses it with is what is noted
+        except Exception as error:  # noqa: BLE001 - the baseline's error is recorded, whatever its type
             return described(self.target, error)
         return None
 

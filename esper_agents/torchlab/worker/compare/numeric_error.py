@@ -111,7 +111,7 @@ def of_float(number: float, like: float) -> torch.Tensor:
 
 def is_nan(number: float) -> bool:
     """Return whether a number is NaN."""
-    return number != number  # noqa: PLR0124 - that is what NaN is
+    return number != number  # noqa: PLR0124 - the definition of NaN
 
 
 def rounded(number: float) -> float | str:

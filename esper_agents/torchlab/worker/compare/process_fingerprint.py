@@ -37,7 +37,7 @@ _DETERMINISTIC: Any = torch.utils.deterministic
 _LIBRARIES = ("numpy", "triton", "torchvision", "torchaudio")
 _TINY, _HALF = sys.float_info.min, 0.5
 # Permitted float32 rounding inside operations, by torch's names of backend and operation; empty before torch 2.9.
-_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # noqa: SLF001 - asks for all in one way
+_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # noqa: SLF001 - uniform access to all of them
 _PRECISIONS = {
     "fp32_precision": ("generic", "all"),
     "cuda.matmul.fp32_precision": ("cuda", "matmul"),

@@ -82,7 +82,7 @@ class Stage:
             modes, clocks = aftermath.modes(), aftermath.clocks_ns()
             try:
                 given = self._call(step, *inputs)
-            except BaseException as error:  # noqa: BLE001 - whatever user code throws is what is observed
+            except BaseException as error:  # noqa: BLE001 - any error of user code is an observation
                 self._sequence.held = None
                 return {"name": step["name"], "raised": described(self.target, error)}
             # Before anything else: output that appears after a call returned was not returned by it.

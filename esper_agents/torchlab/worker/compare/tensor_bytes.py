@@ -15,7 +15,7 @@ from ..target.pytrees import type_name
 
 _Base: Any = torch._C.TensorBase  # noqa: SLF001 - see above
 _Storage: Any = torch._C.StorageBase  # noqa: SLF001 - see above
-plainly: Any = torch._C.DisableTorchFunction  # noqa: SLF001 - past modes and subclasses
+plainly: Any = torch._C.DisableTorchFunction  # noqa: SLF001 - bypasses modes and subclasses
 _string_at, _memmove, _memset, _type_of = ctypes.string_at, ctypes.memmove, ctypes.memset, type
 _EXACT = {torch.Tensor: "torch.Tensor", torch.nn.Parameter: "torch.nn.Parameter"}
 _NAMES = (

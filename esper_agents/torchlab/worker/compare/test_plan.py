@@ -40,7 +40,7 @@ def prepare(
 
     Args:
         target: The baseline.
-        request: `seed`; `train`: whether inputs require gradients; `budget_s` and `budget_bytes` for all of it.
+        request: `seed`; `train`: whether inputs require gradients; `budget_s` and `budget_bytes` in total.
         tell: Progress callback.
 
     Returns:

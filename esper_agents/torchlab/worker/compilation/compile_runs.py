@@ -139,7 +139,7 @@ class Study:
         breaks, recompiles, limits = len(heard.breaks), len(heard.recompiles), len(heard.limits)
         try:
             self._run(compiled, call.make())
-        except Exception as error:  # noqa: BLE001 - dynamo raises whatever a backend, a kernel or user code does
+        except Exception as error:  # noqa: BLE001 - Dynamo raises any error of a backend, a kernel or user code
             blame = self._eager_error(call.make)
             if blame is not None and not self.calls:
                 raise blame from None
@@ -259,7 +259,7 @@ def uncompiled(target: LoadedTarget) -> tuple[Callable[..., Any], dict[str, bool
     if isinstance(inner, torch.nn.Module):
         return inner, _options(getattr(call, "dynamo_ctx", None))
     if isinstance(call, torch.nn.Module) and getattr(call, "_compiled_call_impl", None) is not None:
-        call._compiled_call_impl = None  # noqa: SLF001 - what Module.compile() sets, and nothing else unsets
+        call._compiled_call_impl = None  # noqa: SLF001 - set by Module.compile(), without a public reset
         return call, {}
     if not hasattr(call, "_torchdynamo_orig_callable"):
         return call, None

@@ -134,7 +134,7 @@ class AutogradBackend:
         """Return a callable that runs a graph, untraced if it cannot be traced."""
         try:
             return self(module, inputs)
-        except Exception:  # noqa: BLE001 - tracing raises whatever an operator's formula does; a run of its own shows it
+        except Exception:  # noqa: BLE001 - tracing raises any error of an operator's formula; a separate run shows it
             self.has_failed = True
             return module.forward
 

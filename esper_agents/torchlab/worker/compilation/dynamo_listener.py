@@ -106,7 +106,7 @@ def warm() -> None:
     for name in _NEEDED:
         with suppress(ImportError):  # other versions of torch have other modules
             importlib.import_module(name)
-    with suppress(AttributeError):  # likewise
+    with suppress(AttributeError):  # same reason
         _module("torch._dynamo").list_backends()
         torch.overrides.get_overridable_functions()
         _module("torch._dynamo.trace_rules").get_torch_obj_rule_map()

@@ -63,7 +63,7 @@ def check(program: Any, module: torch.nn.Module, inputs: dict[str, _Make]) -> di
         wanted = _twice(copied(module), make)
         try:
             given = _twice(copied(program), make)
-        except Exception as error:  # noqa: BLE001 - a program of wrong assumptions raises anything
+        except Exception as error:  # noqa: BLE001 - a program with wrong assumptions raises any error
             return {"outcome": "raises", "compared": compared, "inputs": what, "error": error}
         difference = _difference(given[0], wanted[0])
         if not difference and (again := _difference(given[1], wanted[1])):

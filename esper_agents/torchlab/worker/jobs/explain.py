@@ -1,6 +1,6 @@
 """Job: record Dynamo's graph breaks and recompilations of a target, with their reasons.
 
-None of it uses inductor: several calls under the defaults with a backend that counts and traces autograd ahead of
+Inductor is not used: several calls under the defaults with a backend that counts and traces autograd ahead of
 time, and one call with `fullgraph=True`.
 """
 

@@ -94,7 +94,7 @@ class _Exporter:
             program = torch.export.export(
                 copied(self._module), inputs.args, inputs.kwargs, strict=strict, dynamic_shapes=shapes
             )
-        except Exception as error:  # noqa: BLE001 - exporting runs user code and raises whatever that does
+        except Exception as error:  # noqa: BLE001 - exporting runs user code and raises any of its errors
             return {"outcome": "fails", **failure_told(self._target, error)}
         return self._checked(program, sizes)
 
@@ -117,7 +117,7 @@ class _Exporter:
 
     def _dynamic(self) -> dict[str, Any] | None:
         size = leading(self._inputs())
-        if size is None or size < 2:  # noqa: PLR2004 - export makes sizes 0 and 1 constants, whatever it is told
+        if size is None or size < 2:  # noqa: PLR2004 - export makes sizes 0 and 1 constants, whatever the specification
             why = "no input is a tensor with a first dimension" if size is None else "its size is 1: give 2 or more"
             self._note("dynamic batch", why)
             return None

@@ -37,8 +37,8 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
         tell: Progress callback.
 
     Returns:
-        `peak`: the peak over two steps as in `memory_blocks.described`, with its `timeline`; `leak` as in
-        `memory_leaks.look`; `out_of_memory` if it ran out; `allocator` on CUDA; `missing`.
+        `peak`: the peak over two steps as in `allocations.described`, with its `timeline`; `leak` as in
+        `leak_search.look`; `out_of_memory` if it ran out; `allocator` on CUDA; `missing`.
     """
     train, seed, steps = bool(request.get("train")), int(request.get("seed", 0)), int(request.get("steps", 8))
     stepper = Stepper(target, train=train, optimizer=request.get("optimizer") or "adamw")

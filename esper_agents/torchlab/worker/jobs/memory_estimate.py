@@ -27,8 +27,8 @@ def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[st
         tell: Progress callback.
 
     Returns:
-        As in `memory_blocks.described`; `assumed`, `left_out` and `built_with_memory_because` as in
-        `memory_estimate.estimate`; `without_gradients_bytes`: the peak of a call without gradients, where it is lower
+        As in `allocations.described`; `assumed`, `left_out` and `built_with_memory_because` as in
+        `estimate.estimate`; `without_gradients_bytes`: the peak of a call without gradients, if it is lower
         and nothing is trained.
     """
     train, optimizer = bool(request.get("train")), request.get("optimizer") or "adamw"

@@ -19,4 +19,4 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
 
 def warm() -> None:
     """Import torch's compiler, which optimizers import on first use."""
-    import torch._dynamo  # noqa: F401 - loading it is what is wanted
+    import torch._dynamo  # noqa: F401 - imported for its side effect

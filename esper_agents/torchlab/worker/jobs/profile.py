@@ -170,7 +170,7 @@ def _tried(what: str, look: Callable[[], _T], missing: list[dict[str, str]]) -> 
         return look()
     except TargetError:
         raise
-    except Exception as error:  # noqa: BLE001 - it is not the target's fault, and not a reason to see nothing at all
+    except Exception as error:  # noqa: BLE001 - not the target's fault, and no reason to fail the measurement
         first = (str(error).splitlines() or [""])[0]
         missing.append({"what": what, "why": f"the target cannot be watched so: {type(error).__name__}: {first}"})
         return None

@@ -46,7 +46,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
                 runner(inputs)
             except TargetError:
                 raise
-            except Exception as error:  # noqa: BLE001 - that it raises is what is asked
+            except Exception as error:  # noqa: BLE001 - the exception is the result
                 raised = _described(request["root"], error)
                 break
     lines = [

@@ -61,7 +61,7 @@ def _of_masked_select(args: Any, mode: FakeTensorMode) -> EstimateAssumption:
 _KEEPS = "a mask keeps everything"
 _INDEXING = ("aten::index", "aten::_index_put", "aten::_unsafe_index")
 _ANSWERS: dict[Any, Callable[[Any, FakeTensorMode], EstimateAssumption | None]] = {
-    _aten._local_scalar_dense.default: _of_number,  # noqa: SLF001 - what `.item()` calls
+    _aten._local_scalar_dense.default: _of_number,  # noqa: SLF001 - called by `.item()`
     _aten.equal.default: lambda _args, _mode: EstimateAssumption("tensors that are compared differ", True, False),
     _aten.nonzero.default: _of_nonzero,
     _aten.masked_select.default: _of_masked_select,

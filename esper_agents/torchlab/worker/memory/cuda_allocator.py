@@ -47,8 +47,8 @@ class Allocator:
 
     def __exit__(self, *_: object) -> None:
         """Write the snapshot and stop recording."""
-        torch.cuda.memory._dump_snapshot(self._path)  # noqa: SLF001 - likewise
-        torch.cuda.memory._record_memory_history(enabled=None)  # noqa: SLF001 - likewise
+        torch.cuda.memory._dump_snapshot(self._path)  # noqa: SLF001 - same reason
+        torch.cuda.memory._record_memory_history(enabled=None)  # noqa: SLF001 - same reason
         self.artifacts.append({"name": _SNAPSHOT, "media_type": "application/octet-stream"})
 
     def statistics(self) -> dict[str, Any]:

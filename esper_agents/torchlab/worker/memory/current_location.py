@@ -43,7 +43,7 @@ class CurrentLocation:
 
     def here(self) -> tuple[str, str]:
         """Return `file:line` of the user's innermost frame, and the active module; empty without one."""
-        return self.line(sys._getframe(1)), self._stack[-1] if self._stack else ""  # noqa: SLF001 - the only way to a frame
+        return self.line(sys._getframe(1)), self._stack[-1] if self._stack else ""  # noqa: SLF001 - the only access to a frame
 
     def line(self, frame: FrameType | None) -> str:
         """Return `file:line` of the innermost user frame, starting at a frame."""
@@ -106,5 +106,5 @@ class PlaceMarks(TorchFunctionMode):
         """Call a function inside a mark."""
         del types
         line, module = self._whereabouts.here()
-        with torch._C._profiler._RecordFunctionFast(f"{MARK}{line}|{module}"):  # noqa: SLF001 - the public one allocates
+        with torch._C._profiler._RecordFunctionFast(f"{MARK}{line}|{module}"):  # noqa: SLF001 - the public function allocates
             return func(*args, **(kwargs or {}))

@@ -170,9 +170,9 @@ def _is_in_place_without_mode(func: Any, *, is_in_linear: bool) -> bool:
     """Return whether an out-of-place call would be in place on real tensors, if memory allows."""
     if is_in_linear:
         return func is torch.ops.aten.add.Tensor
-    if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 - there is no public way to ask
+    if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 - no public query
         return False
-    if torch._C._current_autograd_node() is None:  # noqa: SLF001 - likewise
+    if torch._C._current_autograd_node() is None:  # noqa: SLF001 - same reason
         # No node: the engine itself accumulates the gradients of several nodes.
         return func is torch.ops.aten.add.Tensor
     return func.overloadpacket.__name__ in _IN_PLACE

@@ -36,7 +36,7 @@ def loaded(make: Callable[[], LoadedTarget], mode: FakeTensorMode, root: str) ->
     try:
         with mode:
             return make(), ""
-    except Exception as error:  # noqa: BLE001 - code that reads numbers while it is built fails in many ways
+    except Exception as error:  # noqa: BLE001 - code that reads numbers while it is built fails with many errors
         why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     for name in set(sys.modules) - known:
         # Modules of the project imported so far contain fake tensors.
@@ -60,7 +60,7 @@ def made_inputs(steps: Stepper, mode: FakeTensorMode, seed: int) -> Inputs:
     try:
         with mode:
             return steps.inputs(seed)
-    except Exception:  # noqa: BLE001 - what makes them may read numbers; then they are made for real
+    except Exception:  # noqa: BLE001 - their factory may read numbers; then real tensors are made
         made = steps.inputs(seed)
     args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, (made.args, made.kwargs))
     return Inputs(args, kwargs)

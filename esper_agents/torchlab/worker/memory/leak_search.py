@@ -136,7 +136,7 @@ def _run(watch: StorageTracker, stepper: Stepper, course: _Course, seeds: range,
         for step, seed in enumerate(seeds, start=1):
             tell(f"step {step}: looking for memory that stays", 0.5 + 0.4 * step / len(seeds))
             watch.step = step
-            course.node_numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - there is no public way
+            course.node_numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - no public function
             try:
                 stepper.run(stepper.inputs(seed))
             except (MemoryError, RuntimeError) as error:

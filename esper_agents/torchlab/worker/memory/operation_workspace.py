@@ -129,7 +129,7 @@ class Scratch:
                 real_args, real_kwargs = tree_map(lambda each: _real(each, made), like, is_leaf=_is_like)
                 with mark(f"{PROBE}{self._count}"):
                     output = func(*real_args, **real_kwargs)
-        except Exception as error:  # noqa: BLE001 - an operation may refuse zeros with whatever it likes
+        except Exception as error:  # noqa: BLE001 - an operation may reject zeros with any error
             self.left_out[str(func)] = f"{type(error).__name__} on zeros"
             return None
         finally:

@@ -64,7 +64,7 @@ class _Moments:
 @contextmanager
 def mark(name: str) -> Iterator[None]:
     """Add a named range to the profile, without allocating anything."""
-    with torch._C._profiler._RecordFunctionFast(name):  # noqa: SLF001 - the public one allocates
+    with torch._C._profiler._RecordFunctionFast(name):  # noqa: SLF001 - the public function allocates
         yield
 
 

@@ -48,7 +48,7 @@ def roots(suspects: set[int], first_node: int, last_node: int) -> list[Reachable
         last_node: Sequence number of the first node after the relevant ones.
     """
     found: list[ReachableTensor] = []
-    with torch._C.DisableTorchFunction():  # noqa: SLF001 - or modes and subclasses would see every look at a tensor
+    with torch._C.DisableTorchFunction():  # noqa: SLF001 - or modes and subclasses would see every access to a tensor
         for tensor in every_tensor():
             grad = gradient(tensor) if tensor.is_leaf and tensor.requires_grad else None
             for each, leaf in ((tensor, None), (grad, tensor)):
@@ -56,7 +56,7 @@ def roots(suspects: set[int], first_node: int, last_node: int) -> list[Reachable
                     continue
                 root = ReachableTensor(each, leaf, set(_found(each, suspects)), 0)
                 for node in nodes([each]):
-                    root.nodes += first_node <= node._sequence_nr() < last_node  # noqa: SLF001 - tells when it was made
+                    root.nodes += first_node <= node._sequence_nr() < last_node  # noqa: SLF001 - its creation time
                     for kept in saved(node):
                         root.keys |= set(_found(kept, suspects))
                 if root.keys or root.nodes:
@@ -83,7 +83,7 @@ def nodes(tensors: Iterable[torch.Tensor]) -> Iterator[Any]:
 
 def living_nodes(known: Iterable[weakref.ref[torch.Tensor]]) -> int:
     """Return the number of graph nodes kept alive by reachable and by given tensors."""
-    with torch._C.DisableTorchFunction():  # noqa: SLF001 - likewise
+    with torch._C.DisableTorchFunction():  # noqa: SLF001 - same reason
         tensors = [*every_tensor(), *(each for one in known if (each := one()) is not None)]
         grads = (gradient(each) for each in tensors if each.is_leaf and each.requires_grad)
         return sum(1 for _ in nodes([*tensors, *(each for each in grads if each is not None)]))

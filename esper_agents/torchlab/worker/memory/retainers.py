@@ -71,7 +71,7 @@ class RetainerSearch:
 
         Args:
             target: Target whose code is searched.
-            stepper: Runs one more step of it.
+            stepper: Runs one more step of the target.
             sizes: Sizes of the storages in bytes, by identity.
         """
         self._target = target
@@ -130,7 +130,7 @@ class RetainerSearch:
         before = [[len(one) for one in each.holder.containers] for each in kept]
         self._stepper.run(self._stepper.inputs(seed))
         for entry, each, sizes in zip(described, kept, before):  # noqa: B905 - Python 3.10; made from one list
-            grown = [len(one) - size for one, size in zip(each.holder.containers, sizes)]  # noqa: B905 - likewise
+            grown = [len(one) - size for one, size in zip(each.holder.containers, sizes)]  # noqa: B905 - same reason
             if any(grown):
                 entry["entries_per_step"] = next(number for number in grown if number)
         return described

@@ -54,7 +54,7 @@ class StorageTracker(TorchDispatchMode):
             whereabouts: Tracks the locations of operations.
             device: Device type whose storages count.
         """
-        super().__init__()  # type: ignore[no-untyped-call]  # torch does not say
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.trace = Trace({})
         self.alive: dict[int, Allocation] = {}
         self.step = 0
@@ -105,7 +105,7 @@ class StorageTracker(TorchDispatchMode):
         del types
         kwargs = kwargs or {}
         if func.namespace == "prim":
-            return func(*args, **kwargs)  # such as the question for a tensor's device
+            return func(*args, **kwargs)  # such as a query of a tensor's device
         for each in _tensors((args, kwargs)):
             for storage in storages(each):
                 if by_identity(storage) not in self.alive:
@@ -154,7 +154,7 @@ class StorageTracker(TorchDispatchMode):
     def tick(self) -> int:
         """Return the number of a new event, in the current phase."""
         self._events += 1
-        if torch._C._current_graph_task_id() != -1:  # noqa: SLF001 - tells whether backward runs
+        if torch._C._current_graph_task_id() != -1:  # noqa: SLF001 - reports whether backward runs
             name = "backward"
         else:
             name = "optimizer" if self._is_updating else "forward"
@@ -175,10 +175,10 @@ class StorageTracker(TorchDispatchMode):
                 self.trace.phases[-1].end = self._events + 1
 
     def _where(self) -> tuple[str, str]:
-        node = torch._C._current_autograd_node()  # noqa: SLF001 - there is no public way to ask
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - no public query
         if node is not None:
-            return self._whereabouts.of_node(node._sequence_nr())  # noqa: SLF001 - likewise
+            return self._whereabouts.of_node(node._sequence_nr())  # noqa: SLF001 - same reason
         at = self._whereabouts.here()
         # Autograd creates the node before it calls the operation.
-        self._whereabouts.remember(torch._C._autograd._get_sequence_nr() - 1, at)  # noqa: SLF001 - likewise
+        self._whereabouts.remember(torch._C._autograd._get_sequence_nr() - 1, at)  # noqa: SLF001 - same reason
         return at

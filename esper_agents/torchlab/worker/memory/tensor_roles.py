@@ -42,8 +42,8 @@ def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
         for name in flatten(tensor)[0]:
             yield from storages(getattr(tensor, name))
     elif tensor.layout is torch.sparse_coo:
-        yield from storages(tensor._indices())  # noqa: SLF001 - the public one refuses before coalescing
-        yield from storages(tensor._values())  # noqa: SLF001 - likewise
+        yield from storages(tensor._indices())  # noqa: SLF001 - the public function refuses before coalescing
+        yield from storages(tensor._values())  # noqa: SLF001 - same reason
     elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
         for each in (tensor.crow_indices(), tensor.col_indices(), tensor.values()):
             yield from storages(each)
@@ -131,7 +131,7 @@ class Owners:
     def of(self, optimizer: torch.optim.Optimizer) -> dict[int, str]:
         """Return the uses of an optimizer's storages by key: its parameters' gradients and its state."""
         found: dict[int, str] = {}
-        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every look at a tensor
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every access to a tensor
             parameters = [each for group in optimizer.param_groups for each in group["params"]]
             self._note(found, parameters, "parameters")
             self._note(found, [gradient(each) for each in parameters if each.is_leaf], "gradients")
@@ -140,7 +140,7 @@ class Owners:
 
     def now(self, inputs: Iterable[Any] = (), *, with_others: bool = False) -> dict[int, str]:
         """Return the current uses of storages, by key."""
-        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every look at a tensor
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every access to a tensor
             return self._now(inputs, with_others=with_others)
 
     def _now(self, inputs: Iterable[Any], *, with_others: bool) -> dict[int, str]:
@@ -173,6 +173,6 @@ class Owners:
                 try:
                     key = self._key(storage)
                 except RuntimeError:
-                    continue  # one without bytes, such as what is left of tracing
+                    continue  # without bytes, such as a remainder of tracing
                 found[key] = stronger(found.get(key, "other"), category)
                 self._sizes[key] = storage.nbytes()

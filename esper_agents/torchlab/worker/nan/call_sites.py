@@ -134,7 +134,7 @@ class Sites:
         self._files: dict[str, str | None] = {}
         self._nodes: dict[int, Site] = {}
         autograd: Any = torch.autograd
-        self._next_node: Callable[[], int] = autograd._get_sequence_nr  # noqa: SLF001 - the only counter of nodes there is
+        self._next_node: Callable[[], int] = autograd._get_sequence_nr  # noqa: SLF001 - the only counter of nodes
         self._sequence = self._next_node()
 
     def note(self, operation: str) -> None:
@@ -152,7 +152,7 @@ class Sites:
 
     def find(self, operation: str) -> SiteVisit:
         """Return the visit of the operation being dispatched."""
-        frame, phase = self._users(sys._getframe(1))  # noqa: SLF001 - the interpreter's own way to the stack
+        frame, phase = self._users(sys._getframe(1))  # noqa: SLF001 - the interpreter's own access to the stack
         called = self._site(frame, operation)
         node = torch._C._current_autograd_node()  # noqa: SLF001 - no public name
         if node is None:

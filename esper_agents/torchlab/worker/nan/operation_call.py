@@ -74,7 +74,7 @@ class OperationCall:
             if isinstance(given, torch.Tensor) and isinstance(original, torch.Tensor):
                 yield name, given, original
             elif isinstance(given, (list, tuple)) and isinstance(original, (list, tuple)):
-                for one, other in zip(given, original):  # noqa: B905 - one is the other's copy
+                for one, other in zip(given, original):  # noqa: B905 - one is a copy of the other
                     if isinstance(one, torch.Tensor):
                         yield name, one, other
 

@@ -195,7 +195,7 @@ class OperationMonitor(TorchDispatchMode):
 
     def _details(self, call: OperationCall, what: str) -> dict[str, Any]:
         details: dict[str, Any] = {"stack": self._sites.stack(), "inputs": []}
-        outside = outside_torch(sys._getframe(1))  # noqa: SLF001 - the interpreter's own way to the stack
+        outside = outside_torch(sys._getframe(1))  # noqa: SLF001 - the interpreter's own access to the stack
         if outside and not details["stack"]:
             details["outside"] = outside
         for name in call.arguments:

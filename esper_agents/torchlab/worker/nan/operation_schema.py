@@ -75,4 +75,4 @@ class OperationSchema:
 
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return arguments by name."""
-        return {**dict(zip(self.arguments, args)), **kwargs}  # noqa: B905 - what was left out has its default
+        return {**dict(zip(self.arguments, args)), **kwargs}  # noqa: B905 - omitted arguments have their defaults

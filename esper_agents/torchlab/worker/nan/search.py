@@ -90,7 +90,7 @@ class NonfiniteSearch:
         with self._watch:
             try:
                 given = self._once(inputs)
-            except Exception as raised:  # noqa: BLE001 - user code may raise anything, and NaN may be why
+            except Exception as raised:  # noqa: BLE001 - user code may raise any error, possibly because of NaN
                 error = raised
         if step > 0 and isinstance(error, StopIteration):
             self._steps = step

@@ -130,7 +130,7 @@ def element(tensor: torch.Tensor, index: list[int], shape: torch.Size) -> Any:
     if tensor.ndim > len(shape) or tensor.layout is not torch.strided or tensor._is_zerotensor():  # noqa: SLF001 - see above
         return None
     at = []
-    for size, full, position in zip(reversed(tensor.shape), reversed(shape), reversed(index)):  # noqa: B905 - the shorter ends it
+    for size, full, position in zip(reversed(tensor.shape), reversed(shape), reversed(index)):  # noqa: B905 - the shorter one ends it
         if size not in {1, full}:
             return None
         at.append(0 if size == 1 else position)

@@ -113,7 +113,7 @@ class Channel:
         try:
             message = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ChannelError("a message that is no JSON") from error
+            raise ChannelError("a message that is not JSON") from error
         if not isinstance(message, dict):
-            raise ChannelError("a message that is no object")
+            raise ChannelError("a message that is not an object")
         return message, files

@@ -18,7 +18,7 @@ _SYSTEM = (
     *("/nix/store", "/gnu/store"),
 )
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-_PRIVATE = ("/dev/shm",)  # noqa: S108 - inside walls a worker has one of its own
+_PRIVATE = ("/dev/shm",)  # noqa: S108 - in a namespace, a process has its own
 _MOST_OPEN_FILES = 65_536
 # Tasks above the limit at which the kernel refuses more: the supervisor can detect the excess first.
 SPARE_TASKS = 128

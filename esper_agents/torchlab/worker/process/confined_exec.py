@@ -36,7 +36,7 @@ def main(asked: str) -> None:
             if os.getppid() == parent:
                 _launch(asked)
         except OSError as error:
-            print(f"{NOT_CONFINED}: {error}", flush=True)  # noqa: T201 - whoever started it reads this
+            print(f"{NOT_CONFINED}: {error}", flush=True)  # noqa: T201 - the parent process reads this
         finally:
             os._exit(REFUSED)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -63,4 +63,4 @@ def _launch(asked: str) -> None:
     )
     os.chdir(message["folder"])
     argv = message["argv"]
-    os.execvp(argv[0], argv)  # noqa: S606 - the program that was asked for, confined
+    os.execvp(argv[0], argv)  # noqa: S606 - the requested program, confined

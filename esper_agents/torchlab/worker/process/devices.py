@@ -9,7 +9,7 @@ import torch
 
 from ..target.input_spec import TargetError
 
-_C: Any = torch._C  # noqa: SLF001 - what it has depends on how torch was built
+_C: Any = torch._C  # noqa: SLF001 - its contents depend on torch's build
 # Saved here, so that later patches by user code are not called.
 _is_initialized: Any = torch.cuda.is_initialized
 _count: Any = getattr(_C, "_cuda_getDeviceCount", None)

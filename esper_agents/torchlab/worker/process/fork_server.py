@@ -39,7 +39,7 @@ def main(descriptor: int) -> None:
             nursery.serve()
     except (EOFError, OSError, ChannelError):
         os._exit(0)  # the lab hung up
-    except BaseException as error:  # noqa: BLE001 - told to the lab, which reads what is written here
+    except BaseException as error:  # noqa: BLE001 - reported to the lab, which reads this output
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     finally:
         os._exit(1)

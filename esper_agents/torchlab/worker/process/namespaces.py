@@ -38,7 +38,7 @@ _MOST_DESCRIPTORS = 65_536
 _NO_CELL = 72
 # The number is the same on every architecture; Linux has it since 5.12, and Landlock since 5.13.
 _MOUNT_SETATTR, _HERE, _RECURSIVE, _READ_ONLY = 442, -100, 0x8000, 1
-_TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - this is where private ones are made
+_TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - private ones are made here
 
 
 @dataclass
@@ -135,7 +135,7 @@ class NamespacedWorkers:
             os._exit(_NO_CELL)
 
     def kill(self, pid: int) -> int | None:
-        """Kill a process and everything it started; return when none of it is left.
+        """Kill a process and everything it started; return when no process is left.
 
         Returns:
             Its exit code, negative for a signal; None if there is no such process.

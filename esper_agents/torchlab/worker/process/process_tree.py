@@ -56,7 +56,7 @@ def kill_tree(pid: int, known: Collection[int] = ()) -> int | None:
     """Kill a child, its process group and all its descendants; leave no process and no zombie.
 
     Args:
-        pid: A child of ours that leads its process group, and was not reaped yet.
+        pid: One of our children that leads its process group, and was not reaped yet.
         known: Our other children, which are not touched.
 
     Returns:

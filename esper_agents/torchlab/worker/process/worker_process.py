@@ -122,7 +122,7 @@ class _Worker:
             result, made = self._do(request, files)
         except SystemExit as error:
             self._channel.send({"raised": self._describe(error)})
-        except BaseException as error:  # noqa: BLE001 - whatever user code throws is an outcome with a name
+        except BaseException as error:  # noqa: BLE001 - any error of user code is a named outcome
             self._channel.send({"raised": self._describe(error)})
         else:
             self._channel.send({"result": result}, made)

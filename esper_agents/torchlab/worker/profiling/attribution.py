@@ -130,7 +130,7 @@ class Attribution(TorchDispatchMode):
                 return given
         phase, place, module = self._origin()
         before, begun = getrusage(RUSAGE_SELF).ru_minflt, thread_time_ns()
-        with torch._C._profiler._RecordFunctionFast(f"{MARK}{len(self.operations)}"):  # noqa: SLF001 - the fast one
+        with torch._C._profiler._RecordFunctionFast(f"{MARK}{len(self.operations)}"):  # noqa: SLF001 - the fast variant
             given = func(*args, **kwargs)
         thread_ns, faults = thread_time_ns() - begun, getrusage(RUSAGE_SELF).ru_minflt - before
         described = described_by(func, args, kwargs, given)
@@ -147,19 +147,19 @@ class Attribution(TorchDispatchMode):
             self._phases.pop()
 
     def _origin(self) -> tuple[str, UserLocation, str]:
-        node = torch._C._current_autograd_node()  # noqa: SLF001 - autograd says which node runs nowhere else
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - autograd has no other way to report the active node
         place = self._place()
         if node is None:
             module = self._modules.current
             # Key of this operation's gradient; a sequence number that no node received is never looked up.
-            self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, (place, module))  # noqa: SLF001 - likewise
+            self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, (place, module))  # noqa: SLF001 - same reason
             return self._phases[-1], place, module
-        forward_place, module = self._forward.get(node._sequence_nr(), (NOWHERE, ""))  # noqa: SLF001 - likewise
+        forward_place, module = self._forward.get(node._sequence_nr(), (NOWHERE, ""))  # noqa: SLF001 - same reason
         return "backward", place if place is not NOWHERE else forward_place, module
 
     def _place(self) -> UserLocation:
         """Return the innermost user frame; of a backward pass, only frames inside of it."""
-        frame: FrameType | None = sys._getframe(3)  # noqa: SLF001 - walking frames is what is wanted
+        frame: FrameType | None = sys._getframe(3)  # noqa: SLF001 - this walks frames on purpose
         while frame is not None:
             code = frame.f_code
             if code.co_name == _ENGINE:

@@ -93,7 +93,7 @@ class Runner:
         tensors = [each for each in tensors_in((inputs.args, inputs.kwargs)) if not each.is_inference()]
         before = [each._version for each in tensors]  # noqa: SLF001 - torch's count of writes has no other name
         call_ns = self._timed(inputs)
-        self.mutates_inputs = before != [each._version for each in tensors]  # noqa: SLF001 - likewise
+        self.mutates_inputs = before != [each._version for each in tensors]  # noqa: SLF001 - same reason
         # Heap and caches settle over some calls; only later calls are typical.
         until = perf_counter_ns() + _SETTLING_NS
         while perf_counter_ns() + call_ns < until:

@@ -121,7 +121,7 @@ def _trilinear(args: _Args, _out: Any) -> int:
     sizes: dict[int, int] = {}
     present: list[set[int]] = []
     total = max(each.ndim + len(gone) for each, gone in zip(tensors, expanded))  # noqa: B905 - Python 3.10
-    for tensor, gone in zip(tensors, expanded):  # noqa: B905 - likewise
+    for tensor, gone in zip(tensors, expanded):  # noqa: B905 - same reason
         kept = [each for each in range(total) if each not in gone]
         sizes.update(zip(kept, tensor.shape))  # noqa: B905 - a size for each dimension that is not expanded
         present.append(set(kept))

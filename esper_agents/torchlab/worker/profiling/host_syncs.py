@@ -54,7 +54,7 @@ class HostSyncRecorder(TorchFunctionMode):
             or (name in {"__getitem__", "__setitem__"} and _is_masked(args))
             or _to_host(name, args, kwargs)
         ):
-            at = self._place(sys._getframe(1))  # noqa: SLF001 - walking frames is what is wanted
+            at = self._place(sys._getframe(1))  # noqa: SLF001 - this walks frames on purpose
             if at is not None:
                 key = (name, *at)
                 self.places[key] = self.places.get(key, 0) + 1

@@ -45,7 +45,7 @@ def described_by(
 def _shares_memory(operands: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
     try:
         taken = {each.untyped_storage()._cdata for each in operands}  # noqa: SLF001 - the identity of a storage
-        kept = [each.untyped_storage()._cdata in taken for each in results]  # noqa: SLF001 - likewise
+        kept = [each.untyped_storage()._cdata in taken for each in results]  # noqa: SLF001 - same reason
         return bool(kept) and all(kept)
     except (RuntimeError, NotImplementedError):  # a layout without storage
         return False
@@ -63,10 +63,10 @@ def _moved(name: str, operands: list[torch.Tensor], results: list[torch.Tensor])
 
 
 def _distinct(tensors: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
-    return {(each.untyped_storage()._cdata, each.storage_offset(), each.shape): each for each in tensors}.values()  # noqa: SLF001 - likewise
+    return {(each.untyped_storage()._cdata, each.storage_offset(), each.shape): each for each in tensors}.values()  # noqa: SLF001 - same reason
 
 
 def _touched(tensor: torch.Tensor) -> int:
     """Return the number of bytes in which a tensor's elements lie: an expanded dimension repeats the same ones."""
-    sizes = zip(tensor.shape, tensor.stride())  # noqa: B905 - as many by definition, Python 3.10
+    sizes = zip(tensor.shape, tensor.stride())  # noqa: B905 - equally many by definition, Python 3.10
     return prod(size for size, stride in sizes if stride or not size) * tensor.element_size()

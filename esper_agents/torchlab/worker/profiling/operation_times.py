@@ -175,14 +175,14 @@ def _less_disturbed(
     sequence: list[str], spent: list[OperationTime], profiled: list[list[tuple[str, OperationTime]]]
 ) -> list[OperationTime]:
     """Return the attributed call's times, scaled for each name to its average in the fastest other call."""
-    watched = _averages(list(zip(sequence, spent)))  # noqa: B905 - as many
+    watched = _averages(list(zip(sequence, spent)))  # noqa: B905 - equally many
     usual: dict[str, float] = {}
     for call in profiled:
         for name, average in _averages(call).items():
             usual[name] = min(average, usual.get(name, average))
     shrunk = {name: min(1.0, usual.get(name, average) / average) for name, average in watched.items() if average}
     factors = [shrunk.get(name, 1.0) for name in sequence]
-    return [OperationTime(int(each.ns * factor), each.events) for each, factor in zip(spent, factors)]  # noqa: B905 - as many
+    return [OperationTime(int(each.ns * factor), each.events) for each, factor in zip(spent, factors)]  # noqa: B905 - equally many
 
 
 def _averages(call: list[tuple[str, OperationTime]]) -> dict[str, float]:
@@ -205,7 +205,7 @@ def _grouped(known: Attributed, worked: list[int], times: list[list[OperationTim
         row = rows.setdefault(key, _Row(operation, [0] * len(times)))
         row.count += 1
         row.events += times[0][position].events
-        row.spent = [total + call[position].ns for total, call in zip(row.spent, times)]  # noqa: B905 - as many
+        row.spent = [total + call[position].ns for total, call in zip(row.spent, times)]  # noqa: B905 - equally many
         row.flops = None if row.flops is None or operation.flops is None else row.flops + operation.flops
         row.moved = None if row.moved is None or operation.moved is None else row.moved + operation.moved
         row.faults += operation.faults

@@ -234,7 +234,7 @@ def _timeline(changes: list[tuple[int, int, str]]) -> dict[str, Any]:
 def _thinned(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return at most a number of points, with the minimum and maximum of each interval, so that no peak is lost."""
     width = -(-len(points) // (_MOST_POINTS // 2))
-    if width <= 2:  # noqa: PLR2004 - a stretch of two is its own lowest and highest
+    if width <= 2:  # noqa: PLR2004 - an interval of two is its own minimum and maximum
         return points
     kept: list[tuple[int, int]] = []
     for start in range(0, len(points), width):

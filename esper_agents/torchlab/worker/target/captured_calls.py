@@ -66,12 +66,12 @@ class CapturedInputs:
 def _numbers() -> Iterator[Any]:
     """Restore real tensors inside an active FakeTensorMode, and yield that mode; None without one."""
     modes: Any = torch._C  # noqa: SLF001 - as torch's own unset_fake_temporarily, whose module takes long to import
-    mode = modes._unset_dispatch_mode(modes._TorchDispatchModeKey.FAKE)  # noqa: SLF001 - likewise
+    mode = modes._unset_dispatch_mode(modes._TorchDispatchModeKey.FAKE)  # noqa: SLF001 - same reason
     try:
         yield mode
     finally:
         if mode is not None:
-            modes._set_dispatch_mode(mode)  # noqa: SLF001 - likewise
+            modes._set_dispatch_mode(mode)  # noqa: SLF001 - same reason
 
 
 class EnoughError(BaseException):

@@ -209,7 +209,7 @@ def _takes_any(found: Callable[..., Any]) -> bool:
     try:
         return bool(inspect.signature(found).parameters)
     except (TypeError, ValueError):
-        return True  # built in: it does not say what it takes
+        return True  # built in: its signature is unknown
 
 
 def _conventional(module: ModuleType) -> Callable[[], Any] | None:
