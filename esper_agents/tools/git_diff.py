@@ -99,7 +99,7 @@ def _between(root: Path, revision: str, paths: Collection[str]) -> TreePair:
     if dots == "...":
         old = (git(root, "merge-base", old, new) or "").strip()
         if not old:
-            raise UsageError(f"{revision!r}: the two have no commit in common", remedy="name them as A..B")
+            raise UsageError(f"{revision!r}: the two revisions have no common commit", remedy="name them as A..B")
     return _of_objects(root, _tree(root, old), _tree(root, new), paths)
 
 

@@ -33,7 +33,7 @@ async def load_skill(context: ToolContext, name: str, sheet: str = "", first_lin
         first_line: Line, from 1; longer texts are read in parts.
     """
     if context.skills is None:
-        raise EvidenceError("there are no skills here", remedy="continue without them")
+        raise EvidenceError("no skills are available", remedy="continue without them")
     found = await asyncio.to_thread(context.skills, name, sheet)
     lines = found.text.splitlines()
     first = max(1, first_line)

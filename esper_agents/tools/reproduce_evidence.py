@@ -85,8 +85,8 @@ async def reproduce_evidence(context: ToolContext, certificate: str, evidence: s
 async def _ran(context: ToolContext, issued: Certificate, evidence: Evidence) -> _Ran:
     installed = context.tools.get(evidence.tool)
     if installed is None:
-        provider = evidence.provider or "an unknown provider"
-        return _Ran(_not_run(f"no tool {evidence.tool!r} is installed here; it came from {provider}"))
+        provider = evidence.provider or "unknown"
+        return _Ran(_not_run(f"no tool {evidence.tool!r} is installed here; its provider was {provider}"))
     if why := next(_refusals(installed, evidence), ""):
         return _Ran(_not_run(why))
     files = {each.path: each for each in (*issued.examined, *evidence.examined)}
@@ -143,7 +143,7 @@ def _refusals(installed: Tool, evidence: Evidence) -> Iterator[str]:
         yield "the tool is not repeatable"
     one, other = _distribution(evidence.provider), _distribution(installed.provider)
     if one != other:
-        yield f"it came from {one or 'somewhere'}, and the tool of that name here comes from {other or 'elsewhere'}"
+        yield f"its provider was {one or 'unknown'}, and the installed tool is from {other or 'an unknown one'}"
     if redaction_count(canonical(evidence.arguments).decode("utf-8", "replace")):
         yield "a secret was redacted from its arguments, so the call cannot be repeated"
 
@@ -225,7 +225,7 @@ def _new_claims(
 def _excuse(installed: Tool, evidence: Evidence, tree: ScratchTree) -> str:
     """Return an explanation of a difference other than a false record."""
     if installed.provider != evidence.provider:
-        return f"it came from {evidence.provider}, and {installed.provider} is installed here"
+        return f"its provider was {evidence.provider}, and {installed.provider} is installed"
     return tree.unknown
 
 

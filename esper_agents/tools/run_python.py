@@ -54,5 +54,5 @@ def told(context: ToolContext, what: str, place: SandboxCopy, ran: ProgramResult
         "python": ".".join(map(str, place.python.version)),
         "sandbox": place.choice.described(),
     }
-    last = ran.printed.strip().splitlines()[-1][:200] if ran.printed.strip() else "it printed nothing"
+    last = ran.printed.strip().splitlines()[-1][:200] if ran.printed.strip() else "no output"
     return ToolResult(f"{what} {ran.ended}: {last}", output, artifacts=kept)

@@ -299,7 +299,7 @@ def _told(context: ToolContext, asked: _Asked, ran: _TestRun) -> ToolResult:
     if unsettled and not against:
         first = unsettled[0]
         more = f"; and {len(unsettled) - 1} more" if len(unsettled) > 1 else ""
-        raise EvidenceError(f"whether {first.test} passes is not known: {first.excuse}{more}", remedy=first.remedy)
+        raise EvidenceError(f"the result of {first.test} is unknown: {first.excuse}{more}", remedy=first.remedy)
     outcome = "failed" if against else "passed" if counts["passed"] else "not decided"
     kept = kept_text(context, ran.printed, "printed.txt") if len(ran.printed) > _MOST_OUTPUT else ()
     output: JsonObject = {
@@ -331,7 +331,7 @@ def _checked(asked: _Asked, ran: _TestRun) -> dict[str, Any]:
         EvidenceError: There is no result, or the report and the exit code contradict each other.
     """
     where, remedy = ", ".join(asked.paths), _rerun({"paths": asked.paths})
-    last = ran.printed.strip().splitlines()[-1][:200] if ran.printed.strip() else "it printed nothing"
+    last = ran.printed.strip().splitlines()[-1][:200] if ran.printed.strip() else "no output"
     if "No module named pytest" in ran.printed[-_MOST_OUTPUT:] and ran.report is None:
         problem = f"pytest is not installed for {shutil.which('python') or sys.executable}"
         raise EvidenceError(problem, remedy="install it there, or start esper in the project's environment")

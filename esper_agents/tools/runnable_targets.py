@@ -203,14 +203,14 @@ class _File:
     def _needs_of_call(self, node: ast.FunctionDef | None, *, skip: int) -> tuple[str, ...]:
         missing = required(node, skip=skip) if node is not None else ["x"]
         if strange := sorted(_NO_INPUTS.intersection(missing)):
-            return (f"arguments that are no inputs: {', '.join(strange)}",)
+            return (f"arguments that are not inputs: {', '.join(strange)}",)
         if not self.has_inputs:
             return (f"inputs: {', '.join(missing)}",) if missing else ()
         most = most_arguments(node) if node is not None else None
         if self.inputs is not None and (
             self.inputs < len(missing) - (node is None) or (most is not None and self.inputs > most - skip)
         ):
-            return (f"inputs: {', '.join(missing) or 'none'}, where {self.inputs} are at hand",)
+            return (f"inputs: {', '.join(missing) or 'none'}, but {self.inputs} given",)
         return ()
 
     def _forward(self, name: str) -> ast.FunctionDef | None:

@@ -75,7 +75,7 @@ async def search_files(
 
 def _summary(pattern: str, hits: list[JsonObject], *, is_cut: bool) -> str:
     if not hits:
-        return f"no line fits {pattern!r}"
+        return f"no line matches {pattern!r}"
     most = "at least " if is_cut else ""
     lines = "1 line fits" if len(hits) == 1 else f"{most}{len(hits)} lines fit"
     return f"{lines} {pattern!r}, first at {hits[0]['path']}:{hits[0]['line']}"

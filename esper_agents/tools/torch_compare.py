@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.compare.change_control import BaseRevision
 
 _MODES = ("latency", "throughput", "training-step")
-_WITNESSES = ("the clock of its process", "the clock outside of it", "the processor time that the kernel counts")
+_WITNESSES = ("the process's own clock", "the parent's clock", "the kernel's processor time")
 
 
 def _rerun(arguments: JsonObject) -> str:

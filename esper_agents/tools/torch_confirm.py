@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Diagnostic
     from esper_agents.tools.measurement_tools import MeasurementResult
 
-_SEEN_BY = "the line as it ran"
+_SEEN_BY = "a trace of the line"
 # A line that runs this often in one call is inside a loop.
 _REPEATED = 2
 _SIZE = re.compile(r"\d+")

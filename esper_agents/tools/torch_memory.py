@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _STEPS, _OPTIMIZER = 8, "adamw"
 _EVENTS, _ESTIMATE = "torch.profiler's memory events", "an estimate without running"
-_STORAGES, _NODES, _COLLECTOR = "a watch over every storage", "the nodes of autograd's graphs", "the garbage collector"
-_SEE_SPLIT = "see what the peak consists of; the largest part is what there is to save"
+_STORAGES, _NODES, _COLLECTOR = "a tracker of every storage", "the nodes of autograd graphs", "the garbage collector"
+_SEE_SPLIT = "see the composition of the peak; its largest part is the possible saving"
 # Maximum ratio by which an estimate may differ from the measured peak that it confirms.
 _NEAR = 0.05
 

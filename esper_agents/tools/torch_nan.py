@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Diagnostic
 
 _STEPS = 20
-_WATCH = "a watch over every operation"
+_WATCH = "a check of every operation"
 
 
 def _rerun(arguments: JsonObject) -> str:
@@ -53,7 +53,7 @@ async def torch_nan(
     wanted = spec(target, inputs, inputs_from)
     made = await measure(context, [target, inputs_from], lambda lab: nan(lab, wanted, steps=steps, train=train))
     result = made.report.result
-    witnesses = [_WATCH, *(f"what it left in the {each['what']}" for each in result.get("reached", ())[:1])]
+    witnesses = [_WATCH, *(f"its effect on the {each['what']}" for each in result.get("reached", ())[:1])]
     output = outlined(made.report, status=result["status"], witnesses=witnesses)
     found = _claim(context, result)
     claims = () if found is None else (found,)

@@ -185,7 +185,7 @@ class ForkServerClient:
             return
         self._send({"do": "warm", "job": job})
         if self._wait_for("warmed")["threads"] > 1:
-            raise EvidenceError(f"the process that forks workers has threads after loading {job!r}", remedy="report it")
+            raise EvidenceError(f"the fork server has threads after loading {job!r}", remedy="report it")
         self._warmed.add(job)
 
     def _hello(self, python: str) -> JsonObject:
@@ -193,7 +193,8 @@ class ForkServerClient:
             hello, _ = self._channel.receive(_START_S)
         except (EOFError, TimeoutError, ChannelError) as error:
             raise EvidenceError(
-                f"the interpreter {python!r} started no worker{self._why()}", remedy="try it: python -c 'import torch'"
+                f"the interpreter {python!r} started no measurement process{self._why()}",
+                remedy="check it with: python -c 'import torch'",
             ) from error
         _check_torch(hello)
         return hello
@@ -231,7 +232,7 @@ class ForkServerClient:
 
     def _gone(self) -> EvidenceError:
         self.is_alive = False
-        return EvidenceError(f"the process that forks workers is gone{self._why()}", remedy="measure again")
+        return EvidenceError(f"the fork server has ended{self._why()}", remedy="measure again")
 
 
 def _check_torch(hello: JsonObject) -> None:

@@ -93,7 +93,7 @@ class WorkerHandle:
         if "refused" in message:
             self.kill()
             raise EvidenceError(
-                f"a worker could not be confined: {message['refused']}",
+                f"a measurement process could not be confined: {message['refused']}",
                 remedy="run it on another machine, or use --no-sandbox if you trust the code",
             )
         self.held = message["ready"]

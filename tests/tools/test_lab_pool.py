@@ -100,7 +100,7 @@ async def test_a_lab_that_died_is_replaced(search):
     assert (await search("make_step", steps=1)).output["status"] == "clean"
     for each in children():
         os.kill(each, signal.SIGKILL)
-    with pytest.raises(EvidenceError, match="is gone"):
+    with pytest.raises(EvidenceError, match="has ended"):
         await search("make_step", steps=1)
     assert (await search("make_step", steps=1)).output["status"] == "clean"
     await search.bench.close()

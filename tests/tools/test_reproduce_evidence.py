@@ -162,7 +162,7 @@ async def test_another_version_of_the_tool_is_no_witness_against_a_record(toybox
     toybox.tools[0] = looking_tool("look", lambda _: {"rules": 2}, provider="toys 2")
     found = await again(toybox, certificate)
     assert ended(found) is ReproductionOutcome.NOT_COMPARABLE
-    assert found.output["why"].startswith("it came from toys 1, and toys 2 is installed here")
+    assert found.output["why"].startswith("its provider was toys 1, and toys 2 is installed")
     toybox.tools[0] = looking_tool("look", lambda _: {"rules": 1}, provider="toys 2")
     assert ended(await again(toybox, certificate)) is ReproductionOutcome.REPRODUCED
 
@@ -173,7 +173,7 @@ async def test_another_version_of_the_tool_is_no_witness_against_a_record(toybox
         ({"risk": Risk.MEDIUM}, "its risk is medium, so it needs approval"),
         ({"risk": Risk.HIGH}, "its risk is high, so it needs approval"),
         ({"is_repeatable": False}, "the tool is not repeatable"),
-        ({"provider": "others 1"}, "it came from toys, and the tool of that name here comes from others"),
+        ({"provider": "others 1"}, "its provider was toys, and the installed tool is from others"),
     ],
 )
 async def test_what_may_not_be_run_without_asking_is_not_run(toybox, options, why):
@@ -190,7 +190,7 @@ async def test_a_tool_that_is_not_installed_is_not_run(toybox):
     found = await again(toybox, certificate)
     assert (ended(found), found.output["why"]) == (
         ReproductionOutcome.NOT_RUN,
-        "no tool 'look' is installed here; it came from toys 1",
+        "no tool 'look' is installed here; its provider was toys 1",
     )
 
 

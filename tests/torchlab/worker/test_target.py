@@ -158,7 +158,7 @@ def test_the_file_and_line_of_a_target_are_the_users(project):
     ("name", "texts", "problem"),
     [
         ("code.py:absent", (), "'code.py' has no 'absent'"),
-        ("code.py:Needy", (), "'code.py:Needy' needs arguments to be made: width"),
+        ("code.py:Needy", (), "'code.py:Needy' needs arguments: width"),
         ("code.py:number", (), "'code.py:number' is of type int, which cannot be called"),
         ("code.py:double", (), "'code.py:double' needs inputs: x"),
         ("absent.py:double", (), "there is no file 'absent.py'"),

@@ -136,7 +136,7 @@ class _Planner:
             for record in piece.tensors:
                 if "problem" in record:
                     raise TargetError(
-                        f"an input of {self._target.name!r} cannot be given to another process: {record['problem']}",
+                        f"an input of {self._target.name!r} cannot be sent to another process: {record['problem']}",
                         "give it plain dense tensors",
                     )
 

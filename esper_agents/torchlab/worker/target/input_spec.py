@@ -84,7 +84,7 @@ def _call(node: ast.Call) -> torch.Tensor:
             options = {each.arg: _literal(each.value) for each in node.keywords if each.arg}
             return _MAKERS[name](*args, **options)
         case _:
-            raise ValueError(f"{ast.unparse(node.func)} makes no input; known are {', '.join(_MAKERS)}")
+            raise ValueError(f"{ast.unparse(node.func)} is not an input maker; known makers: {', '.join(_MAKERS)}")
 
 
 class Spec:

@@ -125,4 +125,4 @@ def refuse_required(what: str, thing: Callable[..., Any], remedy: str) -> None:
         TargetError: It needs arguments.
     """
     if missing := required(thing):
-        raise TargetError(f"{what} needs arguments to be made: {', '.join(missing)}", remedy)
+        raise TargetError(f"{what} needs arguments: {', '.join(missing)}", remedy)
