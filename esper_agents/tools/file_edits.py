@@ -57,7 +57,7 @@ async def changed(
         await make(project).call({"file_path": str(target), **arguments})
     except ToolError as error:
         problem = str(error).replace(str(target), path)
-        raise EvidenceError(problem, remedy="read the file again, then call this as its schema says") from error
+        raise EvidenceError(problem, remedy="read the file again, then call the tool with valid arguments") from error
     return _result(context, target, before, kept)
 
 

@@ -36,7 +36,7 @@ async def read_artifact(context: ToolContext, sha256: str, start: int = 0, find:
         find: Text to start at instead: its first occurrence from `start` on.
     """
     if context.home is None:
-        raise EvidenceError("no files are stored here", remedy="call the tool again that made it, for less")
+        raise EvidenceError("no files are stored here", remedy="call its tool again, for less output")
     file = Artifacts(context.home / "artifacts").path(sha256)
     if file.stat().st_size > _LARGEST_BYTES:
         raise EvidenceError(f"artifact {sha256[:12]} has over {_LARGEST_BYTES} bytes", remedy="use its summary")

@@ -155,7 +155,7 @@ async def _confined(context: ToolContext, asked: _Asked) -> ToolResult:
             # Before the copy is deleted.
             return _stopped_or_told(context, asked, done, ran.stopped)
     except EvidenceError as error:
-        if "no sandbox holds" not in error.problem:
+        if "no sandbox works" not in error.problem:
             raise
         remedy = "install bubblewrap, or trust the code: --allow run-tests:unsandboxed"
         raise EvidenceError(error.problem, remedy=remedy) from error

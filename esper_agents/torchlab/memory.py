@@ -70,7 +70,7 @@ def memory(
         raise UsageError(f"no optimizer named {optimizer!r}", remedy=f"name one of {', '.join(OPTIMIZERS)}")
     if steps < 0 or 0 < steps < _FEWEST_STEPS:
         raise UsageError(
-            f"{steps} steps show no growth", remedy=f"give at least {_FEWEST_STEPS}, or 0 to look for none"
+            f"{steps} steps are too few to detect growth", remedy=f"use at least {_FEWEST_STEPS}, or 0 to skip it"
         )
     started = now(), time.monotonic_ns()
     request = {"train": train, "optimizer": optimizer, "steps": steps, "seed": target.seed}

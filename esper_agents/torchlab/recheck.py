@@ -74,7 +74,7 @@ def recheck(report: MeasurementReport, folder: Path) -> RecheckResult:
             continue
         with file.open("rb") as opened:
             if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
-                raise IntegrityError(f"{name!r} is not the file that the report names", remedy="measure again")
+                raise IntegrityError(f"{name!r} does not match its digest in the report", remedy="measure again")
         artifacts.append(name)
     return RecheckResult(report.kind, started_at, says, tuple(artifacts), tuple(absent))
 

@@ -141,7 +141,7 @@ def choose(view: SandboxMounts, *, is_waived: bool) -> SandboxChoice:
         return SandboxChoice(Sandbox.LANDLOCK, abi, why_not=(f"bubblewrap: {problem}",))
     lacking = "this kernel has no Landlock" if not abi else "this machine has no system call filter"
     raise EvidenceError(
-        f"no sandbox holds here (bubblewrap: {problem}; {lacking})",
+        f"no sandbox works here (bubblewrap: {problem}; {lacking})",
         remedy="install bubblewrap, or use --no-sandbox if you trust the code",
     )
 
@@ -154,7 +154,7 @@ def _refuse_what_cannot_be_shown(view: SandboxMounts) -> None:
             raise UsageError("the project is the root of the file system", remedy="move it into a folder of its own")
         if root in view.hidden:
             raise UsageError(
-                f"the project {str(root)!r} is where esper-agents keeps its keys", remedy="set ESPER_HOME elsewhere"
+                f"the project {str(root)!r} contains the keys of esper-agents", remedy="set ESPER_HOME elsewhere"
             )
 
 

@@ -51,7 +51,7 @@ def test_an_artifact_that_lies_elsewhere_is_said_to_be_absent(kept):
 def test_an_artifact_that_was_changed_is_found_out(kept):
     report, folder = kept()
     (folder / "trace.json").write_text("[]")
-    with pytest.raises(IntegrityError, match=r"'trace\.json' is not the file that the report names"):
+    with pytest.raises(IntegrityError, match=r"'trace\.json' does not match its digest in the report"):
         recheck(report, folder)
 
 

@@ -147,11 +147,11 @@ def recheck(report: MeasurementReport) -> JsonObject:
         raise IntegrityError("the report lacks measurements for its verdict", remedy="measure again") from error
     if asked != judged_by:
         raise IntegrityError(
-            f"the report was asked for {asked!r:.200} and judges by {judged_by!r:.200}", remedy="measure again"
+            f"the request is {asked!r:.200}, but the verdict used {judged_by!r:.200}", remedy="measure again"
         )
     if verdict != stated:
         raise IntegrityError(
-            f"the report says {stated!r:.200}, and its measurements say {verdict!r:.200}", remedy="measure again"
+            f"the verdict is {stated!r:.200}, but its measurements give {verdict!r:.200}", remedy="measure again"
         )
     return verdict
 

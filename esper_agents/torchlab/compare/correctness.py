@@ -134,7 +134,7 @@ class Correctness:
         if judgement["nondeterministic"]:
             first = judgement["nondeterministic"][0]
             raise UsageError(
-                f"{self._arms[0].target.name!r} does not do the same thing twice: {first.get('detail', first)!s:.200}",
+                f"{self._arms[0].target.name!r} is not deterministic: {first.get('detail', first)!s:.200}",
                 remedy="make it deterministic for a seed, or judge it by --metric FILE:FUNCTION --tolerance NUMBER",
             )
         self._scales = judgement["scales"]

@@ -202,13 +202,13 @@ class Bundle:
         first = len(_MAGIC) + _LENGTH.size
         (length,) = _LENGTH.unpack_from(mapped, len(_MAGIC))
         if bytes(mapped[: len(_MAGIC)]) != _MAGIC or length > size - first:
-            raise BundleError("it does not begin as a bundle does")
+            raise BundleError("it has no bundle signature")
         try:
             header = json.loads(bytes(mapped[first : first + length]))
             self.about: dict[str, Any] = dict(header["about"])
             self.pieces = {str(name): _read(each, mapped[first + length :]) for name, each in header["pieces"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-            raise BundleError(f"its header is not one: {error}") from error
+            raise BundleError(f"its header is not valid: {error}") from error
 
 
 def _read(described: dict[str, Any], memory: memoryview) -> Piece:

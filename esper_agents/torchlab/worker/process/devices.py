@@ -31,11 +31,11 @@ def usable(device: str) -> str:
     if kind.type == "cpu":
         return "cpu"
     if kind.type != "cuda":
-        raise TargetError(f"nothing can be measured on the device {device!r}", "name one like cpu, cuda or cuda:1")
+        raise TargetError(f"device {device!r} does not support measurements", "name one like cpu, cuda or cuda:1")
     if not torch.cuda.is_available():
         which = "was built without CUDA" if torch.version.cuda is None else "finds no CUDA device here"
         raise TargetError(
-            f"{device!r} was asked for, and torch {torch.__version__} {which}",
+            f"device {device!r} is not available: torch {torch.__version__} {which}",
             "leave --device out, or name an interpreter with --python whose torch has CUDA",
         )
     if (kind.index or 0) >= torch.cuda.device_count():

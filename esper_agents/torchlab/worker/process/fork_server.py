@@ -104,7 +104,7 @@ class _Nursery:
 
     def _ready(self) -> NamespacedWorkers:
         if self._cells is None:
-            raise ChannelError("something was asked before all was prepared")
+            raise ChannelError("a request arrived before the preparation")
         return self._cells
 
     def _fork(self, message: dict[str, Any], files: list[int]) -> None:

@@ -100,7 +100,7 @@ def rebuild(node: Node, tensors: list[torch.Tensor], template: Any = None) -> An
         return _given(node, template)
     before = _parts(template)
     if before is not None and (before[0] != kind or len(before[2]) != len(node["items"])):
-        raise ValueError(f"a {type_name(template)} stands where a {node['type']} was expected")
+        raise ValueError(f"expected a {node['type']}, got a {type_name(template)}")
     olds = before[2] if before is not None else [None] * len(node["items"])
     items = [rebuild(each, tensors, old) for each, old in zip(node["items"], olds, strict=True)]
     if kind in _PLAIN:
