@@ -139,7 +139,7 @@ def test_the_root_of_the_file_system_is_no_project(tmp_path):
 
 
 def test_a_project_that_is_to_be_hidden_is_refused(tmp_path, project):
-    with pytest.raises(UsageError, match="keeps its keys") as caught:
+    with pytest.raises(UsageError, match="contains the keys") as caught:
         sandbox.choose(view_of(tmp_path, project, hidden=[project]), is_waived=False)
     assert "ESPER_HOME" in caught.value.remedy
 
