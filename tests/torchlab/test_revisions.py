@@ -240,7 +240,7 @@ def test_a_tree_that_unfolds_without_end_is_refused(make_project, plumb, commit_
 def test_what_can_be_no_revision_is_refused_before_git_sees_it(project, tmp_path, name):
     with pytest.raises(UsageError, match="is not a valid revision") as refused:
         checkout(project, name, tmp_path / "then")
-    assert refused.value.remedy == "name a branch, a tag or a commit, such as HEAD~1"
+    assert refused.value.remedy == "name a branch, tag or commit, such as HEAD~1"
 
 
 @pytest.mark.parametrize(
