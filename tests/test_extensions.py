@@ -151,7 +151,7 @@ def test_a_tool_that_lacks_something_is_refused_with_file_and_remedy_and_hinders
     geese, rules = found.refused
     assert geese.problem == f"{folder / 'birds/geese.py'}:4: tool 'count-geese' has no `rerun`"
     assert geese.remedy.startswith("add rerun=lambda arguments:")
-    assert rules.problem == "esper_agents.tools: rules: is no tool"
+    assert rules.problem == "esper_agents.tools: rules: is not a tool"
     for name in [each for each in sys.modules if each.partition(".")[0] == "birds"]:
         del sys.modules[name]
 
@@ -162,7 +162,7 @@ def test_a_tool_that_lacks_something_is_refused_with_file_and_remedy_and_hinders
         ({"rerun": None}, "async def it(context): 'Do.'", "has no `rerun`"),
         ({"risk": None}, "async def it(context): 'Do.'", "has no `risk`"),
         ({"repeatable": None}, "async def it(context): 'Do.'", "`repeatable`"),
-        ({}, "def it(context): 'Do.'", "is no async function"),
+        ({}, "def it(context): 'Do.'", "is not an async function"),
         ({}, "async def it(): 'Do.'", "takes no `ToolContext`"),
         ({}, "async def it(context): pass", "has no docstring"),
     ],

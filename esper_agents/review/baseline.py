@@ -1,4 +1,4 @@
-"""Baselines: findings that a project has looked at and lives with, by fingerprint, in a file that people can read."""
+"""Baseline files: accepted diagnostics of a project by fingerprint, in a readable format."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _LARGEST_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, order=True)
 class BaselineEntry:
-    """One finding of a baseline.
+    """One accepted diagnostic in a baseline file.
 
     Attributes:
-        path: The file, relative to the project.
-        rule: The code of the rule.
-        excerpt: The line, so that people see what it is about.
-        fingerprint: What it is known by.
+        path: File, relative to the project.
+        rule: Code of the rule.
+        excerpt: Source line, for readers.
+        fingerprint: Fingerprint that identifies the diagnostic.
     """
 
     path: str
@@ -37,12 +37,12 @@ class BaselineEntry:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """Claims held against a baseline.
+    """Diagnostics compared with a baseline file.
 
     Attributes:
-        new: The claims that it does not hold.
-        known: Those that it holds.
-        stale: Its entries that were looked for and not found: mended, or on a line that changed.
+        new: Diagnostics that are not in the baseline file.
+        known: Diagnostics that are in the baseline file.
+        stale: Entries without a diagnostic, because it was fixed or its line changed.
     """
 
     new: tuple[Diagnostic, ...]
@@ -58,13 +58,13 @@ def apply_baseline(
     rules: Collection[str],
     root: Path,
 ) -> BaselineComparison:
-    """Hold claims against a baseline.
+    """Compare diagnostics with the entries of a baseline file.
 
     Args:
-        claims: What a review found.
-        baseline: What is known.
-        examined: The files that the review read; an entry of another file is stale only if the file is gone.
-        rules: The codes of the rules that ran; entries of others are left alone.
+        claims: Diagnostics of a review.
+        baseline: Accepted diagnostics.
+        examined: Files covered by the review; an entry of another file is stale only if that file no longer exists.
+        rules: Codes of the rules that ran; entries of other rules are ignored.
         root: The project's folder.
     """
     known_as = {each.fingerprint for each in baseline}
@@ -85,7 +85,7 @@ def apply_baseline(
 
 
 def dump_baseline(claims: Iterable[Diagnostic]) -> str:
-    """Return a baseline that holds claims, the same for the same claims in any order."""
+    """Return a baseline file for diagnostics; their order does not matter."""
     entries = sorted(
         {
             BaselineEntry(each.location.path, each.rule, " ".join(each.excerpt.split()), each.fingerprint)
@@ -103,7 +103,7 @@ def load(file: Path) -> frozenset[BaselineEntry]:
     """Return the entries of a baseline file.
 
     Raises:
-        InputFileError: It is not there, or it is no baseline.
+        InputFileError: The file does not exist or is not a valid baseline.
     """
     remedy = f"write one: esper review --write-baseline {file}"
     try:
@@ -113,9 +113,9 @@ def load(file: Path) -> frozenset[BaselineEntry]:
     except OSError as error:
         raise InputFileError(str(file), f"the baseline cannot be read, {error.strerror}", remedy=remedy) from error
     except (ValueError, RecursionError) as error:
-        raise InputFileError(str(file), "the baseline is no JSON", remedy=remedy) from error
+        raise InputFileError(str(file), "the baseline is not valid JSON", remedy=remedy) from error
     if not isinstance(held, dict) or held.get("format") != _FORMAT or not isinstance(held.get("findings"), list):
-        raise InputFileError(str(file), f"no baseline of format {_FORMAT}", remedy=remedy)
+        raise InputFileError(str(file), f"not a baseline of format {_FORMAT}", remedy=remedy)
     return frozenset(_entry(file, each) for each in held["findings"])
 
 
@@ -128,5 +128,5 @@ def _entry(file: Path, held: object) -> BaselineEntry:
             raise InputFileError(
                 str(file),
                 "an entry of the baseline lacks its path, rule, excerpt or fingerprint",
-                remedy="write it anew",
+                remedy=f"write a new one: esper review --write-baseline {file}",
             )

@@ -1,10 +1,11 @@
-"""Reports of earlier reviews, kept by the digest of all that they follow from.
+"""Cache of review reports, keyed by the digest of all their inputs.
 
 A report follows from the code of the review, the Python that runs it, the choice of rules, the bytes of every file,
-and the settings files beside them. Reports live in a folder that nobody else may enter; one that others may write
-to is not used. An entry that is damaged is taken for none, and replaced.
+and the settings files next to them. Reports are stored in a folder that no other user may enter; a folder that others
+may write to is not used. A damaged entry counts as missing, and is replaced.
 
-Whole reports are kept, and no tables: to read those of a file back takes three quarters of what making them takes.
+Whole reports are stored, not tables of single files: reading a file's tables takes three quarters of the time of
+computing them.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _DIGEST_LENGTH = 64
 
 
 class Cache:
-    """Kept reports.
+    """Cache of review reports.
 
     Attributes:
-        folder: Where they are kept; made when the first one is.
-        most_bytes: How much of them is kept; those asked for longest ago go first.
+        folder: Folder of the reports; created with the first one.
+        most_bytes: Maximum size; the least recently used reports are deleted first.
     """
 
     def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
@@ -55,14 +56,14 @@ class Cache:
         rules: Collection[str] | None,
         unread: Sequence[Unreadable] = (),
     ) -> CacheEntry | None:
-        """Return where the report of a review is kept, or would be; None where it cannot be.
+        """Return the cache entry for a review; None if its inputs cannot be digested.
 
         Args:
             root: The project's folder.
             candidates: The files to review.
-            categories: The rules of these; None means all.
-            rules: The rules that are named; None means all.
-            unread: What stands beside the files and cannot be read.
+            categories: Categories of rules; None means all.
+            rules: Named rules; None means all.
+            unread: Items among the files that cannot be read.
         """
         from esper_agents.review.catalogue import has_foreign_rules
 
@@ -83,12 +84,12 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """The place of one report.
+    """Cache entry of one report.
 
     Attributes:
-        cache: Where it is kept.
-        key: What it follows from, as 64 hex digits.
-        digests: The digests of the files when the key was made, by path.
+        cache: The cache.
+        key: Digest of all inputs, as 64 hex digits.
+        digests: Digests of the files when the key was computed, by path.
     """
 
     cache: Cache
@@ -96,7 +97,7 @@ class CacheEntry:
     digests: dict[str, str]
 
     def read(self) -> ReviewReport | None:
-        """Return the report, or None where none is kept that is whole."""
+        """Return the report; None if there is no intact one."""
         with _opened(self.cache.folder) as folder:
             content = b"" if folder is None else _content(folder, self.key + _SUFFIX)
         body = content[_DIGEST_LENGTH + 1 :]
@@ -108,7 +109,7 @@ class CacheEntry:
             return None
 
     def write(self, report: ReviewReport) -> None:
-        """Keep a report, unless a file has changed since the key was made; where it cannot be written, nothing is."""
+        """Store a report, unless a file has changed since the key was computed; a write error is ignored."""
         if any(self.digests.get(each.path) != each.sha256 for each in report.examined):
             return
         body = json.dumps(asdict(report), separators=(",", ":")).encode("utf-8", "surrogatepass")
@@ -125,7 +126,7 @@ class CacheEntry:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int | None]:
-    """Yield the open folder, or None where it is missing, not ours, or somebody else may enter it."""
+    """Yield the open folder; None if it is missing, has another owner, or other users may enter it."""
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -150,7 +151,7 @@ def _content(folder: int, name: str) -> bytes:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or not _is_private(facts):
             return b""
-        # What was asked for last is the last to go.
+        # Reading renews the time by which `_shrink` deletes.
         os.utime(descriptor)
         return stream.read()
 
@@ -170,7 +171,7 @@ def _put(folder: int, name: str, content: bytes) -> None:
 
 
 def _shrink(folder: int, most_bytes: int) -> None:
-    """Remove what was asked for longest ago until the rest fits."""
+    """Delete the least recently used reports until the rest fits."""
     kept: list[tuple[float, str, int]] = []
     for name in os.listdir(folder):
         with suppress(FileNotFoundError):
@@ -186,7 +187,7 @@ def _shrink(folder: int, most_bytes: int) -> None:
 
 
 def _program() -> str:
-    """Return a digest of the code that a report follows from, and of the Python that runs it."""
+    """Return a digest of the code of the review and of the Python that runs it."""
     package = Path(__file__).parent
     files = [each for folder in (package, package.parent / "domain") for each in folder.rglob("*") if each.is_file()]
     digest = sha256(sys.version.encode())
@@ -196,7 +197,7 @@ def _program() -> str:
 
 
 def _settings(root: Path, candidates: Iterable[DiscoveredFile]) -> list[tuple[str, str]]:
-    """Return the settings files that a review may look at, with their digests."""
+    """Return the settings files that a review may read, with their digests."""
     from esper_agents.review.versions import settings_files
 
     folders = {parent for each in candidates for parent in Path(each.path).parents}
@@ -204,7 +205,7 @@ def _settings(root: Path, candidates: Iterable[DiscoveredFile]) -> list[tuple[st
 
 
 def _digest_of(file: Path) -> str:
-    """Return the digest of a file's bytes, or why it has none."""
+    """Return the digest of a file's content, or the reason it has none."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

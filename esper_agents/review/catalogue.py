@@ -1,4 +1,4 @@
-"""The rules there are: those in `rules/`, those of installed packages, and those of modules that are handed over."""
+"""Catalogue of lint rules: those in `rules/`, of installed packages, and of modules passed in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LISTING = "esper review --list-rules"
 
 
 def catalogue(extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:
-    """Return one object of every rule, by code.
+    """Return one instance of every rule, by code.
 
     Args:
         extra: Modules with further rules in them.
@@ -41,7 +41,7 @@ def catalogue(extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:
         if (other := found.get(rule.code)) is not None and type(other) is not type(rule):
             where = type(rule).__module__
             raise DefinitionError(
-                where, f"code {rule.code} is taken by {other.name}", remedy="give the rule another code"
+                where, f"code {rule.code} is already used by {other.name}", remedy="give the rule another code"
             )
         found[rule.code] = rule
     return tuple(found[code] for code in sorted(found))
@@ -50,10 +50,10 @@ def catalogue(extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:
 def select(
     rules: Iterable[Rule], *, categories: Collection[Category] | None, names: Collection[str] | None
 ) -> tuple[Rule, ...]:
-    """Return the rules of these categories and, where names are given, with these codes or names only.
+    """Return the rules of these categories and, if names are given, only those with these codes or names.
 
     Raises:
-        NotFoundError: A name that no rule has.
+        NotFoundError: A name matches no rule.
     """
     rules = tuple(rules)
     wanted = None if names is None else {find(name, rules).code for name in names}
@@ -65,10 +65,10 @@ def select(
 
 
 def find(name: str, rules: Iterable[Rule]) -> Rule:
-    """Return the rule with a code or name, in any case of letters.
+    """Return the rule with a code or name, ignoring case.
 
     Raises:
-        NotFoundError: No rule has it.
+        NotFoundError: No rule has that code or name.
     """
     known = {key: rule for rule in rules for key in (rule.code, rule.name)}
     for key in (name, name.upper(), name.lower()):
@@ -84,7 +84,7 @@ def _installed() -> tuple[Rule, ...]:
 
 
 def has_foreign_rules() -> bool:
-    """Return whether an installed package brings rules of its own."""
+    """Return whether an installed package provides rules."""
     return bool(_points())
 
 
@@ -94,7 +94,7 @@ def _from_packages() -> Iterator[Rule]:
 
 @cache
 def providers() -> Mapping[str, str]:
-    """Return by code which distribution, version and file's digest the rules of installed packages come from."""
+    """Return the distribution, version and file digest of each rule from installed packages, by rule code."""
     return {rule.code: extension.provider_of(type(rule)) for rule, extension in _foreign()}
 
 
@@ -117,14 +117,14 @@ def _named_by(thing: Any) -> Iterator[Rule]:
 def _points() -> tuple[EntryPoint, ...]:
     if not any(_mentions_rules(Path(each or os.curdir)) for each in sys.path):
         return ()
-    # Its import alone takes longer than most reviews of one file.
+    # Importing it takes longer than most reviews of one file.
     from importlib.metadata import entry_points
 
     return tuple(sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)))
 
 
 def _mentions_rules(place: Path) -> bool:
-    """Return whether a package that is installed in a place may bring rules; what is no folder may hold any."""
+    """Return whether a package in an installation folder may provide rules; a path that is not a folder may."""
     try:
         with os.scandir(place) as entries:
             installed = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]

@@ -1,4 +1,4 @@
-"""Reviews both sides of a change and keeps what the change brought."""
+"""Review both sides of a change and keep the diagnostics it introduced."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DiffReview:
-    """The review of a change.
+    """Review of a change.
 
     Attributes:
-        report: The review of the new tree, with the claims alone that the change brought, and of what could not be
-            read what changed, or could be read before.
-        earlier: How many claims of the new tree stood in the old one.
+        report: Review of the new tree, limited to the diagnostics that the change introduced and to unreadable files
+            that changed or were readable before.
+        earlier: Number of diagnostics of the new tree that existed in the old one.
     """
 
     report: ReviewReport
@@ -47,20 +47,20 @@ def review_change(
     rules: Collection[str] | None = None,
     extra: Sequence[ModuleType] = (),
 ) -> DiffReview:
-    """Review what a change brought. Runs none of the code.
+    """Review the diagnostics that a change introduced. Runs none of the code.
 
     Args:
         root: The project's folder, for its settings.
-        before: The sources of the old tree, all that belong together.
-        after: The sources of the new tree, likewise.
-        paths: Every path that differs, whatever it holds.
-        companions: Changes that demand others; held against `paths`.
-        categories: Run only the rules of these; None runs all.
-        rules: Run only these, by code or name; None runs all.
+        before: All related sources of the old tree.
+        after: All related sources of the new tree.
+        paths: Every path that differs, of any file type.
+        companions: Rules of companion changes; checked against `paths`.
+        categories: Run only the rules of these categories; None runs all.
+        rules: Run only these rules, by code or name; None runs all.
         extra: Modules with further rules.
 
     Raises:
-        NotFoundError: A rule that does not exist.
+        NotFoundError: A named rule does not exist.
     """
     chosen = {each.code for each in select(catalogue(extra), categories=categories, names=rules)}
     old = review_read(before, root=root, categories=categories, rules=rules, extra=extra)
@@ -77,7 +77,7 @@ def _texts(sources: Sequence[ReviewSource | Unreadable]) -> dict[str, str]:
 
 
 def _as_in_file(source: ReviewSource) -> str:
-    """Return a source with each line where it stands in its file; of a notebook the code alone."""
+    """Return a source with its lines at their positions in the file; for a notebook, only the code."""
     if source.notebook is None:
         return source.text
     placed: dict[int, str] = {}

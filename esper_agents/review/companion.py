@@ -1,4 +1,4 @@
-"""Companion changes: a change here that demands a change there, declared by globs and held against what differs."""
+"""Companion changes: declared globs of files that must change together, checked against a diff."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _MOST_PARTS = 24
 
 @dataclass(frozen=True, slots=True)
 class CompanionRule:
-    """A change that demands another.
+    """Rule that one change requires another.
 
     Attributes:
-        when: Globs of paths; a change of one of them makes the demand. `*` stays within a folder, `**` does not.
-        then: Globs of paths; a change of one of them meets it.
-        why: What breaks otherwise, for people.
-        declared: Where it is declared, such as a path.
+        when: Globs of paths; a change of a matching path triggers the rule. `*` stays within a folder, `**` does not.
+        then: Globs of paths; a change of a matching path satisfies the rule.
+        why: Consequence of a missing change, for readers.
+        declared: Place of the declaration, such as a path.
     """
 
     when: tuple[str, ...]
@@ -36,7 +36,7 @@ class CompanionRule:
     declared: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is no glob within a project.
+        """Reject globs that are not valid within a project.
 
         Raises:
             UsageError: A side is empty, or a glob is empty, absolute, too long, or leaves the project.
@@ -49,7 +49,7 @@ class CompanionRule:
             parts = glob.split("/")
             if not glob or len(glob) > _LONGEST or len(parts) > _MOST_PARTS or parts[0] == "" or ".." in parts:
                 raise UsageError(
-                    f"{glob[:_LONGEST]!r} can be no glob of a companion change",
+                    f"{glob[:_LONGEST]!r} is not a valid glob for a companion change",
                     remedy="write a path in the project with `*`, `?` or `**` in it",
                 )
 
@@ -57,12 +57,12 @@ class CompanionRule:
 def missing_companion_changes(
     companions: Iterable[CompanionRule], paths: Collection[str], texts: Mapping[str, str] | None = None
 ) -> tuple[Diagnostic, ...]:
-    """Return a claim for each demand that a change makes and does not meet.
+    """Return a diagnostic for each companion rule that a change triggers and does not satisfy.
 
     Args:
-        companions: The demands.
-        paths: Every path that differs: added, changed or gone.
-        texts: Sources by path, for the line that a claim shows.
+        companions: The rules.
+        paths: Every path that differs: added, changed or deleted.
+        texts: Sources by path, for the excerpt of a diagnostic.
     """
     found = []
     for each in companions:
@@ -73,7 +73,7 @@ def missing_companion_changes(
 
 
 def _claim(companion: CompanionRule, changed: list[str], texts: Mapping[str, str]) -> Diagnostic:
-    # A file that was read, if there is one: what it says can be shown.
+    # Prefer a file that was read: its source can be shown.
     path = next((each for each in changed if each in texts), changed[0])
     others = f" and {len(changed) - 1} more like it" if len(changed) > 1 else ""
     wanted = " or ".join(f"`{each}`" for each in companion.then)
@@ -94,13 +94,13 @@ def _claim(companion: CompanionRule, changed: list[str], texts: Mapping[str, str
 
 
 def matches(path: str, globs: Iterable[str]) -> bool:
-    """Return whether one of some globs is for a path. Case counts, as in git."""
+    """Return whether a path matches one of some globs. Case matters, as in git."""
     return any(_matches(tuple(path.split("/")), tuple(glob.split("/"))) for glob in globs)
 
 
 @lru_cache(maxsize=4096)
 def _matches(parts: tuple[str, ...], globs: tuple[str, ...]) -> bool:
-    """Return whether folders and name fit; places are gone through once, so that no glob takes long."""
+    """Return whether folders and name match; every position is visited once, so that no glob takes long."""
     reached = {0}
     for glob in globs:
         if glob == "**":

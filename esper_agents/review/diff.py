@@ -1,4 +1,4 @@
-"""What a change brought: the claims of the new tree that did not stand in the old one, wherever lines have moved."""
+"""New diagnostics of a change: those of the new tree without a match in the old one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.finding import Diagnostic
 
-# Lines alike to this degree are one line that was edited, files alike to that degree one file that was renamed.
+# Minimum similarity for two lines to count as one edited line, and for two files to count as one renamed file.
 _SAME_LINE = 0.6
 _SAME_FILE = 0.5
-# Beyond these, only what is equal counts as alike: comparing everything with everything takes too long.
+# Above these sizes only equal items match: comparing all pairs would take too long.
 _MOST_PAIRS = 40_000
 _MOST_CELLS = 9_000_000
 _NEIGHBOURS = 2
@@ -26,11 +26,11 @@ _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 @dataclass(frozen=True, slots=True)
 class TreeSnapshot:
-    """A tree before or after a change.
+    """Tree before or after a change.
 
     Attributes:
-        texts: The source of each file that was reviewed, by path.
-        claims: What was found in them.
+        texts: Source of each reviewed file, by path.
+        claims: Diagnostics in these files.
     """
 
     texts: Mapping[str, str]
@@ -38,12 +38,12 @@ class TreeSnapshot:
 
 
 def introduced_by_change(before: TreeSnapshot, after: TreeSnapshot) -> tuple[Diagnostic, ...]:
-    """Return the claims that a change brought, in the order in which they stand in the new tree.
+    """Return the diagnostics that a change introduced, in the order of the new tree.
 
-    A claim is an old one if its rule claimed the same of the same line, and lines are the same if difflib carries one
-    to the other, white space aside; if one was edited a little and the claim is no worse; or if they say the same
-    among the same neighbours and were moved. Renamed files are followed. All else is new, also on a line that nobody
-    touched: then its cause lies in another line or file that changed.
+    A diagnostic is old if its rule reported the same line before. Lines are the same if difflib maps one
+    to the other, ignoring white space; if one was edited slightly and the severity did not rise; or if they are equal,
+    have the same neighbours, and were moved. Renamed files are followed. All others are new, even on an unchanged
+    line: then the cause is a change in another line or file.
     """
     was_called = renamed(before.texts, after.texts)
     old, new = _by_path(before.claims), _by_path(after.claims)
@@ -68,18 +68,18 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A claim that has no counterpart yet, with the lines of its file."""
+    """Diagnostic without a counterpart so far, with the lines of its file."""
 
     claim: Diagnostic
     lines: list[str]
 
     @property
     def line(self) -> str:
-        """The line it points at."""
+        """The line of the diagnostic."""
         return self.lines[self.claim.location.line - 1] if self.claim.location.line <= len(self.lines) else ""
 
     def surroundings(self) -> tuple[list[str], list[str]]:
-        """Return the nearest lines above and below that hold something."""
+        """Return the nearest non-empty lines above and below."""
         place = self.claim.location.line - 1
         above = [each for each in reversed(self.lines[max(0, place - 8) : place]) if each]
         below = [each for each in self.lines[place + 1 : place + 9] if each]
@@ -93,13 +93,13 @@ class _Matched:
 
 
 def _match(old: _File, new: _File) -> _Matched:
-    """Pair the claims of one file before and after, and return those that are left."""
+    """Pair the diagnostics of one file before and after, and return the unpaired ones."""
     old_lines, new_lines = _normalised(old.text), _normalised(new.text)
     steps = _steps(old_lines, new_lines)
     waiting = list(old.claims)
     left = [each for each in new.claims if not _take(waiting, each, _carried(steps, each.location.line))]
     left = [each for each in left if not _take_edited(waiting, each, steps)]
-    # A claim whose line is still there, and that no longer stands, was mended: it moved nowhere.
+    # If the line still exists and the diagnostic does not, it was fixed: it did not move.
     gone = [each for each in waiting if not _is_still_there(steps, each.location.line)]
     return _Matched([_Place(each, old_lines) for each in gone], [_Place(each, new_lines) for each in left])
 
@@ -113,7 +113,7 @@ def _take(waiting: list[Diagnostic], claim: Diagnostic, line: int | None) -> boo
 
 
 def _take_edited(waiting: list[Diagnostic], claim: Diagnostic, steps: Sequence[_Step]) -> bool:
-    """Take the old claim on the line that was edited to become this one."""
+    """Pair with the old diagnostic on the line that was edited into this one."""
     block = next((each for each in steps if each.new_start < claim.location.line <= each.new_end), None)
     if block is None or block.is_equal:
         return False
@@ -130,7 +130,7 @@ def _is_no_worse(claim: Diagnostic, old: Diagnostic) -> bool:
 
 
 def _not_moved(old: list[_Place], new: list[_Place]) -> list[_Place]:
-    """Return the new places that no old one was moved to, within a file or to another."""
+    """Return the new diagnostics to which no old one was moved, within a file or across files."""
     waiting: dict[tuple[str, str], list[_Place]] = defaultdict(list)
     for each in old:
         waiting[each.claim.rule, each.line].append(each)
@@ -157,7 +157,7 @@ def _was_moved(old: _Place, new: _Place) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A run of lines that stayed, or that was put in the place of another; lines from 0, ends not counted in."""
+    """Run of lines that were kept or replaced; lines from 0, ends exclusive."""
 
     old_start: int
     old_end: int
@@ -170,7 +170,7 @@ def _steps(old: list[str], new: list[str]) -> list[_Step]:
     start = _equal_length(old, new)
     end = _equal_length(old[start:][::-1], new[start:][::-1])
     old_rest, new_rest = old[start : len(old) - end], new[start : len(new) - end]
-    # The heuristic for long files takes frequent lines for noise, and most lines of code are frequent.
+    # difflib's heuristic for long files ignores frequent lines, and most lines of code are frequent.
     is_small = len(old_rest) * len(new_rest) <= _MOST_CELLS
     matcher = SequenceMatcher(None, old_rest, new_rest, autojunk=not is_small)
     middle = [
@@ -186,7 +186,7 @@ def _equal_length(old: list[str], new: list[str]) -> int:
 
 
 def _carried(steps: Sequence[_Step], line: int) -> int | None:
-    """Return the line of the old file that became a line of the new one; None where none did."""
+    """Return the old line that became a line of the new file; None if there is none."""
     for each in steps:
         if each.is_equal and each.new_start < line <= each.new_end:
             return line - each.new_start + each.old_start
@@ -213,7 +213,7 @@ def _alike(one: str, other: str) -> float:
 
 
 def renamed(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """Return the old names of files that were renamed, by their new ones."""
+    """Return the old names of renamed files, by their new names."""
     gone = sorted(before.keys() - after.keys())
     come = sorted(after.keys() - before.keys())
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""From the paths a person names to the Python files to read, in one order everywhere."""
+"""Find the Python files under the paths of a request, in the same order on every machine."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from esper_agents.review.source import NOTEBOOK, Unreadable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# Folders that hold what somebody else wrote, or what a program made. Hidden folders are left out as well.
+# Folders of third-party or generated files. Hidden folders are excluded as well.
 LEFT_OUT = frozenset({"__pycache__", "build", "node_modules", "site-packages", "venv"})
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredFile:
-    """A file to read.
+    """One file to read.
 
     Attributes:
-        file: Where it is, absolute.
+        file: Absolute path.
         path: Relative to the root, with forward slashes.
-        is_explicit: Whether the person named the file itself.
+        is_explicit: Whether the user named the file itself.
     """
 
     file: Path
@@ -37,21 +37,21 @@ class DiscoveredFile:
 def discover(
     root: Path, paths: Sequence[Path], *, notebooks: bool = False, unread: dict[str, Unreadable] | None = None
 ) -> tuple[DiscoveredFile, ...]:
-    """Return the Python files that the paths stand for, sorted by path, each once.
+    """Return the Python files under the paths, sorted by path, without duplicates.
 
-    A directory is walked: hidden folders, virtual environments, `build`, `node_modules`, `site-packages` and
-    `__pycache__` are left out, links to folders are not followed, and of links to files only those that stay inside
+    A directory is walked. Hidden folders, virtual environments, `build`, `node_modules`, `site-packages` and
+    `__pycache__` are excluded; links to folders are not followed; links to files are followed only inside
     the root.
 
     Args:
         root: The project's folder; every path must lie in it.
         paths: Files and directories; a relative one starts at the root.
-        notebooks: Whether `.ipynb` files are wanted as well.
-        unread: Receives what stands in the directories and cannot be read, by path: folders that cannot be listed,
-            special files, and links that are broken or lead out of the root.
+        notebooks: Whether to include `.ipynb` files.
+        unread: Receives the items in directories that cannot be read, by path: folders that cannot be listed,
+            special files, and links that are broken or point outside the root.
 
     Raises:
-        InputFileError: A path does not exist, lies outside the root, is no Python source, or holds none.
+        InputFileError: A path does not exist, lies outside the root, is not Python source, or contains none.
     """
     root = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would follow links and change the names people gave
     suffixes = (".py", NOTEBOOK) if notebooks else (".py",)
@@ -79,16 +79,16 @@ def _candidates(
         inside = [DiscoveredFile(each, _relative(root, each, given), is_explicit=False) for each in walked]
         for at, problem in problems.items():
             shown = carried(_lexical(root, at))
-            unread[shown] = Unreadable(shown, problem, "make it readable, or leave it out of the paths", None)
+            unread[shown] = Unreadable(shown, problem, "make it readable, or exclude it from the paths", None)
         if not inside and not problems:
             raise InputFileError(
                 str(given), "no Python file in this directory", remedy="name the directory that holds the .py files"
             )
         return inside
     if not stat.S_ISREG(mode):
-        raise InputFileError(str(given), "no regular file", remedy="name a .py file or a directory")
+        raise InputFileError(str(given), "not a regular file", remedy="name a .py file or a directory")
     if file.suffix not in suffixes:
-        raise InputFileError(str(given), "no Python source", remedy=_instead_of(file.suffix))
+        raise InputFileError(str(given), "not a Python source file", remedy=_instead_of(file.suffix))
     return [DiscoveredFile(file, path, is_explicit=True)]
 
 
@@ -99,7 +99,7 @@ def _instead_of(suffix: str) -> str:
 
 
 def _lexical(root: Path, at: Path) -> str:
-    """Return a path relative to the root without following a link."""
+    """Return a path relative to the root without following links."""
     return Path(os.path.relpath(at, root)).as_posix()
 
 
@@ -114,7 +114,7 @@ def _relative(root: Path, file: Path, given: Path) -> str:
 
 
 def _walk(folder: Path, root: Path, suffixes: tuple[str, ...], problems: dict[Path, str]) -> Iterator[Path]:
-    """Yield the files in a folder and its folders, in no particular order, and note those that cannot be read."""
+    """Yield the files in a folder and its folders, in no particular order, and record unreadable entries."""
     folders = [os.fspath(folder)]
     while folders:
         at = folders.pop()
@@ -141,14 +141,14 @@ def _is_left_out(entry: os.DirEntry[str]) -> bool:
 
 
 def _why_not_read(entry: os.DirEntry[str], root: Path) -> str | None:
-    """Return why an entry cannot be read; empty if it can, None if it is a folder behind a link."""
+    """Return the reason an entry cannot be read; empty if it can, None if it is a link to a folder."""
     try:
         if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root):
-            return "link that leads out of the project"
+            return "link to a path outside the project"
         if entry.is_dir():
             return None
         if entry.is_symlink() and not Path(entry.path).exists():
-            return "link that leads nowhere"
-        return "" if entry.is_file() else "no regular file"
+            return "broken link"
+        return "" if entry.is_file() else "not a regular file"
     except (OSError, RuntimeError):
         return "link that cannot be followed"

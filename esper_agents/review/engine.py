@@ -1,4 +1,4 @@
-"""The review: from paths to claims."""
+"""Review engine: from paths to diagnostics."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ def review(
     extra: Sequence[ModuleType] = (),
     cache: Cache | None = None,
 ) -> ReviewReport:
-    """Review Python files and notebooks for patterns that go wrong in PyTorch. Runs none of their code.
+    """Review Python files and notebooks for faulty PyTorch patterns. Does not run their code.
 
-    The same files give the same report, to the byte. Files are reviewed together, so name all that belong together.
+    The same files give the same report, byte for byte. Files are reviewed together, so pass all related files at once.
 
     Args:
         root: The project's folder; paths in the report are relative to it.
         paths: Files and directories in it; relative ones start at the root.
-        categories: Run only the rules of these; None runs all.
-        rules: Run only these, by code or name; None runs all.
+        categories: Run only the rules of these categories; None runs all.
+        rules: Run only these rules, by code or name; None runs all.
         on_file: Called with each path before it is read.
-        on_progress: Called before each file is read and before it is judged.
+        on_progress: Called before each file is read and before it is checked.
         extra: Modules with further rules.
-        cache: Where reports are kept; not asked where there are rules that are not our own.
+        cache: Cache of reports; not used if rules from other packages are installed.
 
     Raises:
-        InputFileError: A path that does not exist, or that holds nothing to review.
-        NotFoundError: A rule that does not exist.
+        InputFileError: A path does not exist, or contains nothing to review.
+        NotFoundError: A named rule does not exist.
     """
     unread: dict[str, Unreadable] = {}
     candidates = discover(root, paths, notebooks=True, unread=unread)
@@ -92,10 +92,10 @@ def review(
 def review_sources(
     sources: Mapping[str, str], *, rules: Collection[str] | None = None, extra: Sequence[ModuleType] = ()
 ) -> ReviewReport:
-    """Review source text by path, as `review` does files.
+    """Review source texts by path, as `review` does files.
 
     Raises:
-        NotFoundError: A rule that does not exist.
+        NotFoundError: A named rule does not exist.
     """
     return review_read((from_bytes(text.encode(), path) for path, text in sources.items()), rules=rules, extra=extra)
 
@@ -108,17 +108,17 @@ def review_read(
     rules: Collection[str] | None = None,
     extra: Sequence[ModuleType] = (),
 ) -> ReviewReport:
-    """Review what was read from anywhere, such as a commit, as `review` does files.
+    """Review sources read from elsewhere, such as a commit, as `review` does files.
 
     Args:
-        sources: What was read; it belongs together.
-        root: The project's folder, for its settings; None where there is no project.
-        categories: Run only the rules of these; None runs all.
-        rules: Run only these, by code or name; None runs all.
+        sources: Sources to review together.
+        root: The project's folder, for its settings; None without a project.
+        categories: Run only the rules of these categories; None runs all.
+        rules: Run only these rules, by code or name; None runs all.
         extra: Modules with further rules.
 
     Raises:
-        NotFoundError: A rule that does not exist.
+        NotFoundError: A named rule does not exist.
     """
     known = catalogue(extra)
     held = sorted(sources, key=_path_of)
@@ -144,12 +144,12 @@ def _refuse_if_pointless(source: ReviewSource | Unreadable) -> None:
     if isinstance(source, ReviewSource) and not source.text.strip() and not source.unread:
         raise InputFileError(source.record.path, "the file is empty", remedy="name a file with code in it")
     if isinstance(source, Unreadable) and source.problem.startswith("binary"):
-        raise InputFileError(source.path, "no Python source but binary", remedy="name a .py file or a directory")
+        raise InputFileError(source.path, "binary, not Python source", remedy="name a .py file or a directory")
 
 
 @dataclass(slots=True)
 class _Run:
-    """A review while it goes on, part by part."""
+    """State of a review in progress, part by part."""
 
     rules: Sequence[Rule]
     known: Sequence[Rule]
@@ -202,7 +202,7 @@ class _Run:
             yield ReviewedFile(tables, source.notebook)
 
     def _add_syntax_error(self, claim: Diagnostic, source: ReviewSource) -> None:
-        """Add a syntax error as a claim, or as an unread file if its rule does not run."""
+        """Add a syntax error as a diagnostic, or as an unreadable file if its rule does not run."""
         if any(rule.code == claim.rule for rule in self.rules):
             self.claims.append(claim)
             self.examined.append(source.record)
@@ -214,7 +214,7 @@ class _Run:
         self.tell("judging", path)
 
     def tell(self, doing: str, path: str) -> None:
-        """Say which file is next."""
+        """Report the next file to the progress callback."""
         if doing == "reading" and self.on_file is not None:
             self.on_file(path)
         if self.on_progress is not None:
@@ -222,7 +222,7 @@ class _Run:
             self.on_progress(Progress(doing, done, self.total, path))
 
     def report(self) -> ReviewReport:
-        """Return what was found."""
+        """Return the report of the review."""
         return ReviewReport(
             claims=tuple(sorted(self.claims, key=lambda each: each.location.path)),
             examined=tuple(sorted(self.examined, key=lambda each: each.path)),
@@ -238,7 +238,7 @@ class _Run:
 
 
 def _let_go(file: FileTables) -> None:
-    """Empty tables that nobody needs any more: they refer to each other, and the collector takes long to see it."""
+    """Clear tables that are no longer needed: they form cycles, which the garbage collector frees late."""
     for function in file.functions:
         for block in function.blocks:
             block.loop = None
@@ -252,7 +252,7 @@ def _let_go(file: FileTables) -> None:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector: trees and rules live to the end, and it would walk them over and over."""
+    """Pause the cyclic garbage collector: trees and rules live to the end, and it would traverse them repeatedly."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

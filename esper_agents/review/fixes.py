@@ -1,4 +1,4 @@
-"""Mends what can be mended safely: works out new sources, reviews those, and writes them if nothing else changed."""
+"""Apply safe fixes: compute new sources, review those, and write them if nothing else changed."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A file before and after.
+    """One file before and after its fixes.
 
     Attributes:
         path: Relative to the root.
-        before: Its bytes as they were reviewed.
-        after: Its bytes as they are to be.
-        claims: What is mended by it.
+        before: Content that was reviewed.
+        after: Content to write.
+        claims: Diagnostics that the patch fixes.
     """
 
     path: str
@@ -51,11 +51,11 @@ class Patch:
 
 @dataclass(slots=True)
 class FixPlan:
-    """What can be mended.
+    """Planned fixes of a report.
 
     Attributes:
-        patches: The files that change, by path.
-        left: What is left as it is, although its rule knows a fix.
+        patches: Changed files, sorted by path.
+        left: Diagnostics not fixed although their rule has a fix.
     """
 
     patches: list[Patch] = field(default_factory=list)
@@ -63,15 +63,15 @@ class FixPlan:
 
 
 def plan_fixes(root: Path, report: ReviewReport, *, extra: Sequence[ModuleType] = ()) -> FixPlan:
-    """Work out how the claims of a report are mended; writes nothing.
+    """Plan the fixes for the diagnostics of a report; writes nothing.
 
-    A new source is kept only if it parses, if the review no longer finds what was mended, and if it finds everything
-    else that it found before, and nothing besides.
+    A new source is accepted only if it parses, and if its review reports the same diagnostics as before except the
+    fixed ones, and no new ones.
 
     Args:
         root: The project's folder.
-        report: A review of files in it.
-        extra: The modules with further rules that the review was given.
+        report: A review of files in that folder.
+        extra: Modules with further rules that the review used.
     """
     rules = {each.code: each for each in catalogue(extra)}
     mending = FixPlan()
@@ -90,7 +90,7 @@ def plan_fixes(root: Path, report: ReviewReport, *, extra: Sequence[ModuleType] 
 
 
 def _held(root: Path, report: ReviewReport) -> dict[str, bytes]:
-    """Return the bytes of the files that were reviewed, without those that have changed meanwhile."""
+    """Return the content of the reviewed files, without those that have changed since."""
     found: dict[str, bytes] = {}
     for record in report.examined:
         try:
@@ -126,7 +126,7 @@ def _patch(
     kept = _imported_elsewhere(path, wanted, held)
     rewritten = rewrite(text, {span: each.order for span, each in wanted.items()}, kept_imports=kept)
     done = [each.claim for span, each in wanted.items() if span in rewritten.done]
-    mending.left += [UnfixedDiagnostic(each, "it takes a person here") for each in claims if each not in done]
+    mending.left += [UnfixedDiagnostic(each, "no safe fix; edit it by hand") for each in claims if each not in done]
     if not done or rewritten.text == text:
         return None
     after = (_BOM if has_mark else b"") + rewritten.text.encode(encoding)
@@ -134,7 +134,7 @@ def _patch(
 
 
 def _decoded(content: bytes) -> tuple[str, str, bool]:
-    """Return the text of a source with its own line ends, its encoding, and whether a byte-order mark stands first."""
+    """Return a source text with its own line ends, its encoding, and whether it starts with a byte-order mark."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
     has_mark = content.startswith(_BOM)
     plain = "utf-8" if encoding == "utf-8-sig" else encoding
@@ -142,7 +142,7 @@ def _decoded(content: bytes) -> tuple[str, str, bool]:
 
 
 def _imported_elsewhere(path: str, wanted: Mapping[SourceSpan, FixRequest], held: Mapping[str, bytes]) -> set[str]:
-    """Return the names that were called and that another file takes from this one, as far as its text tells."""
+    """Return the called names that another file imports from this one, according to its text."""
     names = {each.old_name for each in wanted.values() if each.old_name}
     stem = Path(path).stem
     if not names or stem == "__init__":
@@ -158,7 +158,7 @@ def _takes(text: str, stem: str, name: str) -> bool:
 
 
 def _keep_sound(proposed: list[Patch], check: _Check, mending: FixPlan) -> None:
-    """Keep the patches after which nothing has changed but what was mended: all at once, else one by one."""
+    """Keep the patches that change nothing but the fixed diagnostics: all at once, else one by one."""
     if check.is_sound(proposed):
         mending.patches = proposed
         return
@@ -166,12 +166,12 @@ def _keep_sound(proposed: list[Patch], check: _Check, mending: FixPlan) -> None:
         if len(proposed) > 1 and check.is_sound([*mending.patches, patch]):
             mending.patches.append(patch)
         else:
-            why = "the review finds something else in what would come of it"
+            why = "the review reports other problems in the fixed source"
             mending.left += [UnfixedDiagnostic(each, why) for each in patch.claims]
 
 
 class _Check:
-    """Reviews files as they would be, and compares with how they are."""
+    """Review of patched files, compared with the review of the original ones."""
 
     def __init__(self, root: Path, held: Mapping[str, bytes], extra: Sequence[ModuleType]) -> None:
         self._root = root
@@ -183,7 +183,7 @@ class _Check:
         return self._reviewed({})
 
     def is_sound(self, patches: Sequence[Patch]) -> bool:
-        """Return whether the review finds the same after some patches as before, without what they mend."""
+        """Return whether a review after some patches differs only by the diagnostics that they fix."""
         if not patches:
             return True
         before, after = self._before, self._reviewed({each.path: each.after for each in patches})
@@ -192,7 +192,7 @@ class _Check:
         meant = {each.fingerprint for patch in patches for each in patch.claims}
         places = {(each.location.path, each.location.line) for patch in patches for each in patch.claims}
         gone = introduced_by_change(after.side, before.side)
-        # What another rule says of the very line may go along: an old name is found by two.
+        # A second rule's diagnostic on the same line may disappear too: two rules report an old name.
         beyond = [each for each in gone if (each.location.path, each.location.line) not in places]
         return (
             not introduced_by_change(before.side, after.side)
@@ -210,14 +210,14 @@ class _Check:
 
 @dataclass(frozen=True, slots=True)
 class _Reviewed:
-    """What a review found, and what it could not read."""
+    """Diagnostics of a review, and the files it could not read."""
 
     side: TreeSnapshot
     problems: frozenset[tuple[str, str]]
 
 
 def write(root: Path, patches: Iterable[Patch]) -> list[UnfixedDiagnostic]:
-    """Write patches, each file in one step, and return what was left: a file had changed, or cannot be written."""
+    """Write patches, each file in one step; return those not written because a file changed or is not writable."""
     left: list[UnfixedDiagnostic] = []
     for patch in patches:
         try:
@@ -230,7 +230,7 @@ def write(root: Path, patches: Iterable[Patch]) -> list[UnfixedDiagnostic]:
 
 
 def _write(file: Path, patch: Patch) -> str:
-    """Put new bytes in the place of a file's old ones, with its mode; links go on to lead there."""
+    """Replace a file's content and keep its mode; links keep pointing to it."""
     target = file.resolve()
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:

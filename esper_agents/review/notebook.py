@@ -1,7 +1,7 @@
-"""Notebooks: the code cells of an `.ipynb` file as one module's source, each line with its place in the file.
+"""Notebooks: code cells of an `.ipynb` file as one module, with the cell and line of each line.
 
-Cells are read in order, as if run from top to bottom. What is IPython and not Python is blanked: magics (`%`, `!`),
-questions (`name?`), and whole cells in another language (`%%bash`). Cells count from 1, those of text included.
+Cells are read in order, as if run from top to bottom. IPython syntax that is not Python is blanked: magics (`%`, `!`),
+help requests (`name?`), and whole cells in another language (`%%bash`). Cells count from 1, text cells included.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from esper_agents.review.patterns import pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-# Cell magics whose cell is still Python.
+# Cell magics whose cell is still Python code.
 _PYTHON_CELLS = frozenset({"capture", "debug", "prun", "time", "timeit"})
 _CELL_MAGIC = pattern(r"%%(\w*)")
 _MAGIC = pattern(r"(?P<indent>\s*)(?:[%!?]|[\w.]+\?{1,2}\s*$|(?P<kept>[\w., \t\[\]]+=)\s*[%!])")
@@ -28,10 +28,10 @@ _LONGEST_EXCERPT = 1000
 
 
 class NotANotebookError(ValueError):
-    """The file holds no notebook that can be read; its text says why.
+    """Error for a file that is not a readable notebook, with the reason as its message.
 
     Attributes:
-        line: The line it is about, where it is about one.
+        line: Line of the problem; None without one.
     """
 
     def __init__(self, problem: str, line: int | None = None) -> None:
@@ -41,12 +41,12 @@ class NotANotebookError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CellLocation:
-    """Where a line of source stands.
+    """Location of a line of source in a notebook.
 
     Attributes:
-        line: The line of the file that holds it, from 1.
-        cell: Its cell, from 1.
-        of_cell: Which line of the cell it is, from 1.
+        line: Line of the file, from 1.
+        cell: Number of the cell, from 1.
+        of_cell: Line within the cell, from 1.
     """
 
     line: int
@@ -56,12 +56,12 @@ class CellLocation:
 
 @dataclass(frozen=True, slots=True)
 class BrokenCell:
-    """A code cell that was left out.
+    """Code cell that does not parse and was skipped.
 
     Attributes:
-        place: Where it goes wrong.
-        error: What is wrong with it.
-        source: Its source.
+        place: Location of the error.
+        error: The syntax error.
+        source: Source of the cell.
     """
 
     place: CellLocation
@@ -71,14 +71,14 @@ class BrokenCell:
 
 @dataclass(frozen=True, slots=True)
 class NotebookSource:
-    """The source of a notebook.
+    """Source of a notebook.
 
     Attributes:
-        text: Its code as one module. Where the file holds each line of source on a line of its own, as Jupyter writes
-            it, the numbers of its lines are those of the file.
-        places: Where the lines of the text come from, by their number.
-        raw: The lines of the file.
-        broken: The cells that do not parse.
+        text: Code as one module. If the file has each line of source on its own line, as Jupyter writes
+            it, line numbers equal those of the file.
+        places: Locations of the lines of the text, by line number.
+        raw: Lines of the file.
+        broken: Cells that do not parse.
     """
 
     text: str
@@ -87,16 +87,16 @@ class NotebookSource:
     broken: tuple[BrokenCell, ...]
 
     def line(self, number: int) -> int:
-        """Return the line of the file that holds a line of the text."""
+        """Return the line of the file for a line of the text."""
         return self.places[number].line if number in self.places else min(number, len(self.raw))
 
     def excerpt(self, number: int) -> str:
-        """Return the line of the file that holds a line of the text; empty where that holds far more."""
+        """Return the file's line for a line of the text; empty if that line holds much more than the text line."""
         raw = self.raw[self.line(number) - 1]
         return raw if len(raw) <= _LONGEST_EXCERPT else ""
 
     def column(self, number: int, before: str) -> int:
-        """Return the column in the line of the file of what stands behind `before` in a line of the text."""
+        """Return the file's column for the end of `before` in a line of the text."""
         raw = self.excerpt(number)
         for written in (json.dumps(before)[1:-1], json.dumps(before, ensure_ascii=False)[1:-1]):
             start = raw.find(f'"{written}')
@@ -105,7 +105,7 @@ class NotebookSource:
         return 1
 
     def where(self, number: int) -> str:
-        """Return the cell and line of a line of the text, in words; empty where it belongs to none."""
+        """Return the cell and line of a line of the text, in words; empty if it belongs to no cell."""
         place = self.places.get(number)
         return "" if place is None else f"cell {place.cell}, line {place.of_cell}"
 
@@ -114,29 +114,29 @@ def read_notebook(content: str) -> NotebookSource:
     r"""Return the source of a notebook in format 3 or 4.
 
     Args:
-        content: The text of the file, with `\n` at the end of every line.
+        content: Text of the file, with `\n` at the end of every line.
 
     Raises:
-        NotANotebookError: It is no JSON, no notebook, or one in another language.
+        NotANotebookError: The file is not JSON, not a notebook, or a notebook in another language.
     """
     try:
         found = read_located(content)
     except json.JSONDecodeError as error:
         raise NotANotebookError(f"broken JSON: {error.msg.lower()}", error.lineno) from error
     except RecursionError:
-        raise NotANotebookError("its JSON nests too deeply") from None
+        raise NotANotebookError("its JSON is nested too deeply") from None
     raw = content.split("\n")
     ends = [place for place, letter in enumerate(content) if letter == "\n"]
     return _joined([_Cell.read(number, cell, ends) for number, cell in _code_cells(found)], raw)
 
 
 def _code_cells(notebook: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the code cells of a notebook, each with its number."""
+    """Yield the code cells of a notebook with their numbers."""
     if not isinstance(notebook, dict):
-        raise NotANotebookError("no notebook: its JSON is no object")
+        raise NotANotebookError("not a notebook: its JSON is not an object")
     sheets = [notebook, *_dicts(notebook.get("worksheets"))]
     if not any(isinstance(sheet.get("cells"), list) for sheet in sheets):
-        raise NotANotebookError("no notebook: it has no cells")
+        raise NotANotebookError("not a notebook: it has no cells")
     if (language := _language(notebook.get("metadata"))) and "python" not in language.lower():
         raise NotANotebookError(f"a notebook in {language}, not Python")
     cells = (cell for sheet in sheets for cell in _listed(sheet.get("cells")))
@@ -174,7 +174,7 @@ def _said(value: Any) -> str:
 
 @dataclass(slots=True)
 class _Cell:
-    """A code cell: its lines, and the lines of the file that hold them."""
+    """Code cell: its lines, and the lines of the file that contain them."""
 
     number: int
     lines: list[str]
@@ -193,7 +193,7 @@ class _Cell:
             lines += further
             places += [here] * len(further)
             if further and not further[-1]:
-                # The line goes on with the next string, if there is one.
+                # The line continues in the next string, if there is one.
                 places[-1] = 0
         if len(lines) > 1 and not lines[-1]:
             lines, places = lines[:-1], places[:-1]
@@ -219,7 +219,7 @@ def _joined(cells: Iterable[_Cell], raw: Sequence[str]) -> NotebookSource:
 
 
 def _as_python(lines: Sequence[str]) -> tuple[list[str], Exception | None]:
-    """Return as many lines of Python, blank where they are none, and what is wrong where the cell is left out."""
+    """Return a cell's lines with non-Python lines blanked, and the error if the cell is skipped."""
     kept = list(lines)
     for row, line in enumerate(kept):
         if not line.strip():
@@ -233,13 +233,13 @@ def _as_python(lines: Sequence[str]) -> tuple[list[str], Exception | None]:
     if error is None:
         return kept, None
     first = next((line for line in lines if line.strip()), "")
-    # Behind `%sql` or `%md` some hosts take the whole cell for another language.
+    # After `%sql` or `%md`, some hosts treat the whole cell as another language.
     return [""] * len(kept), None if first.startswith("%") else error
 
 
 def _without_magics(lines: list[str]) -> Exception | None:
-    """Blank the magics of a cell, and return what is wrong with the rest."""
-    # Where the parser stops tells a magic from a line that goes on with `% x`.
+    """Blank the magics of a cell, and return the error in the rest."""
+    # The position of the syntax error distinguishes a magic from a line that continues with `% x`.
     for _ in range(_MOST_MAGICS):
         error = _error(lines)
         row = min((getattr(error, "lineno", None) or 1), len(lines)) - 1
@@ -264,7 +264,7 @@ def _error(lines: Sequence[str]) -> Exception | None:
 
 
 def _blank(lines: list[str], row: int) -> bool:
-    """Replace a magic and the lines it goes on to; return whether there was one."""
+    """Replace a magic and its continuation lines; return whether there was one."""
     found = _MAGIC.match(lines[row])
     if found is None:
         return False

@@ -1,4 +1,4 @@
-"""What is reported of a review: its claims, and what became of those that are not shown."""
+"""Outcome of a review for output: diagnostics, and counts of those omitted."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnfixedDiagnostic:
-    """A claim whose rule knows a fix, and that stands all the same.
+    """Diagnostic whose rule has a fix that was not applied.
 
     Attributes:
-        claim: The claim.
-        why: Why it was left.
+        claim: The diagnostic.
+        why: Reason it was not fixed.
     """
 
     claim: Diagnostic
@@ -26,15 +26,15 @@ class UnfixedDiagnostic:
 
 @dataclass(frozen=True, slots=True)
 class ReviewOutcome:
-    """A review as it is reported.
+    """Outcome of a review, as shown to the user.
 
     Attributes:
-        report: The review, with the claims that are to be shown.
-        earlier: How many claims stood before the change that was asked about; None where none was.
-        known: The claims that a baseline holds.
-        stale: The entries of the baseline that nothing answers to any more.
-        mended: The claims that were mended.
-        not_mended: Those that could not be, each with why.
+        report: The review report, limited to the diagnostics to show.
+        earlier: Number of diagnostics that existed before the change; None if no change was reviewed.
+        known: Diagnostics accepted by the baseline file.
+        stale: Entries of the baseline file that match no diagnostic any more.
+        mended: Diagnostics that were fixed.
+        not_mended: Diagnostics that could not be fixed, with the reasons.
     """
 
     report: ReviewReport

@@ -1,4 +1,4 @@
-"""What a review found, and what it looked at."""
+"""Report of a review: its diagnostics and the files it covered."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SuppressedDiagnostic:
-    """A claim that a comment silenced.
+    """Diagnostic suppressed by a comment.
 
     Attributes:
-        claim: The claim.
-        reason: What the comment says.
+        claim: The diagnostic.
+        reason: Reason given in the comment.
     """
 
     claim: Diagnostic
@@ -26,20 +26,20 @@ class SuppressedDiagnostic:
 
 @dataclass(frozen=True, slots=True)
 class ReviewReport:
-    """What a review found, and what it looked at.
+    """Diagnostics of a review and the files it covered.
 
     Attributes:
-        claims: What was found, by path, line, column and rule.
-        examined: The files that were read and parsed, by path.
-        unreadable: The files that were not, by path, each with why.
-        rules: The codes of the rules that ran.
-        suppressed: How many claims a comment with a reason silenced.
-        lines: How many lines of code were examined.
-        torch_files: How many of the files import torch themselves.
-        generated: The files that a program wrote, by path; what is claimed of them counts as a suggestion.
-        parts: Where there was too much to hold at once, the parts that were reviewed one after the other: a call from
-            one part to another was not followed.
-        silenced: The claims that were silenced, by path, line, column and rule, each with why.
+        claims: Diagnostics, sorted by path, line, column and rule.
+        examined: Files that were read and parsed, sorted by path.
+        unreadable: Files that could not be read or parsed, sorted by path, with the reasons.
+        rules: Codes of the rules that ran.
+        suppressed: Number of diagnostics suppressed by a comment with a reason.
+        lines: Number of lines of code examined.
+        torch_files: Number of files that import torch themselves.
+        generated: Generated files, sorted by path; their diagnostics have the severity of a suggestion.
+        parts: If there was too much source for one pass, the parts reviewed one after the other: calls from
+            one part to another were not followed.
+        silenced: Suppressed diagnostics, sorted by path, line, column and rule, with their reasons.
     """
 
     claims: tuple[Diagnostic, ...]
@@ -56,13 +56,13 @@ class ReviewReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a review is.
+    """Progress of a review.
 
     Attributes:
         doing: `reading` or `judging`.
-        done: How many files are behind.
-        total: How many there are.
-        path: The file that is next.
+        done: Number of files finished.
+        total: Number of files in total.
+        path: The next file.
     """
 
     doing: str

@@ -1,4 +1,4 @@
-"""What a rule is, and what it hands back."""
+"""Base classes for lint rules: `Rule`, `FileRule`, `RuleMatch`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _COMPOUND = (
 
 
 class RuntimeExpectation(StrEnum):
-    """What a run shows of a line where a rule's pattern stands, if the rule is right there."""
+    """Observation at run time that confirms a rule's match on a line."""
 
     NOT = "nothing"
     RAISES = "it raises"
@@ -49,17 +49,17 @@ class RuntimeExpectation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
-    """One place where a rule's pattern stands.
+    """One match of a rule's pattern in a file.
 
     Attributes:
-        line: From 1.
-        column: From 1.
-        end_line: The last line; of a compound statement only its first counts.
-        message: What is wrong here, in one sentence.
-        remedy: What to do about it.
-        confidence: How sure that is.
-        basis: Why it is that sure: `seen in one function`, `followed through calls` or `inferred`, or more exactly.
-        severity: Where it differs from the rule's own.
+        line: Line, from 1.
+        column: Column, from 1.
+        end_line: Last line; for a compound statement, the last line of its header.
+        message: The problem, in one sentence.
+        remedy: The suggested change.
+        confidence: Confidence in the match.
+        basis: Reason for the confidence: `seen in one function`, `followed through calls`, `inferred`, or more detail.
+        severity: Severity, if it differs from the rule's own.
     """
 
     line: int
@@ -74,15 +74,15 @@ class RuleMatch:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """How a call is written right; what it does not name stays as it stands, comments and line breaks included.
+    """Rewrite of a call; parts not named here are kept, comments and line breaks included.
 
     Attributes:
-        callee: What is called instead, by its full path, such as `torch.amp.autocast`; empty leaves it.
-        names: The names that positional arguments are given, in order.
-        first: Source of an argument to put before all others.
-        without: The arguments to leave out, by keyword or place.
-        arguments: Source of arguments by keyword, to be added or to take the place of what is there.
-        is_removed: Whether the statement, which is nothing but this call, goes.
+        callee: Full path of the new function, such as `torch.amp.autocast`; empty keeps the old one.
+        names: Keyword names for the positional arguments, in order.
+        first: Source of an argument to insert before all others.
+        without: Arguments to remove, by keyword or position.
+        arguments: Source of arguments by keyword, added or replacing existing ones.
+        is_removed: Whether to remove the statement, which consists of this call only.
     """
 
     callee: str = ""
@@ -94,19 +94,19 @@ class Rewrite:
 
 
 class Rule(ABC):
-    """A pattern that the review looks for; a subclass in `review/rules/` or in an installed package is all it takes.
+    """Base class of lint rules; a subclass in `review/rules/` or in an installed package is registered automatically.
 
-    The subclass's docstring is its page: a first sentence, then the sections `## Why it costs`,
+    The subclass's docstring is its documentation: a first sentence, then the sections `## Why it costs`,
     `## When it is right` and `## Sources`.
 
     Attributes:
-        code: `ESP` and three digits; never used for anything else afterwards.
-        name: The pattern, in words joined by hyphens.
-        severity: How much it matters where the hit does not say otherwise.
-        category: Which part of the checklist it belongs to.
-        bad: Source that has the pattern; the rule must find it here.
-        good: The same done right; the rule must be silent.
-        shown: What a run shows of the line, so that the lab can bear the claim out or refute it.
+        code: `ESP` and three digits; never reused.
+        name: Name of the pattern, in words joined by hyphens.
+        severity: Severity of matches that do not set their own.
+        category: Category of the review checklist.
+        bad: Source that contains the pattern; the rule must report it.
+        good: Corrected source; the rule must not report it.
+        shown: Run-time observation of the line by which the lab can confirm or refute the finding.
     """
 
     code: ClassVar[str]
@@ -119,27 +119,27 @@ class Rule(ABC):
 
     @abstractmethod
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
-        """Yield where the pattern stands in a file.
+        """Yield the matches of the pattern in a file.
 
         Args:
             file: The tables of the file.
-            index: What is known across all files of the review.
+            index: Facts about all files of the review.
         """
 
-    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - what a rule does that mends nothing
-        """Return how to write a call that it found, where that is safe; None leaves it to a person.
+    def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - the default for rules without a fix
+        """Return the rewrite of a reported call if it is safe, or None if a user must decide.
 
-        Safe means that the program does the same as before, but for what the rule is about.
+        Safe means that the program's behaviour stays the same except for the reported problem.
 
         Args:
-            call: A call that starts where the rule found something; it need not be the one that it meant.
-            claim: What it found.
+            call: A call that starts at the reported position; it need not be the reported one.
+            claim: The reported diagnostic.
         """
         return None
 
     @property
     def is_fixable(self) -> bool:
-        """Whether it can mend some of what it finds."""
+        """Whether the rule can fix some of its diagnostics."""
         return type(self).fix is not Rule.fix
 
     def hit(
@@ -152,7 +152,7 @@ class Rule(ABC):
         basis: str = SEEN,
         severity: Severity | None = None,
     ) -> RuleMatch:
-        """Return a hit at a node of the syntax tree."""
+        """Return a match at a node of the syntax tree."""
         line: int = getattr(node, "lineno", 1)
         last: int = line if isinstance(node, _COMPOUND) else getattr(node, "end_lineno", None) or line
         column: int = getattr(node, "col_offset", 0) + 1
@@ -160,15 +160,15 @@ class Rule(ABC):
 
 
 class FileRule(Rule):
-    """A rule that needs one file at a time and asks nothing of the others."""
+    """Base class of lint rules that need one file at a time."""
 
-    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:  # noqa: ARG002 - what it does without
-        """Yield where the pattern stands in a file."""
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:  # noqa: ARG002 - the single-file form ignores the index
+        """Yield the matches of the pattern in a file."""
         return self.look(file)
 
     @abstractmethod
     def look(self, file: FileTables) -> Iterator[RuleMatch]:
-        """Yield where the pattern stands in a file.
+        """Yield the matches of the pattern in a file.
 
         Args:
             file: The tables of the file.
@@ -176,5 +176,5 @@ class FileRule(Rule):
 
 
 def example_files(example: Example) -> Mapping[str, str]:
-    """Return an example as sources by path; a single one is called `train.py`."""
+    """Return an example as sources by path; a single source is named `train.py`."""
     return {"train.py": example} if isinstance(example, str) else example

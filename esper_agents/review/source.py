@@ -1,4 +1,4 @@
-"""Reading one source file or notebook: its bytes, its digests, its text, or why it cannot be read."""
+"""Read one source file or notebook: bytes, digests and text, or the reason it cannot be read."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 NOTEBOOK = ".ipynb"
 
-# As much as is reviewed at a time: trees and tables take about 50 bytes for each byte of source.
+# Bytes of source reviewed in one pass: trees and tables take about 50 bytes for each byte of source.
 LARGEST_BYTES = 24 * 1024 * 1024
-# Most of a notebook is what its cells printed.
+# Most of a notebook is the output of its cells.
 LARGEST_NOTEBOOK_BYTES = 64 * 1024 * 1024
-# Encodings that Python offers and nobody writes code in; some take time that grows with the square of the size.
+# Encodings that Python offers but no source uses; some decode in time quadratic in the size.
 _NO_SOURCE = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A file, or one source of it, that was not examined.
+    """File, or one source in it, that was not examined.
 
     Attributes:
         path: Relative to the root, with forward slashes.
-        problem: What is wrong; lower case, no full stop.
-        remedy: A command or an edit that mends it.
-        line: The line it is about, from 1, where it is about one.
+        problem: Problem, in lower case without a full stop.
+        remedy: Command or edit that fixes it.
+        line: Line of the problem, from 1; None without one.
     """
 
     path: str
@@ -47,13 +47,13 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class ReviewSource:
-    r"""A file that was read.
+    r"""File that was read.
 
     Attributes:
-        record: What is kept of it as evidence.
-        text: Its text, with `\n` at the end of every line; of a notebook its code.
-        notebook: Where the lines of the text stand, if it is a notebook.
-        unread: What of it could not be read: the cells that do not parse.
+        record: Evidence of the file.
+        text: Text with `\n` at the end of every line; for a notebook, its code.
+        notebook: Source positions of the text, for a notebook.
+        unread: Parts that could not be read: the cells that do not parse.
     """
 
     record: SourceFile
@@ -63,16 +63,16 @@ class ReviewSource:
 
     @property
     def lines(self) -> int:
-        """How many lines of code it has."""
+        """Number of lines of code."""
         return self.record.lines if self.notebook is None else len(self.notebook.places)
 
 
 def read(file: Path, path: str) -> ReviewSource | Unreadable:
-    """Return a file's text and digests, or why it cannot be read. Never waits on a pipe or a device.
+    """Return a file's text and digests, or the reason it cannot be read. Never blocks on a pipe or a device.
 
     Args:
-        file: Where it is.
-        path: What to call it: relative to the root, with forward slashes.
+        file: Path of the file.
+        path: Path to report: relative to the root, with forward slashes.
     """
     if carried(path) != path:
         return Unreadable(carried(path), "its name is not UTF-8", "rename it", None)
@@ -83,20 +83,20 @@ def read(file: Path, path: str) -> ReviewSource | Unreadable:
     with os.fdopen(descriptor, "rb") as stream:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
-            return Unreadable(path, "no regular file", "leave it out of the paths", None)
+            return Unreadable(path, "not a regular file", "exclude it from the paths", None)
         largest = LARGEST_NOTEBOOK_BYTES if path.endswith(NOTEBOOK) else LARGEST_BYTES
         if facts.st_size > largest:
-            return Unreadable(path, f"larger than {largest} bytes", "split it, or leave it out of the paths", None)
+            return Unreadable(path, f"larger than {largest} bytes", "split it, or exclude it from the paths", None)
         content = stream.read(largest + 1)
     return from_bytes(content, path)
 
 
 def from_bytes(content: bytes, path: str) -> ReviewSource | Unreadable:
-    """Return what `read` would for a file with these bytes."""
+    """Return the result that `read` would give for a file with this content."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Unreadable(path, "cannot be decoded: it is UTF-16", "save it as UTF-8", None)
     if b"\0" in content:
-        return Unreadable(path, "binary, not Python source", "leave it out of the paths", None)
+        return Unreadable(path, "binary, not Python source", "exclude it from the paths", None)
     text = _decode(content, path)
     if isinstance(text, Unreadable):
         return text
@@ -113,7 +113,7 @@ def _opened(source: ReviewSource) -> ReviewSource | Unreadable:
     try:
         notebook = read_notebook(source.text)
     except NotANotebookError as error:
-        return Unreadable(path, str(error), "save it anew from Jupyter, or leave it out of the paths", error.line)
+        return Unreadable(path, str(error), "save it again from Jupyter, or exclude it from the paths", error.line)
     unread = tuple(_unread(each, path) for each in notebook.broken)
     return replace(source, text=notebook.text, notebook=notebook, unread=unread)
 
@@ -128,7 +128,7 @@ def _unread(broken: BrokenCell, path: str) -> Unreadable:
 
 
 def git_blob(content: bytes) -> str:
-    """Return git's object id of these bytes, as 40 hex digits."""
+    """Return git's object id of the content, as 40 hex digits."""
     return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
@@ -145,7 +145,7 @@ def _decode(content: bytes, path: str) -> str | Unreadable:
 def _encoding(content: bytes) -> str:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
     if encoding.replace("_", "-").lower() in _NO_SOURCE:
-        raise LookupError(f"{encoding} is no encoding of source")
+        raise LookupError(f"{encoding} is not an encoding for source code")
     return encoding
 
 
@@ -157,5 +157,5 @@ def _line_of(error: Exception, content: bytes) -> int | None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
-        return f"byte {error.start} is no {error.encoding}"
+        return f"byte {error.start} is not valid {error.encoding}"
     return str(error).splitlines()[0]

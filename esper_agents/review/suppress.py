@@ -1,8 +1,8 @@
-"""Comments that silence a claim: `# esper: ignore[ESP305] the value steers the loop`.
+"""Suppression comments: `# esper: ignore[ESP305] the value steers the loop`.
 
-A comment speaks for the statement it stands beside; alone on a line, for the next line of code. Beside a `def`, or
-alone above it, it speaks for the whole function. It must name rules by code and give a reason, or it silences
-nothing. Comments that silence nothing are claims themselves (ESP001, ESP002).
+A comment applies to the statement on its line; alone on a line, to the next line of code. On the line of a `def`, or
+alone above it, it applies to the whole function. It must name rules by code and give a reason, or it suppresses
+nothing. Comments that suppress nothing are diagnostics themselves (ESP001, ESP002).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _MARK = pattern(r"#\s*esper:\s*ignore\b(?:\[(?P<codes>[^\]]*)\])?\s*(?P<reason>.
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """One comment.
+    """One suppression comment.
 
     Attributes:
-        line: The line it speaks for: its own, or the next line of code where it stands alone.
-        comment_line: The line it stands on.
-        column: Where it starts, from 1.
-        codes: The rules it names; without any it silences nothing.
-        reason: Why; without one it silences nothing.
-        last_line: The last line it speaks for, where that is a whole function; 0 for one statement.
+        line: Line it applies to: its own, or the next line of code if the comment is alone on its line.
+        comment_line: Line of the comment.
+        column: Column where it starts, from 1.
+        codes: Rule codes; without any, the comment suppresses nothing.
+        reason: Reason; without one, the comment suppresses nothing.
+        last_line: Last line it applies to, for a whole function; 0 for one statement.
     """
 
     line: int
@@ -46,22 +46,22 @@ class Suppression:
 
     @property
     def counts(self) -> bool:
-        """Whether it silences anything: it names rules and gives a reason."""
+        """Whether the comment is effective: it names rules and gives a reason."""
         return bool(self.codes and self.reason)
 
     def covers(self, line: int, end_line: int) -> bool:
-        """Return whether it speaks for a statement."""
+        """Return whether the comment applies to a statement."""
         return line <= self.line <= end_line or self.line <= line <= self.last_line
 
 
 @dataclass(frozen=True, slots=True)
 class SuppressionUsage:
-    """What the comments of a file silenced in a review.
+    """Use of the suppression comments of a file in a review.
 
     Attributes:
-        used: The comments that silenced something, each with the code it silenced.
-        ran: The codes of the rules that ran on the file.
-        known: The codes of all rules there are.
+        used: Effective comments, each with the code it suppressed.
+        ran: Codes of the rules that ran on the file.
+        known: Codes of all rules.
     """
 
     used: frozenset[tuple[Suppression, str]]
@@ -69,16 +69,16 @@ class SuppressionUsage:
     known: frozenset[str]
 
     def idle(self, suppression: Suppression) -> list[str]:
-        """Return the codes of a comment that silenced nothing although their rules ran."""
+        """Return the codes of a comment that suppressed nothing although their rules ran."""
         return sorted(code for code in suppression.codes & self.ran if (suppression, code) not in self.used)
 
     def unknown(self, suppression: Suppression) -> list[str]:
-        """Return the codes of a comment that no rule has."""
+        """Return the codes of a comment that belong to no rule."""
         return sorted(suppression.codes - self.known)
 
 
 def find_suppressions(text: str) -> tuple[Suppression, ...]:
-    """Return the suppressing comments of a source that parses; text in strings does not count."""
+    """Return the suppression comments of a source that parses; text in strings is ignored."""
     if "esper:" not in text:
         return ()
     lines = text.split("\n")
@@ -86,7 +86,7 @@ def find_suppressions(text: str) -> tuple[Suppression, ...]:
 
 
 def with_functions(file: FileTables) -> tuple[Suppression, ...]:
-    """Return the suppressions of a file; those beside a `def` speak for its function."""
+    """Return the suppressions of a file; those on the line of a `def` apply to the whole function."""
     return tuple(_widened(each, file.functions[1:]) for each in file.suppressions)
 
 
@@ -96,7 +96,7 @@ def _comments(text: str) -> Iterator[tuple[tokenize.TokenInfo, re.Match[str]]]:
             if token.type == tokenize.COMMENT and (match := _MARK.match(token.string)):
                 yield token, match
     except (SyntaxError, tokenize.TokenError):
-        # The parser took what the tokenizer refuses; comments above that place still count.
+        # The parser accepts some sources that the tokenizer rejects; comments found before the error still apply.
         return
 
 
@@ -114,7 +114,7 @@ def _suppression(token: tokenize.TokenInfo, match: re.Match[str], lines: Sequenc
 
 
 def _next_code(lines: Sequence[str], comment_line: int) -> int:
-    """Return the number of the next line that holds more than a comment."""
+    """Return the number of the next line with code."""
     following = range(comment_line, len(lines))
     return next((n + 1 for n in following if lines[n].strip() and not lines[n].lstrip().startswith("#")), comment_line)
 

@@ -1,1 +1,1 @@
-"""What agents may call. One file a tool, found by itself; each call yields evidence. Imports `review` and below."""
+"""Tools that agents can call: one discovered file per tool; each call produces evidence."""

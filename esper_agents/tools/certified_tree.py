@@ -1,4 +1,4 @@
-"""A project as it was when a certificate was issued, in a folder of its own, made without running anything of it."""
+"""Restore a project as it was certified into a separate folder, without running its code."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from esper_agents.domain.evidence import SourceFile
     from esper_agents.domain.project import GitRevision
 
-# Not in the program's own home: that stays out of sight of the code that is run in the tree.
+# Outside the program's data directory, which stays hidden from the code that runs in the tree.
 _PREFIX = "esper-reproduce-"
 
 
 @dataclass(frozen=True, slots=True)
 class ScratchTree:
-    """A project as it was.
+    """Project in its certified state.
 
     Attributes:
-        root: Where it lies.
-        missing: Files that are not to be had as they were, by path.
-        unknown: Why more of it may have been otherwise than it is here; empty where the whole tree is known.
+        root: Root of the tree.
+        missing: Files whose certified content is not available, by path.
+        unknown: Reason that other files may have differed; empty if the whole tree is known.
     """
 
     root: Path
@@ -43,17 +43,17 @@ class ScratchTree:
 
 @contextmanager
 def scratch_tree(project: Path, revision: GitRevision, files: Iterable[SourceFile]) -> Iterator[ScratchTree]:
-    """Yield a project as it was: its commit, and what differed from it where that is still in the project.
+    """Yield a project in its certified state: its commit, plus the differing files that still exist in the project.
 
-    It is gone when the block ends; what a process that was killed left behind goes when the next one is made.
+    The tree is deleted when the block ends; trees left by killed processes are deleted when the next one is created.
 
     Args:
         project: The project's folder.
-        revision: What git knew of it then.
-        files: What was read of it then.
+        revision: Git state recorded at that time.
+        files: Files read at that time.
 
     Raises:
-        EvidenceError: There is no room for it, or git cannot read the commit.
+        EvidenceError: There is no space for the tree, or git cannot read the commit.
     """
     with own_folder() as folder:
         tree = folder / "tree"
@@ -63,24 +63,24 @@ def scratch_tree(project: Path, revision: GitRevision, files: Iterable[SourceFil
             missing = frozenset(path for path, each in wanted.items() if not _put_file(project, tree, each))
         except OSError as error:
             problem = f"the project cannot be written to {str(tree)!r}: {error.strerror}"
-            raise EvidenceError(problem, remedy="make room there, or name another place in TMPDIR") from error
+            raise EvidenceError(problem, remedy="free some space, or set TMPDIR to another folder") from error
         yield ScratchTree(tree, missing, _unknown(revision, wanted.keys() - missing, has_commit=has_commit))
 
 
 def _unknown(revision: GitRevision, known: Iterable[str], *, has_commit: bool) -> str:
     if not revision.commit:
-        return "the project had no commit, so what lay beside the files that were read is not known"
+        return "the project had no commit, so other files of the project at that time are unknown"
     if not has_commit:
-        return f"commit {revision.commit[:12]} is not here, so what lay beside the files that were read is not known"
+        return f"commit {revision.commit[:12]} is not available, so other files of the project at that time are unknown"
     others = [each for each in revision.dirty if each not in set(known)]
-    return f"{others[0]!r} differed from the commit, and how is not on record" if others else ""
+    return f"{others[0]!r} differed from the commit, and the difference is not recorded" if others else ""
 
 
 def _put_commit(project: Path, revision: GitRevision, tree: Path) -> bool:
-    """Write a commit's files, with a repository around them that shares the project's objects and nothing else."""
+    """Write a commit's files, with a repository around them that shares only the project's object store."""
     tree.mkdir()
     commit = revision.commit
-    # Objects alone are named so: no branch and no option.
+    # An alternates file lists object folders only: no branch and no option.
     if not commit or not set(commit) <= set("0123456789abcdef") or toplevel(project) != project.resolve():
         return False
     if git(project, "cat-file", "-e", f"{commit}^{{commit}}") is None:
@@ -102,7 +102,7 @@ def _put_commit(project: Path, revision: GitRevision, tree: Path) -> bool:
 
 
 def _put_file(project: Path, tree: Path, wanted: SourceFile) -> bool:
-    """Return whether the tree holds a file as it was read, after it was taken from the project where that has it."""
+    """Return whether the tree has the recorded version of a file, copying it from the project if possible."""
     if _holds(tree, wanted):
         return True
     data = _bytes(project, wanted)
@@ -111,7 +111,7 @@ def _put_file(project: Path, tree: Path, wanted: SourceFile) -> bool:
     target = tree / PurePosixPath(wanted.path)
     with suppress(OSError, ValueError):
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A link of the commit may lead out of the tree.
+        # A link of the commit may point outside the tree.
         if not target.parent.resolve().is_relative_to(tree.resolve()):
             return False
         target.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ def _holds(root: Path, wanted: SourceFile) -> bool:
 
 
 def _bytes(root: Path, wanted: SourceFile) -> bytes | None:
-    """Return a file's bytes where they are those that were read."""
+    """Return a file's content if it is the recorded content, else None."""
     path = PurePosixPath(wanted.path)
     if path.is_absolute() or ".." in path.parts or ".git" in {each.lower() for each in path.parts}:
         return None
@@ -140,18 +140,18 @@ def _bytes(root: Path, wanted: SourceFile) -> bytes | None:
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """Yield a folder that is gone when the block ends; what processes that are gone left behind goes as well.
+    """Yield a temporary folder, deleted when the block ends together with the folders of dead processes.
 
     Raises:
-        EvidenceError: There is no room for it.
+        EvidenceError: There is no space for it.
     """
     _remove_stale()
     while True:
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         except OSError as error:
-            problem = f"no folder to work in can be made: {error.strerror}"
-            raise EvidenceError(problem, remedy="make room, or name another place in TMPDIR") from error
+            problem = f"cannot create a temporary folder: {error.strerror}"
+            raise EvidenceError(problem, remedy="free some space, or set TMPDIR to another folder") from error
         lock = _locked(folder)
         if lock is not None:
             break
@@ -163,7 +163,7 @@ def own_folder() -> Iterator[Path]:
 
 
 def _locked(folder: Path) -> int | None:
-    """Return the lock of a folder that is still there; None where somebody else has it. The kernel frees it."""
+    """Return the lock of an existing folder; None if another process has it. The kernel releases it on exit."""
     lock = None
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -178,7 +178,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _remove_stale() -> None:
-    """Remove the folders of processes that are gone."""
+    """Remove the folders of dead processes."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError, EsperError):
             if folder.lstat().st_uid == os.getuid() and (lock := _locked(folder)) is not None:

@@ -1,4 +1,4 @@
-"""What a definition says of itself, as written: the arguments it takes, what it returns, and the names in it."""
+"""Definitions in source as written: their arguments, return annotations and names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def aliases(tree: ast.Module) -> dict[str, str]:
-    """Return what the names that are imported at the top level stand for."""
+    """Return the full names behind the names imported at the top level."""
     found: dict[str, str] = {}
     for node in tree.body:
         match node:
@@ -29,7 +29,7 @@ def aliases(tree: ast.Module) -> dict[str, str]:
 
 
 def root_name(node: ast.expr) -> str:
-    """Return the first name of a dotted path or of a call of one; empty where it begins with something else."""
+    """Return the first name of a dotted path or of a call of one; empty if it begins with something else."""
     while isinstance(node, ast.Attribute | ast.Call):
         node = node.value if isinstance(node, ast.Attribute) else node.func
     return node.id if isinstance(node, ast.Name) else ""
@@ -41,7 +41,7 @@ def names_in(node: ast.AST) -> frozenset[str]:
 
 
 def own_nodes(node: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Yield what stands in a function and in no function inside it."""
+    """Yield the nodes of a function, without those of functions inside it."""
     waiting: list[ast.AST] = list(node.body)
     while waiting:
         each = waiting.pop(0)
@@ -51,7 +51,7 @@ def own_nodes(node: ast.FunctionDef) -> Iterator[ast.AST]:
 
 
 def required(node: ast.FunctionDef, *, skip: int) -> list[str]:
-    """Return the parameters without a default, the first so many left out."""
+    """Return the parameters without a default, except the given number of leading ones."""
     places = [*node.args.posonlyargs, *node.args.args]
     needed = places[: len(places) - len(node.args.defaults)][skip:]
     named = [each for each, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if default is None]
@@ -59,14 +59,14 @@ def required(node: ast.FunctionDef, *, skip: int) -> list[str]:
 
 
 def most_arguments(node: ast.FunctionDef) -> int | None:
-    """Return how many arguments a function takes at most; None for any number."""
+    """Return the maximum number of arguments of a function; None for any number."""
     if node.args.vararg is not None or node.args.kwarg is not None:
         return None
     return len(node.args.posonlyargs) + len(node.args.args) + len(node.args.kwonlyargs)
 
 
 def returned_count(node: ast.FunctionDef) -> int | None:
-    """Return how many inputs a function returns, where every return says so."""
+    """Return the number of inputs that a function returns, if all its return statements agree."""
     counts = {_count(each.value) for each in own_nodes(node) if isinstance(each, ast.Return)}
     return counts.pop() if len(counts) == 1 else None
 

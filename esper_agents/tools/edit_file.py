@@ -1,4 +1,4 @@
-"""Replaces a text in a file of the project; a person must agree first."""
+"""Replace a text in a file of the project, after the user's approval."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def _rerun(arguments: JsonObject) -> str:
 async def edit_file(
     context: ToolContext, path: str, old_string: str, new_string: str, *, replace_all: bool = False
 ) -> ToolResult:
-    """Replace a text in a file of the project by another, exactly as it stands there.
+    """Replace a text in a file of the project, exactly as it occurs there.
 
     Args:
         context: The project.
         path: Relative to the project.
-        old_string: What stands there; it must stand there once.
-        new_string: What is to stand there.
-        replace_all: Replace it wherever it stands.
+        old_string: Text to replace; it must occur exactly once.
+        new_string: New text.
+        replace_all: Replace every occurrence.
     """
     from anthropic.lib.tools.agent_toolset import beta_edit_tool
 
     if not old_string:
-        raise UsageError("the text to replace is empty", remedy="name what stands there, or use write-file")
+        raise UsageError("the text to replace is empty", remedy="give the text to replace, or use write-file")
     texts = {"old_string": old_string, "new_string": new_string, "replace_all": replace_all}
     return await changed(context, path, beta_edit_tool, texts)

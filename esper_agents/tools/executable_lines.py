@@ -1,4 +1,4 @@
-"""The lines of a Python file that running it can execute, beyond those that every import executes."""
+"""Executable lines of a Python file, beyond those that every import executes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WORK = (ast.Call, ast.Await, ast.For, ast.AsyncFor, ast.While, ast.Assert, ast.
 
 @dataclass(frozen=True, slots=True)
 class ExecutableLines:
-    """What can be executed of a file.
+    """Executable lines of a file.
 
     Attributes:
-        statements: The first line of the statement that each line belongs to.
-        is_script: There is no function in it, so that importing it runs all of it.
+        statements: For each line, the first line of its statement.
+        is_script: The file has no functions, so importing it runs all of it.
     """
 
     statements: dict[int, int]
@@ -28,19 +28,19 @@ class ExecutableLines:
 
     @property
     def count(self) -> int:
-        """How many statements there are."""
+        """Number of statements."""
         return len(set(self.statements.values()))
 
 
 def executable_lines(text: str) -> ExecutableLines:
-    """Return what a run can execute of a file: the statements in its functions.
+    """Return the executable lines of a file: the statements in its functions.
 
-    An import executes every `def`, and shows nothing of what is in it. In a file without a function they are the
-    statements outside of classes that do something: call, loop, assert or raise. Docstrings count nowhere.
+    An import executes every `def`, which proves nothing about its body. In a file without functions, the lines are the
+    statements outside of classes that do something: call, loop, assert or raise. Docstrings never count.
 
     Raises:
-        SyntaxError: It is not Python.
-        ValueError: It holds a zero byte.
+        SyntaxError: The text is not Python.
+        ValueError: The text contains a null byte.
     """
     tree = ast.parse(text)
     functions = [each for each in ast.walk(tree) if isinstance(each, _FUNCTIONS)]
@@ -57,7 +57,7 @@ def _lines(body: Sequence[ast.stmt]) -> Iterator[tuple[int, int]]:
         inner = list(_inner(each))
         last = min((stmt.lineno for stmt in inner), default=(each.end_lineno or each.lineno) + 1) - 1
         yield from ((line, each.lineno) for line in range(each.lineno, max(last, each.lineno) + 1))
-        # What is in a function or class of its own is found by itself.
+        # Statements of a nested function or class are found through that function or class.
         if not isinstance(each, (*_FUNCTIONS, ast.ClassDef)):
             yield from _lines(inner)
 
@@ -79,7 +79,7 @@ def _is_main_guard(statement: ast.stmt) -> bool:
 
 
 def _inner(statement: ast.stmt) -> Iterator[ast.stmt]:
-    """Yield the statements right inside a compound one."""
+    """Yield the direct child statements of a compound statement."""
     for name in ("body", "orelse", "finalbody"):
         yield from getattr(statement, name, ())
     for clause in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):

@@ -1,7 +1,7 @@
-"""Which files of a project a model may be shown, and which it may write: no secrets, nothing of git's, no settings.
+"""Access rules for project files: models read and write no secrets, git internals or settings.
 
-The names stand in `file_access.toml`, and what secret stores look like inside in `secret_stores`. Files that git
-ignores are shown only if the user named them, or a folder of ignored files that they lie in, as a path of the task.
+`file_access.toml` lists the names; `secret_stores` recognizes secret stores by content. Files that git ignores are
+readable only if the user named them, or a folder of ignored files that contains them, as a path of the task.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 _GIT = ".git"
 _IGNORED = "git ignores it"
-# Paths of one command line.
+# Paths per command line.
 _MOST_ASKED = 500
 _MOST_TOLD = 50
 
 
 def readable(context: ToolContext, path: str) -> Path:
-    """Return the absolute path of something in the project that a model may be shown.
+    """Return the absolute path of a project file or folder that a model may read.
 
     Raises:
-        EvidenceError: It is not there, lies outside the project, or is kept from models.
+        EvidenceError: It does not exist, lies outside the project, or is withheld from models.
     """
     target = context.inside(path)
     _refuse(context, path, target, "shown to")
@@ -45,29 +45,29 @@ def readable(context: ToolContext, path: str) -> Path:
     if relative != "." and not _is_named(context, relative) and _is_ignored(context.root, relative):
         problem = f"{path!r} is not shown to models: git ignores it"
         raise EvidenceError(
-            problem, remedy=f"go on without it, or ask the user to name {relative!r} in the task's paths"
+            problem, remedy=f"continue without it, or ask the user to name {relative!r} in the task's paths"
         )
     return target
 
 
 def readable_bytes(context: ToolContext, path: str, *, largest: int) -> bytes:
-    """Return a file's bytes, if a model may be shown them.
+    """Return a file's content, if a model may read it.
 
     Raises:
-        EvidenceError: Likewise; or it is no file, is larger, or holds secrets by its content.
+        EvidenceError: As for `readable`; or it is not a regular file, is too large, or its content is a secret store.
     """
     target = readable(context, path)
     if not target.is_file() or target.stat().st_size > largest:
-        raise EvidenceError(f"{path!r} is no file of at most {largest} bytes", remedy="read another file")
+        raise EvidenceError(f"{path!r} is not a file of at most {largest} bytes", remedy="read another file")
     data = target.read_bytes()
     if why := secret_store(data, path):
         problem = f"{path!r} is not shown to models: it holds {why}"
-        raise EvidenceError(problem, remedy="go on without it, or ask the person")
+        raise EvidenceError(problem, remedy="continue without it, or ask the user")
     return data
 
 
 def line_of(context: ToolContext, path: str, number: int) -> str:
-    """Return a line of a file that a model may be shown, without its line end; empty where there is none."""
+    """Return a line of a file that a model may read, without its line end; empty if the line does not exist."""
     try:
         lines = readable(context, path).read_text(encoding="utf-8", errors="replace").splitlines()
     except (EvidenceError, OSError):
@@ -76,32 +76,32 @@ def line_of(context: ToolContext, path: str, number: int) -> str:
 
 
 def writable(context: ToolContext, path: str) -> Path:
-    """Return the absolute path of a file in the project that a model may write, be it there or not.
+    """Return the absolute path of a project file that a model may write, existing or not.
 
     Raises:
-        EvidenceError: It lies outside the project, is no file, is kept from models, or says what they may do.
+        EvidenceError: It lies outside the project, is not a file, is withheld, or controls the rights of agents.
     """
     target = context.within(path)
     _refuse(context, path, target, "written by")
     place = f"/{_relative(context, target).casefold()}/"
-    # Wherever they lie: a folder of the project may be a project of its own.
+    # At any depth: a folder of the project may be a project of its own.
     for settled in _table().settled:
         if f"/{settled}/" in place:
             raise EvidenceError(
-                f"{path!r} is not written by a tool: {settled!r} is not theirs", remedy="edit it yourself"
+                f"{path!r} cannot be written by a tool: {settled!r} is protected", remedy="edit it yourself"
             )
     if target.exists() and not target.is_file():
-        raise EvidenceError(f"{path!r} is no file", remedy="name a file")
+        raise EvidenceError(f"{path!r} is not a file", remedy="name a file")
     return target
 
 
 def is_private(path: str) -> bool:
-    """Return whether a path is kept from models whatever git says of it."""
+    """Return whether a path is withheld from models independently of git."""
     return bool(_why_by_name(path))
 
 
 def withheld_among(context: ToolContext, paths: Sequence[str]) -> dict[str, str]:
-    """Return which of these files are kept from models by their paths, each with the reason.
+    """Return the files withheld from models by path, each with the reason.
 
     Args:
         context: The project.
@@ -113,17 +113,17 @@ def withheld_among(context: ToolContext, paths: Sequence[str]) -> dict[str, str]
 
 
 def shown_withheld(withheld: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return what was withheld as the output of a tool has it, at most 50 files."""
+    """Return the withheld files for the output of a tool, at most 50."""
     return [{"path": path, "why": why} for path, why in sorted(withheld.items())[:_MOST_TOLD]]
 
 
 def told_withheld(withheld: Mapping[str, str]) -> str:
-    """Return what the summary of a tool says of files that were withheld; nothing where none was."""
+    """Return the summary of withheld files for a tool; empty if there are none."""
     return f"; {number_of(len(withheld), 'file')} withheld: secret, or ignored by git" if withheld else ""
 
 
 def _is_named(context: ToolContext, path: str) -> bool:
-    """Return whether the user named a file, or a folder that git ignores and that the file lies in."""
+    """Return whether the user named a file, or an ignored folder that contains it."""
     return any(
         path == each or (path.startswith(f"{each}/") and _is_ignored(context.root, each)) for each in context.named
     )
@@ -131,11 +131,11 @@ def _is_named(context: ToolContext, path: str) -> bool:
 
 def _refuse(context: ToolContext, path: str, target: Path, done: str) -> None:
     relative = _relative(context, target)
-    # A link is looked at by its own name as well.
+    # A link is also checked by its own name.
     if why := _why(context.root, relative) or _why_by_name(path):
-        raise EvidenceError(f"{path!r} is not {done} models: {why}", remedy="go on without it, or ask the person")
+        raise EvidenceError(f"{path!r} is not {done} models: {why}", remedy="continue without it, or ask the user")
     if any(target.is_relative_to(each.resolve()) for each in secret_places(home())):
-        raise EvidenceError(f"{path!r} is not {done} models: it is the program's own", remedy="go on without it")
+        raise EvidenceError(f"{path!r} is not {done} models: it is the program's own", remedy="continue without it")
 
 
 def _relative(context: ToolContext, target: Path) -> str:
@@ -147,12 +147,12 @@ def _why(root: Path, path: str) -> str:
         return why
     name = path.rpartition("/")[2].casefold()
     if _table().ignored.fullmatch(name) and _is_ignored(root, path):
-        return "git ignores it, and its name speaks of a secret"
+        return "git ignores it, and its name suggests a secret"
     return ""
 
 
 def _why_by_name(path: str) -> str:
-    # Some file systems take a name with a dot or a space behind it for the same.
+    # Some file systems ignore a trailing dot or space in a name.
     parts = [each.rstrip(". ") or each for each in path.casefold().split("/")]
     if _GIT in parts:
         return "it is git's own"
@@ -165,13 +165,13 @@ def _why_by_name(path: str) -> str:
 
 
 def named_ignored(context: ToolContext) -> tuple[Path, ...]:
-    """Return the files and folders that the user named although git ignores them, without secrets."""
+    """Return the ignored files and folders that the user named, without secrets."""
     named = (each for each in context.named if not is_private(each) and is_ignored(context, each))
     return tuple((context.root / each).resolve() for each in named)
 
 
 def is_ignored(context: ToolContext, path: str) -> bool:
-    """Return whether git ignores something in the project; what it knows is not ignored, whatever its rules say."""
+    """Return whether git ignores a project path; tracked files are not ignored, whatever the rules."""
     return path != "." and _is_ignored(context.root, path)
 
 
@@ -181,7 +181,7 @@ def _is_ignored(root: Path, path: str) -> bool:
 
 
 def _ignored_among(root: Path, files: Sequence[str]) -> list[str]:
-    """Return those of these files that git ignores."""
+    """Return the files that git ignores."""
     found: list[str] = []
     for start in range(0, len(files), _MOST_ASKED):
         some = [f":(literal){each}" for each in files[start : start + _MOST_ASKED]]
@@ -191,7 +191,7 @@ def _ignored_among(root: Path, files: Sequence[str]) -> list[str]:
 
 
 def _is_all_ignored(root: Path) -> bool:
-    """Return whether a repository around the project ignores all of it, and so says nothing of its files."""
+    """Return whether a repository around the project ignores all of the project, and so does not know its files."""
     return git(root, "check-ignore", "-q", "--", ".") is not None
 
 

@@ -1,4 +1,4 @@
-"""What the tools that write share: the SDK's own file tools within the project, with evidence of before and after."""
+"""Shared parts of the writing tools: the SDK's file tools limited to the project, with evidence."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _MEDIA_TYPE = "text/plain"
 async def changed(
     context: ToolContext, path: str, make: Callable[[AgentToolContext], Any], arguments: dict[str, Any]
 ) -> ToolResult:
-    """Have one of the SDK's file tools change a file of the project, and return what became of it.
+    """Change a file of the project with one of the SDK's file tools, and return the result.
 
-    What the file was before is kept by its digest, unless there are secrets in it. The SDK refuses by itself what leads
-    out of the project; what it does not know are secrets, git's own files and the folders that say what agents may do.
+    The previous content is stored by its digest, unless it contains secrets. The SDK itself refuses paths outside the
+    project; this function refuses secrets, git's own files and the folders that control the rights of agents.
 
     Args:
         context: The project.
         path: Relative to the project.
-        make: One of the SDK's `beta_write_tool` and `beta_edit_tool`.
-        arguments: What it is called with, beside the path.
+        make: The SDK's `beta_write_tool` or `beta_edit_tool`.
+        arguments: Its arguments, except the path.
 
     Raises:
-        EvidenceError: The file may not be written, or the change cannot be made.
+        EvidenceError: The file may not be written, or the change failed.
     """
     from anthropic.lib.tools import ToolError
     from anthropic.lib.tools.agent_toolset import AgentToolContext
@@ -57,7 +57,7 @@ async def changed(
         await make(project).call({"file_path": str(target), **arguments})
     except ToolError as error:
         problem = str(error).replace(str(target), path)
-        raise EvidenceError(problem, remedy="read the file again, then call this as its schema says") from error
+        raise EvidenceError(problem, remedy="read the file again, then call the tool with valid arguments") from error
     return _result(context, target, before, kept)
 
 
@@ -83,7 +83,7 @@ def _read(target: Path, path: str) -> bytes | None:
         return None
     state = target.stat()
     if state.st_size > LARGEST_BYTES or state.st_nlink > 1:
-        what = "has another name, which may lie outside" if state.st_nlink > 1 else f"has over {LARGEST_BYTES} bytes"
+        what = "has another hard link, perhaps outside" if state.st_nlink > 1 else f"has over {LARGEST_BYTES} bytes"
         raise EvidenceError(f"{path!r} {what}", remedy="change it yourself")
     return target.read_bytes()
 
@@ -96,4 +96,6 @@ def _kept(context: ToolContext, data: bytes | None, name: str) -> tuple[Artifact
     try:
         return (Artifacts(context.home / "artifacts").keep_text(data, f"{name}.before", _MEDIA_TYPE),)
     except StorageError as error:
-        raise EvidenceError(f"what {name!r} is now cannot be kept: {error.problem}", remedy=error.remedy) from error
+        raise EvidenceError(
+            f"cannot store the new content of {name!r}: {error.problem}", remedy=error.remedy
+        ) from error

@@ -1,4 +1,4 @@
-"""Finds files of the project by their names."""
+"""Find files of the project by name."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def _rerun(arguments: JsonObject) -> str:
 
 @tool("find-files", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("withheld"))
 async def find_files(context: ToolContext, pattern: str, path: str = ".") -> ToolResult:
-    """Find files and folders by a pattern such as `**/*.py`, at most 500; what git ignores and secrets are left out.
+    """Find up to 500 files and folders by a glob such as `**/*.py`; ignored files and secrets are omitted.
 
     Args:
         context: The project.
-        pattern: `*` and `?` stay within a name, `**` stands for any folders; `*` alone lists one folder.
-        path: The folder to look in, relative to the project.
+        pattern: `*` and `?` match within a name, `**` matches any folders; `*` alone lists one folder.
+        path: Folder to search, relative to the project.
     """
     parts = parts_of(pattern)
     files = await asyncio.to_thread(project_files, context, path)
@@ -54,7 +54,7 @@ async def find_files(context: ToolContext, pattern: str, path: str = ".") -> Too
         for place, shown in named.items()
         if place.is_relative_to(root) and is_like(place.relative_to(root).parts, parts)
     )
-    more = f", the first {_MOST} of them told" if len(found) > _MOST else ""
+    more = f", first {_MOST} shown" if len(found) > _MOST else ""
     withheld = await asyncio.to_thread(withheld_in, context, path)
     output = {"paths": found[:_MOST], "found": len(found), "withheld": shown_withheld(withheld)}
     number = "1 path matches" if len(found) == 1 else f"{len(found)} paths match"
@@ -62,7 +62,7 @@ async def find_files(context: ToolContext, pattern: str, path: str = ".") -> Too
 
 
 def is_like(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether the parts of a path fit those of a pattern."""
+    """Return whether the parts of a path match those of a pattern."""
     match pattern:
         case []:
             return not parts
@@ -78,11 +78,11 @@ def parts_of(pattern: str) -> list[str]:
     """Return the parts of a pattern.
 
     Raises:
-        UsageError: It leads out of the folder, or is too long to be tried on every file.
+        UsageError: The pattern points outside the folder, or is too long to try on every file.
     """
     parts = [each for each in pattern.split("/") if each not in {"", "."}]
     if pattern.startswith("/") or ".." in parts or not parts:
-        raise UsageError(f"{pattern!r} is no pattern inside a folder", remedy="write one such as **/*.py")
+        raise UsageError(f"{pattern!r} is not a valid pattern inside a folder", remedy="write one such as **/*.py")
     if len(pattern) > _LONGEST or parts.count(_ANY_DEPTH) > _MOST_DEPTHS:
         problem = f"a pattern has up to {_LONGEST} characters, and ** up to {_MOST_DEPTHS} times"
         raise UsageError(problem, remedy="write a shorter one")

@@ -1,4 +1,4 @@
-"""What git knows of a project, asked so that nothing in the project's own configuration runs."""
+"""Git queries on a project that run nothing from the project's own configuration."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["PUBLISHED", "find_project", "git_state", "revision"]
 
 PUBLISHED = "docs/ai/agents"
-# Submodules are not looked into: they have settings of their own.
+# Submodules are skipped: they have settings of their own.
 _STATUS = (
     *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"),
     *("--", ".", f":(exclude){PUBLISHED}"),
 )
-# How many words stand before the path, by what an entry of such a status begins with.
+# Number of words before the path, by the first character of a status entry.
 _BEFORE_PATH = {"1": 8, "2": 9, "u": 10, "?": 1}
 _NOT_UNDER_GIT = GitRevision("", "", "", "", is_git=False, dirty=())
 _NO_COMMIT, _NO_BRANCH = "(initial)", "(detached)"
 
 
 def revision(root: Path) -> GitRevision:
-    """Return what git knows of a project now; our own published files do not count as changes."""
+    """Return the git state of a project; published certificates do not count as changes."""
     known = configured(root)
     status = git(root, *_STATUS, emptied=known.filters)
     where = (git(root, "rev-parse", "--show-toplevel", "--revs-only", "HEAD^{tree}") or "").rstrip("\n")
@@ -40,7 +40,7 @@ def revision(root: Path) -> GitRevision:
     entries = status.split("\0")
     about = dict(each[2:].split(" ", 1) for each in entries if each.startswith("# "))
     commit = about["branch.oid"].replace(_NO_COMMIT, "")
-    # Before the first commit there is no tree; the name of a folder may hold anything.
+    # Before the first commit there is no tree; a folder name may contain any character.
     top, _, tree = where.rpartition("\n") if commit else (where, "", "")
     if Path(top).resolve() != root.resolve():
         return _NOT_UNDER_GIT
@@ -55,7 +55,7 @@ def revision(root: Path) -> GitRevision:
 
 
 def _changed(entries: Iterable[str]) -> Iterator[str]:
-    """Yield the paths of a status; a renamed one is followed by its old name in an entry of its own."""
+    """Yield the paths of a status; a renamed path is followed by its old name in a separate entry."""
     left = iter(entries)
     for entry in left:
         kind = entry[:1]
@@ -74,7 +74,7 @@ def _without_credentials(remote: str) -> str:
 
 @tool("git-state", risk=Risk.LOW, repeatable=True, rerun=lambda _: "git rev-parse HEAD && git status --short")
 async def git_state(context: ToolContext) -> ToolResult:
-    """Tell which commit the project is at and which files differ from it."""
+    """Show the current commit of the project and the files that differ from it."""
     now = revision(context.root)
     output = {"commit": now.commit, "tree": now.tree, "branch": now.branch, "dirty": list(now.dirty)}
     if not now.is_git:

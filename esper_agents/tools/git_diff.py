@@ -1,4 +1,4 @@
-"""What two trees of a project hold, read from git's objects, the index and the work tree without running anything."""
+"""Compare two trees of a project from git's objects, index and work tree, without running anything."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.git_tree import Contents
 
 _SUFFIXES = (".py", ".ipynb")
-# What must not run when git compares: programs that a repository names for showing files.
+# Blocks programs that a repository configures for displaying files.
 _QUIET = ("--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--name-only", "-z")
 
 
 @dataclass(frozen=True, slots=True)
 class TreePair:
-    """Two trees.
+    """Pair of trees.
 
     Attributes:
-        paths: Every path that differs, of whatever kind of file, in order.
-        before: The sources of the old tree.
-        after: The sources of the new one.
+        paths: Every path that differs, of any file type, in order.
+        before: Sources of the old tree.
+        after: Sources of the new tree.
     """
 
     paths: tuple[str, ...]
@@ -41,17 +41,17 @@ class TreePair:
 
 
 def change_since(root: Path, revision: str, paths: Collection[str]) -> TreePair:
-    """Return what differs between a revision and the work tree, or between the two of `A..B` or `A...B`.
+    """Return the difference between a revision and the work tree, or between the two revisions of `A..B` or `A...B`.
 
-    Files that git does not know of belong to the work tree unless they are ignored.
+    Untracked files belong to the work tree unless they are ignored.
 
     Args:
         root: The work tree.
-        revision: Anything that names a commit.
-        paths: Which files and folders are meant, relative to the root; `.` means all.
+        revision: Any name of a commit.
+        paths: Files and folders to compare, relative to the root; `.` means all.
 
     Raises:
-        UsageError: There is no such revision, or the folder is not under git.
+        UsageError: The revision does not exist, or the folder is not under git.
     """
     _require_git(root)
     if ".." in revision:
@@ -74,7 +74,7 @@ def change_since(root: Path, revision: str, paths: Collection[str]) -> TreePair:
 
 
 def staged_change(root: Path, paths: Collection[str]) -> TreePair:
-    """Return what differs between the last commit and what is staged for the next.
+    """Return the difference between the last commit and the index.
 
     Args:
         root: The work tree.
@@ -99,7 +99,7 @@ def _between(root: Path, revision: str, paths: Collection[str]) -> TreePair:
     if dots == "...":
         old = (git(root, "merge-base", old, new) or "").strip()
         if not old:
-            raise UsageError(f"{revision!r}: the two have no commit in common", remedy="name them as A..B")
+            raise UsageError(f"{revision!r}: the two revisions have no common commit", remedy="name them as A..B")
     return _of_objects(root, _tree(root, old), _tree(root, new), paths)
 
 
@@ -123,13 +123,13 @@ def _commit(root: Path, revision: str) -> str:
 
 
 def _index(root: Path) -> Path | None:
-    """Return the index that a commit in progress has put in the place of the usual one, as hooks are told by git."""
+    """Return the index file of a commit in progress, from the environment that git gives to hooks."""
     told = os.environ.get("GIT_INDEX_FILE")
     folder = git(root, "rev-parse", "--absolute-git-dir")
     if not told or not folder:
         return None
     file = (root / told).resolve()
-    # A hook's environment may be left over from another repository.
+    # A hook's environment may belong to another repository.
     return file if file.is_relative_to(Path(folder.strip()).resolve()) and file.is_file() else None
 
 
@@ -142,7 +142,7 @@ def _tree(root: Path, tree: str) -> dict[str, str]:
 
 
 def _staged(listed: str) -> dict[str, str]:
-    """Return the objects of an index by path; of a file in conflict, our own side of it."""
+    """Return the objects of an index by path; for a file in conflict, our own side."""
     found: dict[str, str] = {}
     for entry in _fields(listed):
         about, _, path = entry.partition("\t")
@@ -157,7 +157,7 @@ def _concerns_sources(changed: Collection[str]) -> bool:
 
 
 def _is_wanted(path: str, paths: Collection[str]) -> bool:
-    """Return whether a path is a source that is meant: named itself, or in a folder that is and not left out."""
+    """Return whether a path is a requested source: named itself, or in a named folder and not excluded."""
     if path in paths:
         return path.endswith(_SUFFIXES)
     place = PurePosixPath(path)
@@ -191,5 +191,5 @@ def _source(held: Contents, path: str, object_id: str) -> ReviewSource | Unreada
     size = held.size(object_id)
     if size is None or size > LARGEST_BYTES:
         problem = "not in the repository" if size is None else f"larger than {LARGEST_BYTES} bytes"
-        return Unreadable(path, problem, "leave it out of the paths", None)
+        return Unreadable(path, problem, "exclude it from the paths", None)
     return from_bytes(b"".join(held.chunks()), path)

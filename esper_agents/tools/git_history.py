@@ -1,4 +1,4 @@
-"""What git's history says of the project: its commits, what they changed, and who wrote a line last."""
+"""Git history of the project: commits, their changes, and the last author of a line."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _MOST_COMMITS = 200
 _MOST_LINES = 400
 _MOST_SHOWN = 12_000
 _MOST_NAMED = 500
-# A line each: only what comes last may have several. No message holds the zero byte that stands between commits.
+# One line per commit; only the last field may span lines. No message contains the null byte that separates commits.
 _FORMAT = "%H%n%aI%n%an%n%s%n%b"
-# What must not run: signature checkers, and programs that a repository names for showing files.
+# Blocks signature checkers, and programs that a repository configures for displaying files.
 _QUIET = ("--no-show-signature", "--no-notes", "--no-color")
 _DIFF = (
     *("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/"),
     *("--submodule=short", "--ignore-submodules=all"),
 )
-# Larger files are told as binary.
+# Larger files count as binary.
 _BOUNDED = ("-c", "core.bigFileThreshold=1m", "-c", "core.quotePath=false", "-c", "log.showSignature=false")
 
 
@@ -51,13 +51,13 @@ def _rerun_log(arguments: JsonObject) -> str:
 async def git_log(
     context: ToolContext, revision: str = "HEAD", paths: list[str] | None = None, most: int = 20
 ) -> ToolResult:
-    """Tell the project's commits, newest first: identifier, time, author and message.
+    """List the project's commits, newest first: identifier, time, author and message.
 
     Args:
         context: The project.
         revision: A commit, a branch, or a range such as `main..HEAD`.
         paths: Only commits that changed these files or folders.
-        most: How many commits at most; 200 are the most of all.
+        most: Maximum number of commits, up to 200.
     """
     number = max(1, min(most, _MOST_COMMITS))
     meant = await asyncio.to_thread(_commits, context, revision)
@@ -81,11 +81,11 @@ def _rerun_show(arguments: JsonObject) -> str:
 
 @tool("git-show", risk=Risk.LOW, repeatable=True, rerun=_rerun_show)
 async def git_show(context: ToolContext, revision: str = "", paths: list[str] | None = None) -> ToolResult:
-    """Tell what a commit changed, what differs between two (`A..B`), or what is not committed yet; as a unified diff.
+    """Show the changes of a commit, between two commits (`A..B`), or not yet committed, as a unified diff.
 
     Args:
         context: The project.
-        revision: A commit or a range; left out, the work tree against the last commit.
+        revision: A commit or a range; if omitted, the work tree against the last commit.
         paths: Only these files or folders.
     """
     meant = await asyncio.to_thread(_commits, context, revision or "HEAD")
@@ -106,7 +106,7 @@ async def git_show(context: ToolContext, revision: str = "", paths: list[str] | 
 
 
 def _commits(context: ToolContext, revision: str) -> str:
-    """Return a revision, or a range of two, by the identifiers of commits: no option, and no file of a commit."""
+    """Return the commit identifiers of a revision or a range of two: never an option, never a path in a commit."""
     top = repository(context.root)
     first, dots, second = revision.partition("..." if "..." in revision else "..")
     if not dots:
@@ -127,13 +127,13 @@ def _literally(paths: Sequence[str] | None) -> list[str]:
     ),
 )
 async def git_blame(context: ToolContext, path: str, first_line: int = 1, last_line: int = 0) -> ToolResult:
-    """Tell for each line of a file which commit changed it last, when and by whom; at most 400 lines.
+    """Show for each line of a file the last commit that changed it, with time and author; at most 400 lines.
 
     Args:
         context: The project.
         path: A file, relative to the project.
-        first_line: From 1.
-        last_line: The last line; 0 goes as far as the bound allows.
+        first_line: Line, from 1.
+        last_line: The last line; 0 reads up to the limit.
     """
     target = readable(context, path)
     data = target.read_bytes() if target.is_file() else b""
@@ -141,7 +141,7 @@ async def git_blame(context: ToolContext, path: str, first_line: int = 1, last_l
     first = max(1, first_line)
     last = min(lines, last_line or lines, first + _MOST_LINES - 1)
     if first > last:
-        raise EvidenceError(f"{path!r} has {lines} lines", remedy="name lines that are there")
+        raise EvidenceError(f"{path!r} has {lines} lines", remedy="name existing lines")
     inside = target.relative_to(context.root.resolve()).as_posix()
     asked = ("blame", "--line-porcelain", "--no-textconv", f"-L{first},{last}", "--", inside)
     said = await _said(context, asked)
@@ -171,11 +171,11 @@ def _moment(seconds: str) -> str:
 
 
 async def _said(context: ToolContext, asked: Sequence[str]) -> str:
-    """Return what git says.
+    """Return the output of git.
 
     Raises:
         UsageError: The project is not under git.
-        EvidenceError: git fails.
+        EvidenceError: Git fails.
     """
 
     def run() -> str | None:

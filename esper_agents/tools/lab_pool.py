@@ -1,4 +1,4 @@
-"""The torch lab as tools use it: opened at the first measurement, kept warm between calls, closed when it is idle."""
+"""Shared torch lab of the tools: opened at the first measurement, kept warm, closed when idle."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A lab holds the machine's only turn to measure; between two calls of one agent it is not given back.
+# A lab holds the machine-wide measurement lock; it is kept between two calls of one agent.
 _IDLE_S = 3.0
 _QUEUE_S = 3_600.0
 _PAUSE_S = 0.2
 
 
 class LabPool:
-    """One project's lab, for one call at a time. User code runs confined or not at all."""
+    """Lab of one project, for one call at a time. User code runs confined or not at all."""
 
     def __init__(self, root: Path, settings: LabSettings | None = None, *, idle_s: float = _IDLE_S) -> None:
-        """Prepare; nothing is started before the first measurement.
+        """Prepare; no process starts before the first measurement.
 
         Args:
             root: The project's folder.
-            settings: How to run the project's code; never unconfined.
-            idle_s: How long the lab is kept after a call.
+            settings: Settings for the project's code; never unconfined.
+            idle_s: Seconds for which the lab is kept after a call.
         """
         self._root = root
         self._idle_s = idle_s
@@ -44,21 +44,21 @@ class LabPool:
         self._turn = asyncio.Lock()
         self._lab: Lab | None = None
         self._asked: tuple[Path, ...] = ()
-        # A thread of its own for as long as a lab is open: bubblewrap ends with the thread that started it.
+        # One thread for as long as a lab is open: bubblewrap ends with the thread that started it.
         self._thread: ThreadPoolExecutor | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     async def measure(self, work: Callable[[Lab], T], *, roots: Sequence[Path] = (), asked: Sequence[Path] = ()) -> T:
-        """Return what `work` makes of an open lab; it runs in a thread. Cancelled, no process is left.
+        """Return the result of `work` on an open lab; it runs in a thread. On cancellation, no process is left.
 
         Args:
-            work: Measures; it gets the lab.
-            roots: Further folders that the measured code may read; they are open to this call only.
-            asked: Files and folders that git ignores and that it may read nevertheless, since the user named them.
+            work: Measurement; it receives the lab.
+            roots: Further folders that the measured code may read, for this call only.
+            asked: Ignored files and folders that it may read because the user named them.
 
         Raises:
-            EvidenceError: No sandbox holds here, the interpreter has no torch, or the code did not do what it should.
+            EvidenceError: No sandbox works here, the interpreter has no torch, or the measurement failed.
             UsageError: The target or its inputs cannot be used.
             BusyError: Another measurement on this machine did not end in time.
         """
@@ -84,7 +84,7 @@ class LabPool:
                     self._idle = asyncio.get_running_loop().call_later(self._idle_s, self._close_soon)
 
     async def close(self) -> None:
-        """Leave no process behind; a later measurement starts the lab again."""
+        """Leave no process behind; a later measurement starts a new lab."""
         async with self._turn:
             await self._put_away()
 
@@ -99,7 +99,7 @@ class LabPool:
             thread.shutdown(wait=False)
 
     async def _on_thread(self, lab: Lab, work: Callable[[], T]) -> T:
-        """Return what `work` makes on the bench's thread; cancelled, the lab is closed, which ends it."""
+        """Return the result of `work` on the lab's thread; on cancellation, the lab is closed, which ends the work."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="esper-lab")
         running = asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -109,7 +109,7 @@ class LabPool:
             if self._lab is lab:
                 with suppress(Exception):
                     await asyncio.shield(asyncio.to_thread(lab.close))
-            # A lab that is still starting is let start: closed in the middle of that, it would leave things open.
+            # A starting lab finishes its start first: closing it earlier would leave resources open.
             with suppress(Exception):
                 await asyncio.shield(running)
             await asyncio.shield(asyncio.to_thread(lab.close))
@@ -122,7 +122,7 @@ class LabPool:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _QUEUE_S
         while True:
-            # Waiting is done here and not in the lab's thread: here it can be cancelled.
+            # Waits here and not in the lab's thread, because here the wait can be cancelled.
             lab = Lab(self._root, settings, roots=roots, hidden=secret_places(home()), withhold=self._withhold)
             try:
                 return await self._on_thread(lab, lab.__enter__)

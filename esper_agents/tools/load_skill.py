@@ -1,4 +1,4 @@
-"""Loads the text of a skill, or of a sheet beside it, as evidence of what an agent went by."""
+"""Load the text of a skill or of one of its reference sheets, as evidence of the guidance used."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def _rerun(arguments: JsonObject) -> str:
 
 @tool("load-skill", risk=Risk.LOW, repeatable=True, rerun=_rerun)
 async def load_skill(context: ToolContext, name: str, sheet: str = "", first_line: int = 1) -> ToolResult:
-    """Load what a skill says: what is known of a kind of work, to be read before such work. At most 400 lines.
+    """Load the text of a skill: guidance on a kind of work, to be read before that work. At most 400 lines.
 
     Args:
-        context: What may be loaded.
-        name: The skill's name, or words of what it is for.
-        sheet: The name of a sheet beside it; empty for the skill's own text, which says which sheets there are.
-        first_line: From 1; a longer text is read in parts.
+        context: The skills that may be loaded.
+        name: The skill's name, or words about its purpose.
+        sheet: Name of one of its reference sheets; empty for the skill's main text, which lists the sheets.
+        first_line: Line, from 1; longer texts are read in parts.
     """
     if context.skills is None:
-        raise EvidenceError("there are no skills here", remedy="go on without them")
+        raise EvidenceError("no skills are available", remedy="continue without them")
     found = await asyncio.to_thread(context.skills, name, sheet)
     lines = found.text.splitlines()
     first = max(1, first_line)

@@ -1,4 +1,4 @@
-"""The claims that measurements make: codes of their own, beside those of the review."""
+"""Diagnostic codes of measurements, separate from those of the lint rules."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from esper_agents.domain.finding import Category, Severity
 
 @dataclass(frozen=True, slots=True)
 class LabRule:
-    """A sort of claim that rests on a run.
+    """Kind of diagnostic that is based on a measurement.
 
     Attributes:
         code: LAB1xx compare, LAB2xx compile and export, LAB3xx time, LAB4xx memory, LAB5xx numbers.
-        name: In words, with hyphens.
-        severity: How much it matters.
-        category: Which part of the checklist it belongs to.
+        name: Name of the pattern, in words joined by hyphens.
+        severity: Severity.
+        category: Category of the review checklist.
     """
 
     code: str

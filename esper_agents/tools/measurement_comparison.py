@@ -1,6 +1,6 @@
-"""Compares measurements with what they come to when they are made again: by decisions, by intervals, and by tolerances.
+"""Compare measurements with repeated ones: by decisions, by intervals, and by tolerances.
 
-A measurement is of a machine: under another torch, or on another processor, a difference shows nothing.
+A measurement belongs to a machine: under another torch, or on another processor, a difference proves nothing.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
 
-# What a measurement is of, beside the code: these stand in what `measuring.outlined` puts on record.
+# Subject of a measurement besides the code: these fields are recorded by `outlined`.
 _OF = ("torch", "machine", "device")
 _NOT_SHOWN, _ERROR = "not shown", "error"
 _BYTES = re.compile(r"(?:\w+_)?bytes(?:_\w+)?|allocated|reserved")
-# As near as an estimate must be to bear a measured peak out.
+# Maximum ratio by which an estimate may differ from the measured peak that it confirms.
 _NEAR_BYTES = 1.05
-# How confined a run was, and where its samples fell in time, change nothing of what it showed.
+# Confinement and sampling times do not change a result.
 _ASIDE = frozenset(("sandbox", "timeline"))
-# Sentences that are made of the numbers beside them.
+# Sentences generated from the numbers next to them.
 _SENTENCES = frozenset(("because", "headline", "prevention", "remedies"))
-# Where a profile is not clear about what bounds a call, another run may name another thing.
+# If a profile is unclear about the bottleneck, another run may name another one.
 _BOUND = ("bottleneck", "hot")
 
 
 def measured(recorded: JsonObject, again: JsonObject) -> OutputComparison:
-    """Compare what a run showed that takes no times: counts, names and decisions must be the same."""
+    """Compare results that contain no times: counts, names and decisions must be the same."""
     return _elsewhere(recorded, again) or comparison_from(differences(recorded, again, aside=_ASIDE))
 
 
 def exported(recorded: JsonObject, again: JsonObject) -> OutputComparison:
-    """Compare attempts to export: all must come out the same but the draft, which goes on where others stop."""
+    """Compare attempts to export: all outcomes must be the same except the draft's, which continues after failures."""
     return _elsewhere(recorded, again) or comparison_from(differences(recorded, again, aside=_ASIDE | {"draft"}))
 
 
 def memory(recorded: JsonObject, again: JsonObject) -> OutputComparison:
-    """Compare accounts of memory: counts, names and decisions must be the same, bytes nearly."""
+    """Compare memory results: counts, names and decisions must be the same, bytes within a tolerance."""
 
     def judge(member: str, one: object, other: object) -> bool | None:
         return is_near(one, other, _NEAR_BYTES) if any(map(_BYTES.fullmatch, _names(member))) else None
@@ -60,10 +60,10 @@ def memory(recorded: JsonObject, again: JsonObject) -> OutputComparison:
 
 
 def profile(recorded: JsonObject, again: JsonObject) -> OutputComparison:
-    """Compare profiles: what bounds a call, where most of it goes, and its time within what counts as faster.
+    """Compare profiles: the bottleneck, the hottest line, and the time of a call within the acceptance threshold.
 
-    Shares, ceilings and the order of lesser lines belong to the machine at that hour and are left aside. So are counts
-    and bytes: they are of as many calls as there was time for, and calls on other inputs may do other things.
+    Shares, ceilings and the order of lesser lines belong to the machine at that hour and are ignored. So are counts
+    and bytes: they depend on the number of calls that the time allowed, and on the inputs.
     """
     from esper_agents.torchlab.compare.acceptance_rules import acceptance
 
@@ -78,14 +78,12 @@ def profile(recorded: JsonObject, again: JsonObject) -> OutputComparison:
     found = tuple(differences(one, other, judge=judge))
     is_clear = recorded.get("is_clear") is True and again.get("is_clear") is True
     if found and not is_clear and all(each.member.split(".")[1] in _BOUND for each in found):
-        return OutputComparison(
-            ReproductionOutcome.NOT_COMPARABLE, f"what bounds a call is not clear: {found[0]}", found
-        )
+        return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, f"the bottleneck is not clear: {found[0]}", found)
     return comparison_from(found)
 
 
 def comparison(recorded: JsonObject, again: JsonObject) -> OutputComparison:
-    """Compare comparisons: the outcome and the checks must be the same, and the intervals of the speed-up overlap."""
+    """Compare comparisons: the outcome and the checks must be the same, and the speed-up intervals must overlap."""
     if differ := _elsewhere(recorded, again):
         return differ
     intervals = tuple(_intervals(recorded, again))
@@ -100,13 +98,13 @@ def comparison(recorded: JsonObject, again: JsonObject) -> OutputComparison:
         why = f"{found[0]}, and the intervals do not contradict each other"
         return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, why, tuple(found), intervals)
     compared = comparison_from(tuple(found))
-    said = "".join(f"; {each.recorded} is on record, {each.again} came out" for each in intervals[:1])
+    said = "".join(f"; recorded {each.recorded}, now {each.again}" for each in intervals[:1])
     why = compared.why if found else f"the outcome is the same{said}"
     return OutputComparison(compared.outcome, why, compared.differences, intervals)
 
 
 def _elsewhere(recorded: JsonObject, again: JsonObject) -> OutputComparison | None:
-    """Return that nothing can be compared where torch, processor or device are others, or not on record."""
+    """Return a result that is not comparable if torch, processor or device differ, or are not on record."""
     found = tuple(
         difference(f"output.{name}", recorded.get(name, "nothing"), again.get(name, "nothing"))
         for name in _OF
@@ -114,7 +112,7 @@ def _elsewhere(recorded: JsonObject, again: JsonObject) -> OutputComparison | No
     )
     if not found:
         return None
-    return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, f"it was measured on something else: {found[0]}", found)
+    return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, f"the environments differ: {found[0]}", found)
 
 
 def _names(member: str) -> list[str]:
@@ -122,7 +120,7 @@ def _names(member: str) -> list[str]:
 
 
 def _profiled(output: JsonObject) -> dict[str, Any]:
-    """Return of a profile what another one must have as well."""
+    """Return the fields of a profile that another run must reproduce."""
     analysis = mapping_in(output, "result", "analysis")
     return {
         "kind": output.get("kind"),
@@ -134,7 +132,7 @@ def _profiled(output: JsonObject) -> dict[str, Any]:
 
 
 def _intervals(recorded: JsonObject, again: JsonObject) -> Iterator[OutputDifference]:
-    """Yield the interval of the speed-up, on record and again; `by` says how far apart they are where they are."""
+    """Yield the recorded and the repeated speed-up interval; `by` is their distance if they do not overlap."""
     one, other = _interval(recorded), _interval(again)
     if one is None or other is None:
         return
@@ -151,7 +149,7 @@ def _interval(output: JsonObject) -> tuple[float, float] | None:
 
 
 def _failed(output: JsonObject) -> list[str]:
-    """Return the checks that did not pass, by name."""
+    """Return the failed checks, by name."""
     checks = found_in(output, "result", "checks")
     failed = [each for each in checks or () if isinstance(each, dict) and not each.get("is_passed")]
     return sorted({f"{each.get('check')} on {each.get('variant')}" for each in failed})

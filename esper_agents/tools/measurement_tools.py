@@ -1,4 +1,4 @@
-"""What the torch tools share: run a measurement in the lab, keep what it made, say which files were run."""
+"""Shared parts of the torch tools: run a measurement, store its output files, list the files run."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _ENOUGH_WITNESSES = 3
 
 @dataclass(frozen=True, slots=True)
 class MeasurementResult:
-    """A measurement that was made.
+    """Result of a measurement.
 
     Attributes:
-        report: What came out.
-        artifacts: The whole report and the files that it made, as they are kept.
-        examined: The user's files that were run, as they were before and after.
+        report: The report.
+        artifacts: The whole report and the files produced, as stored.
+        examined: User files that were run, verified unchanged during the measurement.
     """
 
     report: MeasurementReport
@@ -48,12 +48,12 @@ class MeasurementResult:
 
 
 def spec(target: str, inputs: Sequence[str] | None, inputs_from: str | None) -> TargetSpec:
-    """Return what the lab is asked to run."""
+    """Return the target specification for the lab."""
     return TargetSpec(target, tuple(inputs or ()), inputs_from or None)
 
 
 def command(name: str, *targets: str, **options: Any) -> str:
-    """Return the command line of a measurement; options that are empty, false or None are left out."""
+    """Return the command line of a measurement; options that are empty, false or None are omitted."""
     words = ["esper", "torch", name, *map(quote, targets)]
     for option, given in options.items():
         flag = f"--{option.replace('_', '-')}"
@@ -76,16 +76,16 @@ async def measure(
     *,
     roots: Sequence[Path] = (),
 ) -> MeasurementResult:
-    """Make a measurement in the lab.
+    """Run a measurement in the lab.
 
     Args:
-        context: The project, and where artifacts are kept.
-        files: Targets, as `FILE.py:NAME`, whose files must not change meanwhile.
-        work: Measures.
+        context: The project, and the artifact store.
+        files: Targets, as `FILE.py:NAME`, whose files must not change during the measurement.
+        work: The measurement.
         roots: Further folders that the measured code may read.
 
     Raises:
-        EvidenceError: It could not be made, or a file changed while it was.
+        EvidenceError: The measurement failed, or a file changed during it.
         UsageError: The target or its inputs cannot be used.
     """
     before = {path: _digest(context, path) for path in sorted({_file_of(each) for each in files if each}) if path}
@@ -117,7 +117,7 @@ def _digest(context: ToolContext, path: str) -> str:
 
 
 def _kept(context: ToolContext, report: MeasurementReport) -> Iterator[Artifact]:
-    """Keep the whole report, and what the measurement made; nothing where nothing is kept."""
+    """Store the whole report and the produced files; empty without a store."""
     if context.home is None:
         return
     store = Artifacts(context.home / "artifacts")
@@ -141,7 +141,7 @@ def _examined(context: ToolContext, paths: set[str]) -> Iterator[SourceFile]:
 
 
 def _files(value: object) -> Iterator[str]:
-    """Yield what reports call `file`, wherever it stands in them."""
+    """Yield every value of a `file` key in a report."""
     match value:
         case dict():
             for name, each in value.items():
@@ -157,7 +157,7 @@ def _files(value: object) -> Iterator[str]:
 
 
 def definition(context: ToolContext, target: str) -> JsonObject:
-    """Return the `file` and `line` of a target's definition, by reading; its first line where it is not found."""
+    """Return the `file` and `line` of a target's definition from source; line 1 if it is not found."""
     file, _, name = target.rpartition(":")
     first = name.split(".", maxsplit=1)[0]
     try:
@@ -178,16 +178,16 @@ def claim(
     witnesses: Sequence[str],
     possible: int = _ENOUGH_WITNESSES,
 ) -> Diagnostic | None:
-    """Return a claim about a line of the user's; None where the line cannot be read.
+    """Return a diagnostic for a line of user code; None if the line cannot be read.
 
     Args:
         context: The project.
-        rule: What is claimed.
-        place: Holds `file` and `line`.
-        message: What is wrong.
-        remedy: What to do.
-        witnesses: Independent ways in which it was seen; who they are decides how sure the claim is.
-        possible: How many independent ways there are at all.
+        rule: Kind of diagnostic.
+        place: Mapping with `file` and `line`.
+        message: The problem.
+        remedy: The suggested change.
+        witnesses: Independent observations; their names determine the confidence.
+        possible: Number of independent observations that are possible.
     """
     path, line = str(place.get("file") or ""), int(place.get("line") or 0)
     try:
@@ -213,7 +213,7 @@ def claim(
 
 
 def confidence(witnesses: Sequence[str], possible: int = _ENOUGH_WITNESSES) -> Confidence:
-    """Return how sure a claim is: High with three independent witnesses, or all where there are only two."""
+    """Return the confidence: High with three independent observations, or with two if only two are possible."""
     seen = len(set(witnesses))
     if seen >= min(_ENOUGH_WITNESSES, max(possible, 2)):
         return Confidence.HIGH
@@ -221,7 +221,7 @@ def confidence(witnesses: Sequence[str], possible: int = _ENOUGH_WITNESSES) -> C
 
 
 def basis(witnesses: Sequence[str]) -> str:
-    """Return what a claim rests on, in words."""
+    """Return the basis of a diagnostic, in words."""
     named = sorted(set(witnesses))
     return f"measured; seen by {', '.join(named)}" if named else "inferred from a measurement"
 
@@ -229,13 +229,13 @@ def basis(witnesses: Sequence[str]) -> str:
 def outlined(
     report: MeasurementReport, *, witnesses: Sequence[str], only: Sequence[str] | None = None, **more: Any
 ) -> JsonObject:
-    """Return what goes on record of a report: what matters first, and the result with long lists cut.
+    """Return the part of a report to record: the most important fields first, and the result with long lists cut.
 
     Args:
-        report: What came out; the whole of it is kept as an artifact.
-        witnesses: Independent ways in which it was looked at.
-        only: The parts of the result to keep; all where left out.
-        more: What matters.
+        report: The report; the whole report is stored as an artifact.
+        witnesses: Independent observations.
+        only: Parts of the result to keep; all if omitted.
+        more: Important fields to put first.
     """
     result = {name: each for name, each in report.result.items() if only is None or name in only}
     body = report.body
@@ -253,7 +253,7 @@ def outlined(
 
 
 def _machine(environment: JsonObject) -> str:
-    """Return what computes: the processor as it calls itself, what torch makes of it, and other devices by name."""
+    """Return the hardware: processor name, torch's CPU capability, and other devices by name."""
     torch: JsonObject = environment.get("torch", {})
     devices = [str(each.get("name") or each.get("type")) for each in torch.get("devices", ())]
     named = [environment.get("cpu", {}).get("model"), torch.get("cpu_capability"), *devices]
@@ -261,7 +261,7 @@ def _machine(environment: JsonObject) -> str:
 
 
 def trimmed(value: object) -> Any:
-    """Return JSON with long lists and texts cut, and a note where they were."""
+    """Return JSON with long lists and texts cut and marked."""
     match value:
         case dict():
             return {str(name): trimmed(each) for name, each in value.items()}

@@ -1,4 +1,4 @@
-"""Lets an agent write down what it wants to know again: the SDK's memory tool, over the notes of the agent's own."""
+"""Let an agent keep notes: the SDK's memory tool over the agent's own memory items."""
 
 from __future__ import annotations
 
@@ -49,25 +49,25 @@ async def memory(  # noqa: PLR0913, PLR0917 - as the SDK's own memory tool is ca
     old_path: str | None = None,
     new_path: str | None = None,
 ) -> ToolResult:
-    """Look at and change your own files under /memories, which you find again in later sessions of the project.
+    """Read and change your own files under /memories, which persist across sessions of the project.
 
-    What certificates and people have left for you is in /memories/kept, to be read alone.
+    Notes left for you by certificates and users are in /memories/kept, which is read-only.
 
     Args:
-        context: Whose memory.
-        command: What to do.
-        path: The file, or for `view` and `delete` a folder.
-        view_range: For `view`: the first and the last line.
-        file_text: For `create`: all that is to stand in the file.
-        old_str: For `str_replace`: what stands there, once.
-        new_str: For `str_replace`: what is to stand there.
-        insert_line: For `insert`: the line behind which it goes; 0 is the beginning.
-        insert_text: For `insert`: what goes there.
-        old_path: For `rename`: the file.
-        new_path: For `rename`: its new name.
+        context: The memory of the agent.
+        command: The operation.
+        path: The file; for `view` and `delete` also a folder.
+        view_range: For `view`: first and last line.
+        file_text: For `create`: the whole content of the file.
+        old_str: For `str_replace`: the text to replace; it must occur once.
+        new_str: For `str_replace`: the new text.
+        insert_line: For `insert`: line after which to insert; 0 is the beginning.
+        insert_text: For `insert`: the text to insert.
+        old_path: For `rename`: the existing file.
+        new_path: For `rename`: the new name.
     """
     if context.memory is None:
-        raise EvidenceError("nobody remembers anything here", remedy="call it within a session of the project")
+        raise EvidenceError("no memory is available here", remedy="call it within a session of the project")
     given: dict[str, Any] = {
         "path": path if path is not None or command != "view" else _ROOT,
         "view_range": view_range,

@@ -1,4 +1,4 @@
-"""What a model is shown of a tool call, bounded: where the middle is left out, it says how much and where it is."""
+"""Bounded tool output for a model: an omitted middle is replaced by its size and location."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from esper_agents.domain.evidence import Artifact, Evidence
     from esper_agents.tools.tool import ToolContext, ToolResult
 
-# Characters of one result.
+# Maximum characters of one result.
 MOST_SHOWN = 24_000
-# Above this the whole of an output is kept as a file: what else stands in a result wants room, too.
+# Above this size the whole output is stored as a file: other fields of the result need space, too.
 _KEPT_OVER = 16_000
 _HEAD = 2 / 3
 _OUTPUT, _CLAIMS = "output.json", "claims.json"
 
 
 def model_view(evidence: Evidence, limit: int = MOST_SHOWN) -> str:
-    """Return what a model is shown of a call, as one line of JSON in which nothing looks like markup.
+    """Return a tool call's output for a model, as one line of JSON without anything that looks like markup.
 
     Args:
-        evidence: The record of the call.
-        limit: How many characters at most, the line that says what is left out aside.
+        evidence: Evidence of the call.
+        limit: Maximum number of characters, not counting the line that describes an omission.
     """
     told: dict[str, Any] = {
         "evidence": evidence.id,
@@ -46,32 +46,32 @@ def model_view(evidence: Evidence, limit: int = MOST_SHOWN) -> str:
 
 
 def whole_of(evidence: Evidence) -> tuple[Artifact, ...]:
-    """Return where all of a result is kept that was too long to be shown; nothing where it was not."""
+    """Return the location of a result that was too long to show; empty if it was shown."""
     return tuple(each for each in evidence.artifacts if each.name in {_OUTPUT, _CLAIMS})
 
 
 def cut(text: str, limit: int, whole: Sequence[Artifact] = ()) -> str:
-    """Return a text with its middle left out where it is longer than the limit.
+    """Return a text with its middle omitted if it exceeds the limit.
 
     Args:
         text: Any text.
-        limit: How many characters stay.
-        whole: Where all of it is kept, if it is.
+        limit: Number of characters to keep.
+        whole: Location of the whole text, if stored.
     """
     if len(text) <= limit:
         return text
     head = int(limit * _HEAD)
     tail = limit - head
     named = ", ".join(f"{each.name} {each.sha256}" for each in whole)
-    where = f"; read-artifact has all of it: {named}" if named else ""
-    left = f"\n[... {len(text) - limit} of {len(text)} characters are left out here{where}]\n"
+    where = f"; read-artifact returns all of it: {named}" if named else ""
+    left = f"\n[... {len(text) - limit} of {len(text)} characters omitted here{where}]\n"
     return f"{text[:head]}{left}{text[len(text) - tail :]}"
 
 
 def with_whole_kept(context: ToolContext, result: ToolResult) -> ToolResult:
-    """Return a result; where it is too long to be shown, all of it is kept as files beside it.
+    """Return a result; if it is too long to show, its whole text is stored as additional files.
 
-    The file of the output has the bytes that the digest on record is of. Nothing is kept where there is no place.
+    The output file has the bytes of the recorded digest. Nothing is stored without an artifact store.
     """
     if context.home is None:
         return result
@@ -82,13 +82,13 @@ def with_whole_kept(context: ToolContext, result: ToolResult) -> ToolResult:
         clean = redacted(parts, known=secrets_of(os.environ)).value
         kept = [_kept(context, _bytes(each), name, "application/json") for name, each in clean.items() if each]
     except (TypeError, ValueError):
-        # No JSON: whoever records the call says so.
+        # Not JSON: the caller that records the call reports it.
         return result
     return replace(result, artifacts=(*result.artifacts, *(each for some in kept for each in some)))
 
 
 def kept_text(context: ToolContext, text: str, name: str) -> tuple[Artifact, ...]:
-    """Keep a text without its secrets, and return the one artifact; none where there is no place for it."""
+    """Store a text without its secrets, and return the one artifact; empty without an artifact store."""
     clean = redacted(text, known=secrets_of(os.environ)).value
     return _kept(context, clean.encode("utf-8", "backslashreplace"), name, "text/plain")
 
@@ -105,5 +105,5 @@ def _kept(context: ToolContext, data: bytes, name: str, media_type: str) -> tupl
     try:
         return (Artifacts(context.home / "artifacts").keep_text(data, name, media_type),)
     except StorageError:
-        # The call was made; that there is no room for a copy does not undo it.
+        # A failed copy must not discard the result of the call.
         return ()

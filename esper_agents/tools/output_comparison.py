@@ -1,4 +1,4 @@
-"""Compares what a tool gave with what it gives when it is run again: exactly, unless the tool says how else."""
+"""Compare recorded and repeated tool output: exactly, unless the tool defines its own comparison."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from esper_agents.certificates.evidence_values import number_of
 from esper_agents.domain.codec import JsonObject
 from esper_agents.domain.reproduction import ReproductionOutcome
 
-# Members that tell how long something took, or when it was: no two runs agree on them.
+# Keys of durations and times, which differ in every run.
 _VOLATILE = re.compile(r"\w+_(?:ns|us|ms|s|seconds|at)|cost|seconds|duration|elapsed|timestamp|pid")
 _LONGEST = 120
 _WHOLE = "output"
 
 
 class _Absent:
-    """What stands for a member that is not there; equal to nothing that can be on record."""
+    """Placeholder for a missing member; equal to no recorded value."""
 
     def __repr__(self) -> str:
         return "(nothing)"
@@ -29,13 +29,13 @@ _ABSENT = _Absent()
 
 @dataclass(frozen=True, slots=True)
 class OutputDifference:
-    """One member that came out otherwise.
+    """One member that differs.
 
     Attributes:
-        member: Where it stands, such as `output.claims[2]`.
-        recorded: What is on record, as text.
-        again: What came out, as text.
-        by: By how much, in words; empty where they are no two numbers.
+        member: Path of the member, such as `output.claims[2]`.
+        recorded: Recorded value, as text.
+        again: Repeated value, as text.
+        by: Size of the difference, in words; empty if the values are not two numbers.
     """
 
     member: str
@@ -45,18 +45,18 @@ class OutputDifference:
 
     def __str__(self) -> str:
         by = f" ({self.by})" if self.by else ""
-        return f"{self.member}: {self.recorded} is on record, {self.again} came out{by}"
+        return f"{self.member}: recorded {self.recorded}, now {self.again}{by}"
 
 
 @dataclass(frozen=True, slots=True)
 class OutputComparison:
-    """What a comparison came to.
+    """Result of a comparison.
 
     Attributes:
         outcome: Reproduced, differs or not comparable.
-        why: In one line.
-        differences: What came out otherwise.
-        intervals: What was compared by interval, each with what is on record and what came out.
+        why: Reason, in one line.
+        differences: Members that differ.
+        intervals: Members compared by interval, with their recorded and repeated values.
     """
 
     outcome: ReproductionOutcome
@@ -65,19 +65,19 @@ class OutputComparison:
     intervals: tuple[OutputDifference, ...] = ()
 
 
-# Takes the output that is on record and the one that came out; both as a record holds them.
+# Takes the recorded and the repeated output, both in recorded form.
 Comparer: TypeAlias = Callable[[JsonObject, JsonObject], OutputComparison]
-# Says whether two values of a member are the same; None where it has no say.
+# Returns whether two values of a member are the same; None leaves the decision to the default.
 Judge: TypeAlias = Callable[[str, object, object], bool | None]
 
 
 def compare_exactly(recorded: JsonObject, again: JsonObject) -> OutputComparison:
-    """Compare two outputs: all must be the same but how long it took and when it was."""
+    """Compare two outputs: all must be the same except durations and times."""
     return comparison_from(differences(recorded, again))
 
 
 def without(*names: str) -> Comparer:
-    """Return what compares exactly, members of these names left aside, wherever they stand."""
+    """Return an exact comparison that ignores members of these names at any depth."""
 
     def compare(recorded: JsonObject, again: JsonObject) -> OutputComparison:
         return comparison_from(differences(recorded, again, aside=frozenset(names)))
@@ -86,10 +86,10 @@ def without(*names: str) -> Comparer:
 
 
 def comparison_from(found: Iterator[OutputDifference] | tuple[OutputDifference, ...]) -> OutputComparison:
-    """Return what a comparison comes to that found these differences."""
+    """Return the comparison result for these differences."""
     every = tuple(found)
     if not every:
-        return OutputComparison(ReproductionOutcome.REPRODUCED, "all that it told came out again")
+        return OutputComparison(ReproductionOutcome.REPRODUCED, "the output is the same")
     more = f"; and {len(every) - 1} more" if len(every) > 1 else ""
     return OutputComparison(ReproductionOutcome.DIFFERS, f"{every[0]}{more}", every)
 
@@ -102,14 +102,14 @@ def differences(
     aside: frozenset[str] = frozenset(),
     judge: Judge = lambda _member, _recorded, _again: None,
 ) -> Iterator[OutputDifference]:
-    """Yield what differs between two JSON values, in order.
+    """Yield the differences between two JSON values, in order.
 
     Args:
-        recorded: What is on record.
-        again: What came out.
-        where: What to call it.
-        aside: Names of members that do not count, beside those that tell times.
-        judge: Decides whether two values that are no objects and no lists are the same; equality does where it is None.
+        recorded: Recorded value.
+        again: Repeated value.
+        where: Name of the value in the results.
+        aside: Names of members to ignore, besides those that hold times.
+        judge: Decides whether two values that are not objects or lists are the same; None means equality.
     """
     if isinstance(recorded, Mapping) and isinstance(again, Mapping):
         for name in sorted({*recorded, *again}):
@@ -128,7 +128,7 @@ def differences(
 
 
 def difference(member: str, recorded: object, again: object) -> OutputDifference:
-    """Return how two values differ: of numbers, by how much as well."""
+    """Return the difference between two values; for numbers, with its size."""
     one, other = number_of(recorded), number_of(again)
     by = ""
     if one is not None and other is not None:
@@ -137,7 +137,7 @@ def difference(member: str, recorded: object, again: object) -> OutputDifference
 
 
 def is_near(recorded: object, again: object, ratio: float) -> bool | None:
-    """Return whether neither number is more than `ratio` times the other; None where one of them is none."""
+    """Return whether neither number exceeds `ratio` times the other; None if one is not a number."""
     one, other = number_of(recorded), number_of(again)
     if one is None or other is None:
         return None

@@ -1,4 +1,4 @@
-"""The files of a project that a model may be shown: what git knows or would take, without links and secrets."""
+"""Files of a project that a model may read: known to git or addable, without links and secrets."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ MOST_FILES = 200_000
 
 
 def project_files(context: ToolContext, path: str = ".", *, ignored: bool = False) -> tuple[str, ...]:
-    """Return the files of the project in a folder, or the one that is named, relative to the project and sorted.
+    """Return the files of the project in a folder, or a single named file, relative to the project and sorted.
 
-    Under git these are the files that it knows and those that it would take: nothing that it ignores. Elsewhere
-    hidden folders, environments and what programs made are left out.
+    Under git, these are the tracked files and the untracked ones that are not ignored. Without git,
+    hidden folders, environments and generated folders are omitted.
 
     Args:
         context: The project.
         path: A file or a folder.
-        ignored: Those that git ignores as well.
+        ignored: Whether to include ignored files.
 
     Raises:
-        EvidenceError: It is not there, is kept from models, or holds too many files.
+        EvidenceError: It does not exist, is withheld from models, or contains too many files.
     """
     target = readable(context, path)
     root = context.root.resolve()
@@ -48,11 +48,11 @@ def project_files(context: ToolContext, path: str = ".", *, ignored: bool = Fals
 
 
 def withheld_in(context: ToolContext, path: str = ".") -> dict[str, str]:
-    """Return what of a folder is kept from models by its path, each with the reason; ignored folders count as one.
+    """Return the paths in a folder that are withheld from models, with the reasons; an ignored folder is one entry.
 
     Args:
         context: The project.
-        path: A folder, or a file that may be shown.
+        path: A folder, or a file that a model may read.
     """
     root = context.root.resolve()
     target = readable(context, path)
@@ -63,7 +63,7 @@ def withheld_in(context: ToolContext, path: str = ".") -> dict[str, str]:
     known = git(root, *others, "--cached", "--", inside) or ""
     ignored = git(root, *others, "--ignored", "--directory", "--", inside) or ""
     private = {each: "its name is that of a secret" for each in known.split("\0") if each and is_private(each)}
-    # Environments, caches and what programs made are named by nobody.
+    # Users do not name environments, caches and generated folders.
     told = [each for each in ignored.split("\0") if each and not _is_of_programs(root, each)]
     return private | dict.fromkeys(told, "git ignores it")
 
@@ -97,7 +97,7 @@ def _is_left_out(folder: Path) -> bool:
 
 
 def _plain(root: Path, paths: Iterable[str]) -> Iterator[str]:
-    """Yield the paths that are files themselves, in folders that are: a link may lead anywhere."""
+    """Yield the paths that are regular files in regular folders: a link may point anywhere."""
     is_own: dict[str, bool] = {}
     for path in paths:
         folder = path.rpartition("/")[0] or "."

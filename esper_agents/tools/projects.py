@@ -1,4 +1,4 @@
-"""Which project the paths of a task belong to."""
+"""Find the project that the paths of a task belong to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def find_project(paths: list[Path], here: Path) -> Project:
-    """Return the one project that holds all paths: the git work tree, else the folder.
+    """Return the project that contains all paths: the git work tree, else the folder.
 
     Args:
-        paths: What a task is about; where empty, the project of `here`.
-        here: The working folder.
+        paths: Paths of a task; if empty, the project of `here`.
+        here: The working directory.
 
     Raises:
         InputFileError: A path does not exist, or its name is not UTF-8.
@@ -43,7 +43,7 @@ def find_project(paths: list[Path], here: Path) -> Project:
 
 
 def refuse_unusable(path: Path, here: Path) -> None:
-    """Refuse a path that no task can be about.
+    """Reject a path that no task can use.
 
     Raises:
         InputFileError: It does not exist, or its name is not UTF-8.
@@ -57,7 +57,7 @@ def refuse_unusable(path: Path, here: Path) -> None:
 def _root_of(path: Path, here: Path) -> Path:
     folder = path if path.is_dir() else path.parent
     top = toplevel(folder)
-    # An installed package inside an ignored virtual environment is no part of the project around it.
+    # A package installed in an ignored virtual environment does not belong to the project around it.
     if top is not None and (path == top or git(top, "check-ignore", "-q", str(path)) is None):
         return top
     return here if top is None and path.is_relative_to(here) else folder

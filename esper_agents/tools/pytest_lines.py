@@ -1,8 +1,8 @@
-"""Pytest plugin that records how each test ended and which lines of some files it executed.
+"""Pytest plugin that records the outcome of each test and the executed lines of selected files.
 
-It runs inside the project's own tests, in their interpreter: standard library only, and nothing of ours. What it is to
-watch stands in a file that the environment names; the result goes to a file that it names too. Both names are taken
-out of the environment before any code of the project runs. A project that wants to lie about its own tests can.
+It runs inside the project's own tests, in their interpreter: standard library only, no esper modules. An environment
+variable names the file that lists the lines to watch; another names the file for the result. Both are removed from the
+environment before any code of the project runs. A project can still falsify the results of its own tests.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 ASKED = "ESPER_PYTEST_LINES"
 _MOST_NAMED = 50
 _LONGEST_WHY = 300
-# Line events of one function in one test that show no new line; after these it is left alone.
+# Line events of one function in one test without a new line; after these the function is no longer traced.
 _PATIENCE = 20_000
 _NETWORK = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def _hook(**options: bool) -> Callable[[Any], Any]:
-    # As `pytest.hookimpl` does it: the plugin is read where there is no pytest as well.
+    # Same effect as `pytest.hookimpl`; the plugin must be importable without pytest.
     def mark(function: Any) -> Any:
         function.pytest_impl = options
         return function
@@ -38,11 +38,11 @@ def _hook(**options: bool) -> Callable[[Any], Any]:
 
 
 class _Watch:
-    """What is watched, and what was seen of it.
+    """Files to watch and the lines executed in them.
 
     Attributes:
-        files: By real path: the statement that each line belongs to, by its first line.
-        scripts: Real paths of files without a function: what runs when they are imported counts.
+        files: By real path: for each line, the first line of its statement.
+        scripts: Real paths of files without a function: their statements count when they run at import.
     """
 
     def __init__(self, asked: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ class _Watch:
         return self.seen
 
     def note(self, name: str, line: int) -> bool:
-        """Note that a line was executed, and return whether that is new."""
+        """Record an executed line, and return whether it is new."""
         real, lines = self.lines_of(name)
         first = lines.get(line) if lines else None
         if first is None:
@@ -173,7 +173,7 @@ _watch = _begun()
 
 @_hook(hookwrapper=True)
 def pytest_load_initial_conftests(early_config: Any) -> Iterator[None]:
-    """Keep a plugin that measures coverage from tracing: there is one tracer in a process."""
+    """Disable tracing by a coverage plugin: a process has only one tracer."""
     options = early_config.known_args_namespace
     if hasattr(options, "no_cov"):
         options.no_cov = True
@@ -182,7 +182,7 @@ def pytest_load_initial_conftests(early_config: Any) -> Iterator[None]:
 
 @_hook(hookwrapper=True)
 def pytest_cmdline_main(config: Any) -> Iterator[None]:
-    """Run all tests in this process, where they are watched."""
+    """Run all tests in this process, so that they are traced."""
     if hasattr(config.option, "numprocesses"):
         config.option.numprocesses, config.option.dist, config.option.tx = None, "no", []
     yield
@@ -190,7 +190,7 @@ def pytest_cmdline_main(config: Any) -> Iterator[None]:
 
 @_hook(hookwrapper=True)
 def pytest_make_collect_report(collector: Any) -> Iterator[None]:
-    """Watch the import of a test file, which runs scripts that it imports; note what cannot be collected."""
+    """Trace the import of a test file, which runs scripts that it imports; record collection errors."""
     if _watch is None:
         yield
         return
@@ -211,7 +211,7 @@ def pytest_make_collect_report(collector: Any) -> Iterator[None]:
 
 @_hook(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: Any) -> Iterator[None]:
-    """Watch one test: what it executes counts if it passes."""
+    """Trace one test: its lines count if it passes."""
     if _watch is None:
         yield
         return
@@ -241,7 +241,7 @@ def pytest_runtest_protocol(item: Any) -> Iterator[None]:
 
 @_hook(hookwrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
-    """Note how a phase of a test ended."""
+    """Record the outcome of a phase of a test."""
     outcome: Any = yield
     if _watch is None:
         return
@@ -257,7 +257,7 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
 
 @_hook(trylast=True)
 def pytest_sessionfinish(exitstatus: int) -> None:
-    """Write what was seen."""
+    """Write the results."""
     if _watch is not None:
         _watch.write(int(exitstatus))
 
@@ -268,7 +268,7 @@ def _path_of(node: Any) -> str:
 
 def _told(test: str, path: str, line: int, error: BaseException | None, why: str) -> dict[str, Any]:
     chain = list(_chain(error))
-    # Pytest wraps what keeps it from importing a file.
+    # Pytest wraps the exception of a failed import.
     cause = next((each for each in chain if type(each).__name__ != "CollectError"), error)
     lines = (why or f"{type(cause).__name__}: {cause}").strip().splitlines()
     return {

@@ -1,4 +1,4 @@
-"""Reads a part of a file that tools have made, by its digest."""
+"""Read part of an artifact by its digest."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ def _rerun(arguments: JsonObject) -> str:
 
 @tool("read-artifact", risk=Risk.LOW, repeatable=True, rerun=_rerun)
 async def read_artifact(context: ToolContext, sha256: str, start: int = 0, find: str = "") -> ToolResult:
-    """Read a part of a file that a tool made or kept, such as the rest of a long output: 12,000 characters.
+    """Read up to 12,000 characters of a stored file, such as the rest of a long output.
 
     Args:
-        context: Where it is kept.
-        sha256: Its digest, as evidence names it.
-        start: The character to begin at, from 0.
-        find: A text to begin at instead: the first place from `start` on that has it.
+        context: The artifact store.
+        sha256: Digest of the file, as named in evidence.
+        start: First character to read, from 0.
+        find: Text to start at instead: its first occurrence from `start` on.
     """
     if context.home is None:
-        raise EvidenceError("no files are kept here", remedy="call the tool again that made it, for less")
+        raise EvidenceError("no files are stored here", remedy="call its tool again, for less output")
     file = Artifacts(context.home / "artifacts").path(sha256)
     if file.stat().st_size > _LARGEST_BYTES:
-        raise EvidenceError(f"artifact {sha256[:12]} has over {_LARGEST_BYTES} bytes", remedy="go by its summary")
-    # All of it at once: a secret must not stand on two pages, half on each.
+        raise EvidenceError(f"artifact {sha256[:12]} has over {_LARGEST_BYTES} bytes", remedy="use its summary")
+    # The whole file is read, so that a secret is never split across two pages.
     text = redacted(_text(file.read_bytes(), sha256), known=secrets_of(os.environ)).value
     first = max(0, start)
     if find:
         first = text.find(find, first)
         if first < 0:
-            raise EvidenceError(f"{find[:80]!r} does not stand there from {start} on", remedy="begin at 0")
+            raise EvidenceError(f"{find[:80]!r} does not occur from {start} on", remedy="start at 0")
     part = text[first : first + _MOST_CHARACTERS]
     last = first + len(part)
     output = {"sha256": sha256, "start": first, "end": last, "characters": len(text), "text": part}
-    more = f"; go on with start={last}" if last < len(text) else ""
+    more = f"; continue with start={last}" if last < len(text) else ""
     return ToolResult(f"characters {first}-{last} of {len(text)} of {sha256[:12]}{more}", output)
 
 
@@ -58,4 +58,4 @@ def _text(data: bytes, sha256: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise EvidenceError(f"artifact {sha256[:12]} is no text", remedy="go by its summary") from error
+        raise EvidenceError(f"artifact {sha256[:12]} is not text", remedy="use its summary") from error

@@ -1,4 +1,4 @@
-"""Reads lines of a file in the project."""
+"""Read lines of a file in the project."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _rerun(arguments: JsonObject) -> str:
 
 @tool("read-file", risk=Risk.LOW, repeatable=True, rerun=_rerun)
 async def read_file(context: ToolContext, path: str, first_line: int = 1, last_line: int = 0) -> ToolResult:
-    """Read lines of a text file in the project, at most 400; stores of secrets and what git ignores are refused.
+    """Read lines of a text file in the project, at most 400; secret stores and ignored files are refused.
 
     Args:
         context: The project.
         path: Relative to the project.
-        first_line: From 1.
-        last_line: The last line to read; 0 reads as far as the bound allows.
+        first_line: Line, from 1.
+        last_line: The last line to read; 0 reads up to the limit.
     """
     data = readable_bytes(context, path, largest=_LARGEST_BYTES)
     lines = without_keys(decoded(data)).splitlines()

@@ -1,4 +1,4 @@
-"""Tries a regular expression on the lines of files; run as a process by `search_files`."""
+"""Match a regular expression against lines of files; run as a process by `search_files`."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 _MOST_HITS = 200
 _LARGEST_BYTES = 2_000_000
 _LONGEST_LINE = 300
-# A longer line is no text that somebody wrote.
+# A longer line was not written by hand.
 _LONGEST_TRIED = 10_000
 _BINARY = b"\0"
 
 
 def search(root: Path, files: Sequence[str], expression: re.Pattern[str]) -> dict[str, Any]:
-    """Return the lines that an expression fits, with the files that they stand in as they were read.
+    """Return the matching lines, and the files that contain them as they were read.
 
     Args:
         root: The project's folder.
-        files: Relative to it, in order.
-        expression: What is tried on each line.
+        files: Paths relative to it, in order.
+        expression: Regular expression to match against each line.
     """
     hits: list[dict[str, str | int]] = []
     examined = []
@@ -64,7 +64,7 @@ def _fitting(data: bytes, path: str, expression: re.Pattern[str]) -> Iterator[di
 
 
 def _read(file: Path) -> bytes | None:
-    """Return a file's bytes; None for what is no text, too large, a link or a pipe."""
+    """Return a file's content; None if it is not text, too large, a link or a pipe."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -79,7 +79,7 @@ def _read(file: Path) -> bytes | None:
 
 
 def main() -> None:
-    """Read what is asked as JSON, and write what is found as JSON."""
+    """Read the request as JSON, and write the result as JSON."""
     asked = json.load(sys.stdin)
     flags = re.IGNORECASE if asked["ignore_case"] else re.NOFLAG
     try:

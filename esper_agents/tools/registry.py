@@ -1,4 +1,4 @@
-"""All tools there are: the files beside this one, other packages' entry points, and those a program registers."""
+"""Registry of tools: files of this package, entry points of other packages, and registered tools."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _GROUP = "esper_agents.tools"
 
 @dataclass(frozen=True, slots=True)
 class ToolRegistry:
-    """The tools there are.
+    """Registered tools.
 
     Attributes:
-        tools: By name.
-        refused: Why a tool of another package cannot be used; the others can.
+        tools: Tools by name.
+        refused: Reasons that tools of other packages cannot be used; all others can.
     """
 
     tools: Mapping[str, Tool]
@@ -38,23 +38,23 @@ class ToolRegistry:
         """Return a tool.
 
         Raises:
-            NotFoundError: There is none of that name.
+            NotFoundError: No tool has that name.
         """
         if found := self.tools.get(name):
             return found
         raise NotFoundError("tool", name, self.tools, listing="esper agents show AGENT")
 
     def named(self, names: Iterable[str] | None) -> tuple[Tool, ...]:
-        """Return the tools that those names come to, in order of name; all of them for None."""
+        """Return the tools that the names resolve to, sorted by name; all tools for None."""
         return tuple(self.tools[name] for name in self.offered(names).tools)
 
     def offered(self, names: Iterable[str] | None) -> OfferedTools:
-        """Return what the tools that a definition names come to, with what cannot be offered and why."""
+        """Return the tools that a definition's names resolve to, and those unavailable with the reasons."""
         return resolve_tools(names, self.tools)
 
 
 def load_tools(extra: Iterable[Tool] = ()) -> ToolRegistry:
-    """Find every tool. One of another package that cannot be used is refused, and hinders no other.
+    """Find every tool. An unusable tool of another package is refused, without affecting the others.
 
     Args:
         extra: Tools that a program registers itself.
@@ -89,5 +89,5 @@ def _installed(refused: list[DefinitionError]) -> Iterator[Tool]:
 
 def _tool_of(found: Extension) -> Tool:
     if not isinstance(found.thing, Tool):
-        raise DefinitionError(found.where, "is no tool", remedy="name what `esper_agents.api.tool` makes")
+        raise DefinitionError(found.where, "is not a tool", remedy="name a tool made by `esper_agents.api.tool`")
     return replace(found.thing, provider=found.provider_of(found.thing.function))

@@ -1,4 +1,4 @@
-"""Finds what belongs to files and lies elsewhere: who imports them, their tests, and the project's configuration."""
+"""Find code related to files: their importers, their tests, and the project's configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MOST = 40
 _CONFIGURATION = ("pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", "environment.yml", "tox.ini")
 _CONFIGURED = re.compile(r"(?:conf|configs?|hparams|cfg)(?:/|$)|config", re.IGNORECASE)
-# What pytest collects where nothing else is configured.
+# Pytest's default patterns for test files.
 _TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")
 _SETTINGS = (".yaml", ".yml", ".toml", ".json")
 
@@ -41,7 +41,7 @@ def _rerun(arguments: JsonObject) -> str:
     return f"grep -rnE --include='*.py' {quote(f'^[[:space:]]*(from|import) .*({stems})')} ."
 
 
-# Files of configuration are named and not read: which of them git ignores, and a commit lacks, is not on record.
+# Configuration files are listed and not read: whether git ignores them, or a commit lacks them, is not recorded.
 @tool(
     "related-code",
     risk=Risk.LOW,
@@ -50,7 +50,7 @@ def _rerun(arguments: JsonObject) -> str:
     comparing=without("configuration", "withheld", "own_tests", "other_tests"),
 )
 async def related_code(context: ToolContext, paths: list[str]) -> ToolResult:
-    """Find the files of the project that import what is named, their tests, and its configuration, by reading.
+    """Find files that import the given ones, their tests, and the project configuration, without running code.
 
     Args:
         context: The project.
@@ -62,7 +62,7 @@ async def related_code(context: ToolContext, paths: list[str]) -> ToolResult:
 def _look(context: ToolContext, paths: list[str]) -> ToolResult:
     own = {each.path for each in discover(context.root, [context.inside(path) for path in paths])}
     modules = {name for path in own for name in module_names(path)}
-    # Parsing is what takes long: only where some line of an import names one of them.
+    # Parsing is slow: only files in which an import line mentions one of the names are parsed.
     stems = "|".join(sorted({re.escape(name.rpartition(".")[2]) for name in modules}))
     imports = re.compile(rf"^[ \t]*(?:from|import)\b.*\b(?:{stems})\b|^[ \t]*from\b.*\($", re.MULTILINE)
     callers: list[str] = []
@@ -109,7 +109,7 @@ def _others(context: ToolContext, own: set[str]) -> Iterator[DiscoveredFile]:
 
 
 def module_names(path: str) -> Iterator[str]:
-    """Yield the dotted names that a file may be imported by: from the root, and from each folder above it."""
+    """Yield the dotted names by which a file may be imported: from the root, and from each folder above it."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if parts[-1] == "__init__" and len(parts) > 1:
         parts.pop()
@@ -122,7 +122,7 @@ def imports_any(text: str, path: str, modules: set[str]) -> bool:
 
 
 def _imported(text: str, path: str) -> set[str]:
-    """Return the dotted names that a file imports, those that `from` takes out of a module included."""
+    """Return the dotted names that a file imports, including the names in `from` imports."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -143,7 +143,7 @@ def _imported(text: str, path: str) -> set[str]:
 
 
 def _settings(context: ToolContext) -> Iterator[str]:
-    """Yield the files that configure the project: at its root, and in folders that are called so."""
+    """Yield the files that configure the project: at its root, and in configuration folders."""
     try:
         entries = sorted(context.root.iterdir())
     except OSError:

@@ -1,4 +1,4 @@
-"""Runs a recorded piece of evidence again on what it was about, and says whether it comes out as it is on record."""
+"""Re-run a recorded piece of evidence on its original files and compare the result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A line that a claim can be made of."""
+    """Source line that a diagnostic can refer to."""
 
     location: Location
     excerpt: str
@@ -46,7 +46,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """What came of running it again; nothing was run where there is no result."""
+    """Outcome of a repeated run; without a result, nothing was run."""
 
     compared: OutputComparison
     result: ToolResult | None = None
@@ -61,18 +61,18 @@ class _Ran:
     rerun=lambda arguments: f"esper certificates reproduce {quote(str(arguments['certificate']))}",
 )
 async def reproduce_evidence(context: ToolContext, certificate: str, evidence: str) -> ToolResult:
-    """Run one recorded tool call again, on the recorded files in a scratch folder, and compare what comes out.
+    """Re-run one recorded tool call on the recorded files in a scratch folder, and compare its output.
 
-    It ends as reproduced, differs, not comparable or not run, each with why. Only what runs without asking anybody is
+    The outcome is reproduced, differs, not comparable or not run, with the reason. Only tools that need no approval are
     run.
 
     Args:
         context: The project.
-        certificate: The whole identifier of the certificate.
-        evidence: The whole identifier of the piece of evidence in it.
+        certificate: Full identifier of the certificate.
+        evidence: Full identifier of the evidence in it.
     """
     if context.records is None:
-        raise EvidenceError("there is no archive at hand", remedy="call it within a session of the project")
+        raise EvidenceError("no certificate archive is available", remedy="call it within a session of the project")
     issued = parse(await asyncio.to_thread(context.records, certificate))
     recorded = {each.id: each for each in issued.evidence}
     if evidence not in recorded:
@@ -85,20 +85,20 @@ async def reproduce_evidence(context: ToolContext, certificate: str, evidence: s
 async def _ran(context: ToolContext, issued: Certificate, evidence: Evidence) -> _Ran:
     installed = context.tools.get(evidence.tool)
     if installed is None:
-        provider = evidence.provider or "nobody knows whom"
-        return _Ran(_not_run(f"no tool {evidence.tool!r} is installed here; it came from {provider}"))
+        provider = evidence.provider or "unknown"
+        return _Ran(_not_run(f"no tool {evidence.tool!r} is installed here; its provider was {provider}"))
     if why := next(_refusals(installed, evidence), ""):
         return _Ran(_not_run(why))
     files = {each.path: each for each in (*issued.examined, *evidence.examined)}
     async with _made(scratch_tree(context.root, issued.revision, tuple(files.values()))) as tree:
         if gone := [each.path for each in evidence.examined if each.path in tree.missing]:
-            return _Ran(_not_run(f"{gone[0]!r} is not to be had as it was"))
+            return _Ran(_not_run(f"{gone[0]!r} is no longer available in its certified version"))
         return await _run_in(tree, context, issued, installed, evidence)
 
 
 @asynccontextmanager
 async def _made(tree: AbstractContextManager[ScratchTree]) -> AsyncIterator[ScratchTree]:
-    """Yield a scratch tree that is made and removed in a thread; cancelled, none is left."""
+    """Yield a scratch tree that is created and removed in a thread; on cancellation, none is left."""
     making = asyncio.ensure_future(asyncio.to_thread(tree.__enter__))
     try:
         yield await asyncio.shield(making)
@@ -117,7 +117,7 @@ async def _run_in(
         result = checked(ToolResult, await installed.run(inside, evidence.arguments))
     except EsperError as error:
         return _Ran(_failed(evidence, error.problem.replace(str(tree.root), str(context.root))))
-    except Exception as error:  # noqa: BLE001 - whatever a tool raises is no result
+    except Exception as error:  # noqa: BLE001 - an exception is not a result
         return _Ran(_failed(evidence, f"{type(error).__name__}: {error}"))
     finally:
         await bench.close()
@@ -131,21 +131,21 @@ async def _run_in(
 
 
 def _refusals(installed: Tool, evidence: Evidence) -> Iterator[str]:
-    """Yield why a tool is not run again; nothing where it may be."""
+    """Yield the reasons not to re-run a tool; nothing if it may be re-run."""
     if evidence.outcome in {CallOutcome.DENIED, CallOutcome.INTERRUPTED}:
         yield f"it was {evidence.outcome} when it was recorded, so there is nothing to compare with"
     if installed.name == _NAME:
-        yield "it is a reproduction itself; what it ran again can be run again"
+        yield "it is a reproduction itself; reproduce its original evidence instead"
     risk = max(installed.risk, evidence.risk, key=tuple(Risk).index)
     if risk is not Risk.LOW:
-        yield f"its risk is {risk}, so a person must agree to it"
+        yield f"its risk is {risk}, so it needs approval"
     if not (installed.is_repeatable and evidence.is_repeatable):
-        yield "it says that it must not be run twice"
+        yield "the tool is not repeatable"
     one, other = _distribution(evidence.provider), _distribution(installed.provider)
     if one != other:
-        yield f"it came from {one or 'somewhere'}, and the tool of that name here comes from {other or 'elsewhere'}"
+        yield f"its provider was {one or 'unknown'}, and the installed tool is from {other or 'an unknown one'}"
     if redaction_count(canonical(evidence.arguments).decode("utf-8", "replace")):
-        yield "a secret was struck out of its arguments, so it cannot be called as it was"
+        yield "a secret was redacted from its arguments, so the call cannot be repeated"
 
 
 def _distribution(provider: str) -> str:
@@ -165,7 +165,7 @@ def _failed(evidence: Evidence, problem: str) -> OutputComparison:
 
 
 def _as_recorded(result: ToolResult, tree: ScratchTree, context: ToolContext) -> ToolResult:
-    """Return a result as it would stand in a record: without secrets, the folder called as the project's own."""
+    """Return a result in recorded form: without secrets, with the project's own folder name."""
     clean = redacted(result, known=secrets_of(os.environ)).value
     return replace(clean, output=_renamed(to_json(clean.output), str(tree.root), str(context.root)))
 
@@ -207,10 +207,10 @@ def _read_otherwise(evidence: Evidence, result: ToolResult) -> Iterator[OutputDi
 def _new_claims(
     issued: Certificate, installed: Tool, evidence: Evidence, result: ToolResult
 ) -> Iterator[OutputDifference]:
-    """Yield claims that nobody recorded. One that is on record and does not come shows in the output.
+    """Yield diagnostics that are not on record. A recorded one that is missing shows in the output.
 
-    Which of the findings that rest on a piece of evidence its tool made, and which an agent, is not on record. A tool
-    that says how its output is compared has said by that what counts.
+    The record does not tell whether a finding based on a piece of evidence came from its tool or from an agent. A tool
+    with its own comparison thereby defines which differences count.
     """
     if installed.comparing is not compare_exactly:
         return
@@ -223,9 +223,9 @@ def _new_claims(
 
 
 def _excuse(installed: Tool, evidence: Evidence, tree: ScratchTree) -> str:
-    """Return what else than a false record may explain a difference."""
+    """Return an explanation of a difference other than a false record."""
     if installed.provider != evidence.provider:
-        return f"it came from {evidence.provider}, and {installed.provider} is installed here"
+        return f"its provider was {evidence.provider}, and {installed.provider} is installed"
     return tree.unknown
 
 
@@ -256,7 +256,7 @@ def _result(issued: Certificate, evidence: Evidence, ran: _Ran) -> ToolResult:
 
 
 def _place(issued: Certificate, evidence: Evidence, tree: ScratchTree) -> _Place | None:
-    """Return the line of a finding that rests on a piece of evidence, else the first line of what it read."""
+    """Return the line of a finding based on a piece of evidence, else the first line of a file it read."""
     for finding in issued.findings:
         at = finding.claim.location
         if evidence.id in finding.evidence and at.path in {each.path for each in evidence.examined}:
@@ -281,10 +281,10 @@ def _claim(issued: Certificate, evidence: Evidence, ran: _Ran) -> Diagnostic | N
         severity=Severity.CRITICAL,
         category=Category.CORRECTNESS,
         location=place.location,
-        message=f"{evidence.tool} ({evidence.id}) came out otherwise: {named}{more}",
-        remedy=f"do not rely on {issued.id}; run `{evidence.rerun}` and judge by what it shows",
+        message=f"{evidence.tool} ({evidence.id}) differs when it is repeated: {named}{more}",
+        remedy=f"do not rely on {issued.id}; run `{evidence.rerun}` and use its result",
         confidence=Confidence.HIGH,
-        basis="it was run again",
+        basis="the call was repeated",
         excerpt=place.excerpt,
         fingerprint=fingerprint(_RULE, place.location.path, evidence.id, 0),
     )

@@ -1,4 +1,4 @@
-"""Runs Python of a model's on a copy of the project, in the sandbox."""
+"""Run a model's Python code on a copy of the project, in the sandbox."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _rerun(arguments: JsonObject) -> str:
 async def run_python(context: ToolContext, code: str, timeout_s: int = 60, data: list[str] | None = None) -> ToolResult:
     """Run Python code with the interpreter of the torch tools on a copy of the project, confined and without a network.
 
-    The working folder is the copy, without secrets and what git ignores. What the code writes is gone when it ends:
-    print what matters.
+    The working folder is the copy, without secrets and ignored files. Files that the code writes are deleted when it
+    ends: print the results.
 
     Args:
         context: The project.
-        code: What to run; a script, whose last value is not printed by itself.
-        timeout_s: Seconds after which it is stopped, up to 600.
-        data: Files or folders that git ignores and the code wants to read, if the user named them in the task's paths.
+        code: Script to run; the value of its last expression is not printed automatically.
+        timeout_s: Time limit in seconds, up to 600.
+        data: Ignored files or folders that the code reads, if the user named them in the task's paths.
     """
     async with sandbox_copy(context, data or ()) as place:
         (place.folder / _SNIPPET).write_text(code, encoding="utf-8")
@@ -43,7 +43,7 @@ async def run_python(context: ToolContext, code: str, timeout_s: int = 60, data:
 
 
 def told(context: ToolContext, what: str, place: SandboxCopy, ran: ProgramResult) -> ToolResult:
-    """Return what became of a program as a tool tells it."""
+    """Return the outcome of a program as a tool result."""
     kept = kept_text(context, ran.printed, "printed.txt") if len(ran.printed) > _MOST_SHOWN else ()
     output = {
         "exit_code": None if ran.stopped else ran.exit_code,
@@ -54,5 +54,5 @@ def told(context: ToolContext, what: str, place: SandboxCopy, ran: ProgramResult
         "python": ".".join(map(str, place.python.version)),
         "sandbox": place.choice.described(),
     }
-    last = ran.printed.strip().splitlines()[-1][:200] if ran.printed.strip() else "it printed nothing"
+    last = ran.printed.strip().splitlines()[-1][:200] if ran.printed.strip() else "no output"
     return ToolResult(f"{what} {ran.ended}: {last}", output, artifacts=kept)

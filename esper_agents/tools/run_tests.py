@@ -1,4 +1,4 @@
-"""Runs the project's own tests in the sandbox, and says which lines of the files in question they executed."""
+"""Run the project's tests in the sandbox and report the lines of the requested files they executed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MOST_TESTS = 20
 _NO_TESTS = 5
 _PLUGIN = "esper_pytest_lines"
 _OPTIONS = ("-q", "-rfE", "-p", "no:cacheprovider", "--color=no", "--continue-on-collection-errors", "-p", _PLUGIN)
-# Nothing of these may reach code that nobody has confined.
+# None of these variables may reach unconfined code.
 _SECRETS = re.compile(r"ANTHROPIC_|ESPER_|AWS_|.*(TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY)", re.IGNORECASE)
 _EXCEPTIONS = {"network": "network", "data": "read=*", "unsandboxed": "unsandboxed"}
 
@@ -73,14 +73,14 @@ async def run_tests(
 ) -> ToolResult:
     """Run pytest in the sandbox, on a copy of the project; each failed test is a finding.
 
-    The copy is without secrets and what git ignores, and there is no network: each exception is asked about.
+    The copy has no secrets and no ignored files, and there is no network: every exception needs the user's approval.
 
     Args:
         context: The project.
         paths: Test files or folders, relative to the project.
-        timeout_s: Seconds after which the tests are stopped, up to 600.
-        subject: Files or folders that are in question; which of their lines the tests that pass execute is recorded.
-        data: Files or folders that git ignores and the tests read, relative to the project.
+        timeout_s: Time limit in seconds, up to 600.
+        subject: Files or folders under test; their lines executed by passing tests are recorded.
+        data: Ignored files or folders that the tests read, relative to the project.
         network: Whether the tests may use the network.
         unsandboxed: Whether the tests run in the project itself, without a sandbox.
     """
@@ -101,7 +101,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """A file in question, as the tests found it."""
+    """File under test, as the tests found it."""
 
     record: SourceFile
     lines: ExecutableLines
@@ -109,17 +109,17 @@ class _Watched:
 
 @dataclass(frozen=True, slots=True)
 class _TestRun:
-    """What became of pytest.
+    """Result of a pytest run.
 
     Attributes:
-        tree: Where the project was, as `executed` and `failures` name it.
+        tree: Root of the project, as used in `executed` and `failures`.
         python: Version of the interpreter.
-        sandbox: What held it.
-        exit_code: Of pytest.
-        printed: What it printed.
-        watched: The files in question, by path.
-        report: What the plugin saw; None where it did not get to say.
-        records: The files that the report names and that are in the tree, by path.
+        sandbox: Sandbox of the run.
+        exit_code: Exit code of pytest.
+        printed: Output of pytest.
+        watched: Files under test, by path.
+        report: Results of the plugin; None if it did not report.
+        records: Files named in the report that exist in the tree, by path.
         is_confined: Whether it ran on a copy.
     """
 
@@ -136,7 +136,7 @@ class _TestRun:
 
 async def _confined(context: ToolContext, asked: _Asked) -> ToolResult:
     named = [path for path in asked.subject if context.inside(path).is_file()]
-    # What the user allowed by an exception counts as named.
+    # A path in an approved exception counts as named by the user.
     context = replace(context, named=(*context.named, *asked.data))
     python = shutil.which("python") or sys.executable
     try:
@@ -152,10 +152,10 @@ async def _confined(context: ToolContext, asked: _Asked) -> ToolResult:
             done = _TestRun(
                 place.tree, version, described, ran.exit_code, ran.printed, watched, said, records, is_confined=True
             )
-            # Before the copy is gone.
+            # Before the copy is deleted.
             return _stopped_or_told(context, asked, done, ran.stopped)
     except EvidenceError as error:
-        if "no sandbox holds" not in error.problem:
+        if "no sandbox works" not in error.problem:
             raise
         remedy = "install bubblewrap, or trust the code: --allow run-tests:unsandboxed"
         raise EvidenceError(error.problem, remedy=remedy) from error
@@ -197,7 +197,7 @@ async def _unconfined(context: ToolContext, asked: _Asked) -> ToolResult:
         done = _TestRun(
             root,
             "",
-            {"sandbox": "none", "why_not": ["a person allowed it without one"]},
+            {"sandbox": "none", "why_not": ["the user allowed a run without a sandbox"]},
             process.returncode,
             text,
             watched,
@@ -209,9 +209,9 @@ async def _unconfined(context: ToolContext, asked: _Asked) -> ToolResult:
 
 
 def _prepared(folder: Path, tree: Path, watched: dict[str, _Watched]) -> tuple[dict[str, str], Path]:
-    """Write the plugin and what it is to watch, and return its environment and where it will report.
+    """Write the plugin and its list of lines, and return its environment and the path of its report.
 
-    The name of the report is not to be guessed. That does not keep a test from looking for it: see decision 0012.
+    The name of the report cannot be guessed. A test can still search for it: see decision 0012.
     """
     private = folder / secrets.token_hex(8)
     private.mkdir(mode=0o700)
@@ -237,7 +237,7 @@ def _said(report: Path) -> dict[str, Any] | None:
 
 
 def _watched(context: ToolContext, tree: Path, subject: Sequence[str]) -> dict[str, _Watched]:
-    """Return the files in question that are in the tree, by path; tests among them count only by themselves."""
+    """Return the files under test that exist in the tree, by path; test files only if named directly."""
     found: dict[str, _Watched] = {}
     named = {each.path for each in _python_files(context, subject)}
     for path in sorted(named):
@@ -263,12 +263,12 @@ def _executable(text: str) -> ExecutableLines:
     try:
         return executable_lines(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # It cannot be executed at all: counted as a line that nothing ran.
+        # Not parsable: counted as one line that never ran.
         return ExecutableLines({1: 1}, is_script=False)
 
 
 def _records(tree: Path, said: dict[str, Any] | None) -> dict[str, SourceFile]:
-    """Return the test files that were run or failed, as they are in the tree."""
+    """Return the test files that ran or failed, with their content in the tree."""
     failed = [each.get("path") for name in ("failures", "broken") for each in (said or {}).get(name, ())]
     found: dict[str, SourceFile] = {}
     for each in (*(said or {}).get("ran", ()), *failed):
@@ -279,7 +279,7 @@ def _records(tree: Path, said: dict[str, Any] | None) -> dict[str, SourceFile]:
 
 
 def _inside(tree: Path, name: object) -> str:
-    """Return a path as the project has it; empty where it is none or lies elsewhere."""
+    """Return a path relative to the project; empty if it is not a path or lies elsewhere."""
     try:
         target = (tree / str(name)).resolve()
     except (OSError, ValueError, RuntimeError):
@@ -299,7 +299,7 @@ def _told(context: ToolContext, asked: _Asked, ran: _TestRun) -> ToolResult:
     if unsettled and not against:
         first = unsettled[0]
         more = f"; and {len(unsettled) - 1} more" if len(unsettled) > 1 else ""
-        raise EvidenceError(f"whether {first.test} passes is not known: {first.excuse}{more}", remedy=first.remedy)
+        raise EvidenceError(f"the result of {first.test} is unknown: {first.excuse}{more}", remedy=first.remedy)
     outcome = "failed" if against else "passed" if counts["passed"] else "not decided"
     kept = kept_text(context, ran.printed, "printed.txt") if len(ran.printed) > _MOST_OUTPUT else ()
     output: JsonObject = {
@@ -325,13 +325,13 @@ def _told(context: ToolContext, asked: _Asked, ran: _TestRun) -> ToolResult:
 
 
 def _checked(asked: _Asked, ran: _TestRun) -> dict[str, Any]:
-    """Return what the plugin saw, where that and how pytest ended bear each other out.
+    """Return the plugin's report, if it agrees with pytest's exit code.
 
     Raises:
-        EvidenceError: There is no result, or the two contradict each other.
+        EvidenceError: There is no result, or the report and the exit code contradict each other.
     """
     where, remedy = ", ".join(asked.paths), _rerun({"paths": asked.paths})
-    last = ran.printed.strip().splitlines()[-1][:200] if ran.printed.strip() else "it printed nothing"
+    last = ran.printed.strip().splitlines()[-1][:200] if ran.printed.strip() else "no output"
     if "No module named pytest" in ran.printed[-_MOST_OUTPUT:] and ran.report is None:
         problem = f"pytest is not installed for {shutil.which('python') or sys.executable}"
         raise EvidenceError(problem, remedy="install it there, or start esper in the project's environment")
@@ -347,10 +347,10 @@ def _checked(asked: _Asked, ran: _TestRun) -> dict[str, Any]:
         is_whole = (
             report["exit_code"] == ran.exit_code and ran.exit_code in (0, 1) and has_failed is bool(ran.exit_code)
         )
-        # What is read of it below.
+        # The fields read below.
         _ = report["executed"], report["executing"]["count"], report["executing"]["tests"], report["failures"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise EvidenceError("what the tests reported cannot be read", remedy=remedy) from error
+        raise EvidenceError("the report of the tests cannot be read", remedy=remedy) from error
     if not is_whole:
         raise EvidenceError(f"pytest exited with {ran.exit_code}: {last}", remedy=remedy)
     return told
@@ -377,7 +377,7 @@ def _summary(counts: dict[str, int], coverage: Sequence[JsonObject], report: dic
 
 
 def _is_related(ran: _TestRun) -> Any:
-    """Return what tells whether a test file is about the files in question; every one is where there are none."""
+    """Return a function that tells whether a test file concerns the files under test; without any, all do."""
     modules = {name for path, each in ran.watched.items() if each.lines.count for name in module_names(path)}
 
     def related(path: str) -> bool:
@@ -390,7 +390,7 @@ def _is_related(ran: _TestRun) -> Any:
 
 
 class _Failure:
-    """A test that failed, or a file that could not be collected, with what may excuse it."""
+    """A failed test, or a file that could not be collected, with a possible excuse."""
 
     def __init__(self, context: ToolContext, ran: _TestRun, told: Any) -> None:
         told = told if isinstance(told, dict) else {}
@@ -411,7 +411,9 @@ class _Failure:
         line = min(max(self.line, 1), max(last, 1))
         path = self.path or "."
         how = (
-            "fails" if severity is Severity.CRITICAL else "cannot be collected, and does not import what is in question"
+            "fails"
+            if severity is Severity.CRITICAL
+            else "cannot be collected, and does not import the files under test"
         )
         return Diagnostic(
             rule="TESTS",
@@ -420,7 +422,7 @@ class _Failure:
             category=Category.CORRECTNESS,
             location=Location(path, line, 1, line),
             message=f"the test {self.test.rpartition('::')[2] or path} {how}: {self.why}",
-            remedy=f"run python -m pytest {quote(path)} and mend what it shows",
+            remedy=f"run python -m pytest {quote(path)} and fix the failure",
             confidence=Confidence.HIGH,
             basis="it was run",
             excerpt=self.lines[line - 1] if self.lines else "",
@@ -434,7 +436,7 @@ def _text(ran: _TestRun, path: str) -> list[str]:
 
 
 def _excuse(context: ToolContext, ran: _TestRun, told: dict[str, Any]) -> tuple[str, str]:
-    """Return why a failure shows nothing about the code, and what helps; two empty texts where nothing excuses it."""
+    """Return a reason why a failure proves nothing about the code, and a remedy; empty texts without a reason."""
     module = str(told.get("missing_module") or "").partition(".")[0]
     root = context.root.resolve()
     if module and not any(
@@ -449,7 +451,10 @@ def _excused_by_the_sandbox(root: Path, tree: Path, told: dict[str, Any]) -> tup
     missing = _inside(tree, told["missing_file"]) if told.get("missing_file") else ""
     if missing and (root / missing).exists() and not (tree / missing).exists():
         if is_private(missing):
-            return f"it reads {missing!r}, which is kept from what runs in the sandbox", "let it do without that file"
+            return (
+                f"it reads {missing!r}, which is withheld from the sandbox",
+                "change the test so that it does not need that file",
+            )
         return f"it reads {missing!r}, which git ignores", f"--allow {quote(f'run-tests:read={missing}')}"
     if told.get("network"):
         return "it uses the network, and the sandbox has none", "--allow run-tests:network"

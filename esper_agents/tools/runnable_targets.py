@@ -1,4 +1,4 @@
-"""What in a Python file can be run without asking anybody for arguments, as far as reading can tell."""
+"""Find functions and modules of a Python file that run without user-supplied arguments."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from esper_agents.tools.definitions import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# What the lab takes for the function that makes inputs, where nothing else was said.
+# The lab's default name for the function that makes inputs.
 INPUT_NAMES = ("get_inputs", "make_inputs", "example_inputs")
 _STEP = re.compile(r"(?:\w+_)?step")
 _NEVER = re.compile(r"_|test|main$|setup$|cli$")
 _HARMLESS_DECORATORS = frozenset(("torch", "functools", "compile", "no_grad", "inference_mode", "enable_grad", "jit"))
 _MODULE_NAMES = frozenset(("torch.nn.Module", "torch.nn.modules.module.Module"))
-# Parameters that no input of a model goes by.
+# Parameter names that model inputs never have.
 _NO_INPUTS = frozenset(
     (
         *("args", "cfg", "config", "criterion", "dataloader", "dataset", "device", "filename", "loader", "logger"),
@@ -39,7 +39,7 @@ _CALLABLE = re.compile(r"\b(?:Callable|Step)\b")
 
 
 class RunKind(StrEnum):
-    """What sort of thing it is."""
+    """Kind of runnable."""
 
     MODULE = "module"
     FUNCTION = "function"
@@ -48,15 +48,15 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """Something that can be called once its needs are met.
+    """Function or module that can be called once its needs are met.
 
     Attributes:
-        path: Its file, relative to the project.
-        name: Its name in the file.
-        line: Where its definition begins.
-        kind: A module, a function, or a step (what makes its own inputs, or a factory of one).
-        needs: What is missing before it can be run; empty where nothing is.
-        uses: Names that its definition mentions.
+        path: File, relative to the project.
+        name: Name in the file.
+        line: First line of the definition.
+        kind: A module, a function, or a step (makes its own inputs, or is a factory of such).
+        needs: Missing prerequisites; empty if it can run.
+        uses: Names used in the definition.
     """
 
     path: str
@@ -68,20 +68,20 @@ class Runnable:
 
     @property
     def target(self) -> str:
-        """How the lab is told to run it."""
+        """Target name for the lab."""
         return f"{self.path}:{self.name}"
 
 
 def find_runnables(text: str, path: str, *, inputs: int | None = None) -> tuple[Runnable, ...]:
-    """Return what a file defines at its top level that can be called, in order.
+    """Return the callables that a file defines at its top level, in order.
 
     Args:
-        text: The file's source.
-        path: What to call it.
-        inputs: How many inputs are at hand already; None where none are.
+        text: Source of the file.
+        path: Path to report.
+        inputs: Number of available inputs; None without any.
 
     Raises:
-        SyntaxError: It is no Python.
+        SyntaxError: The text is not Python.
     """
     return tuple(_File(ast.parse(text), path, inputs).found())
 
@@ -130,7 +130,7 @@ class _File:
         )
 
     def _kind(self, node: ast.FunctionDef) -> RunKind | None:
-        """Return what a function is; None for one that takes nothing and does who knows what."""
+        """Return the kind of a function; None if it takes no arguments and its effect is unknown."""
         if required(node, skip=0):
             return RunKind.FUNCTION
         if made := self._made_by(node):
@@ -140,7 +140,7 @@ class _File:
         return RunKind.FUNCTION if self.has_inputs and most_arguments(node) != 0 else None
 
     def _made_by(self, node: ast.FunctionDef) -> RunKind | None:
-        """Return what a factory makes, by what it returns or says that it returns."""
+        """Return the type that a factory makes, by its return statements or annotation."""
         said = ast.unparse(node.returns) if node.returns is not None else ""
         if said in self.modules or said.rpartition(".")[2] == "Module":
             return RunKind.MODULE
@@ -203,21 +203,21 @@ class _File:
     def _needs_of_call(self, node: ast.FunctionDef | None, *, skip: int) -> tuple[str, ...]:
         missing = required(node, skip=skip) if node is not None else ["x"]
         if strange := sorted(_NO_INPUTS.intersection(missing)):
-            return (f"arguments that are no inputs: {', '.join(strange)}",)
+            return (f"arguments that are not inputs: {', '.join(strange)}",)
         if not self.has_inputs:
             return (f"inputs: {', '.join(missing)}",) if missing else ()
         most = most_arguments(node) if node is not None else None
         if self.inputs is not None and (
             self.inputs < len(missing) - (node is None) or (most is not None and self.inputs > most - skip)
         ):
-            return (f"inputs: {', '.join(missing) or 'none'}, where {self.inputs} are at hand",)
+            return (f"inputs: {', '.join(missing) or 'none'}, but {self.inputs} given",)
         return ()
 
     def _forward(self, name: str) -> ast.FunctionDef | None:
         return self._method(name, "forward")
 
     def _method(self, name: str, method: str) -> ast.FunctionDef | None:
-        """Return a method of a class of this file, its own or that of a base in this file."""
+        """Return a method of a class of this file, its own or inherited from a class in this file."""
         seen: list[str] = []
         waiting = [name]
         while waiting:

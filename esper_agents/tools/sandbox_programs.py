@@ -1,4 +1,4 @@
-"""Runs programs in the lab's sandbox, on a copy of the project: no network, no secrets, bounded, gone afterwards."""
+"""Run programs in the lab's sandbox on a copy of the project: no network, no secrets, limited."""
 
 from __future__ import annotations
 
@@ -50,26 +50,26 @@ _BOOTSTRAP = (
 _MOST_BYTES = 1 << 30
 _LARGEST_FILE = 1 << 30
 _MEMORY_BYTES = LabSettings().memory_bytes
-# Of what it prints; the rest is read and dropped.
+# Of the printed output; the rest is read and discarded.
 _MOST_PRINTED = 2 << 20
 _CHUNK = 1 << 16
 _LARGEST_STORE = 5 << 20
-# Of all that runs in one call.
+# Total for all processes of one call.
 _TOTAL = TotalLimits(memory_at_most(_MEMORY_BYTES), LabSettings().tasks, disk_bytes=4 << 30)
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxCopy:
-    """A copy of the project in which programs run.
+    """Copy of the project in which programs run.
 
     Attributes:
-        folder: What can be written; the home of what runs.
+        folder: Writable folder; the home directory of the programs.
         tree: The copy, in that folder.
-        files: How many files it holds.
+        files: Number of files in it.
         python: The interpreter.
-        view: What can be seen.
-        choice: What holds the programs.
-        sources: Folders of the copy that stand for what the interpreter knows of the project.
+        view: Visible files.
+        choice: Sandbox of the programs.
+        sources: Folders of the copy that replace the interpreter's paths into the project.
     """
 
     folder: Path
@@ -83,13 +83,13 @@ class SandboxCopy:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What became of a program.
+    """Outcome of a program.
 
     Attributes:
-        exit_code: What it exited with, negative for a signal.
-        stopped: What it was stopped after, such as `60 s`; empty where it ended by itself.
-        printed: What it printed, errors included, the project called by its own folder.
-        dropped: How many bytes more it printed.
+        exit_code: Exit code, negative for a signal.
+        stopped: Limit that stopped it, such as `60 s`; empty if it ended normally.
+        printed: Output, errors included, with the project's own folder name.
+        dropped: Number of further bytes printed.
     """
 
     exit_code: int | None
@@ -99,7 +99,7 @@ class ProgramResult:
 
     @property
     def ended(self) -> str:
-        """How it ended, in words."""
+        """End of the program, in words."""
         return f"stopped after {self.stopped}" if self.stopped else f"exited with {self.exit_code}"
 
 
@@ -107,18 +107,18 @@ class ProgramResult:
 async def sandbox_copy(
     context: ToolContext, also: Sequence[str] = (), *, python: str = "", has_network: bool = False
 ) -> AsyncIterator[SandboxCopy]:
-    """Yield a copy of the project to run programs in; it is gone when the block ends.
+    """Yield a copy of the project to run programs in; it is deleted when the block ends.
 
     Args:
         context: The project.
-        also: Files and folders of it that are wanted as well, such as data that git ignores: those that the user named
-            among the task's paths. Stores of secrets are not copied.
-        python: The interpreter; the one of this process where empty.
-        has_network: What runs may use the machine's network.
+        also: Further files and folders of it, such as ignored data that the user named
+            among the task's paths. Secret stores are not copied.
+        python: The interpreter; empty for the one of this process.
+        has_network: Whether the programs may use the machine's network.
 
     Raises:
-        EvidenceError: No sandbox holds here, or the project is too large to be copied.
-        UsageError: There is no interpreter.
+        EvidenceError: No sandbox works here, or the project is too large to copy.
+        UsageError: There is no such interpreter.
     """
     made = own_folder()
     making = asyncio.ensure_future(asyncio.to_thread(made.__enter__))
@@ -144,11 +144,11 @@ def _prepared(
         _copy(root, tree, files)
     except OSError as error:
         problem = f"the project cannot be copied: {error.strerror}"
-        raise EvidenceError(problem, remedy="make room, or name another place in TMPDIR") from error
+        raise EvidenceError(problem, remedy="free some space, or set TMPDIR to another folder") from error
     python = _without(known, root)
     hidden = (root, *secret_places(home()), *_secrets_beside(python))
     view = sandbox.SandboxMounts(python, (), _WORKER, folder, hidden, has_network=has_network)
-    # What runs has the whole of the empty machine to itself: nothing is to be walled off in it.
+    # The program has the whole isolated root to itself: no inner namespaces are needed.
     choice = replace(sandbox.choose(view, is_waived=False), can_wall=False)
     inside = (tree / each.relative_to(root) for each in known.places if each.is_relative_to(root))
     return SandboxCopy(folder, tree, len(files), python, view, choice, tuple(each for each in inside if each.is_dir()))
@@ -169,22 +169,22 @@ def _copy(root: Path, tree: Path, files: set[str]) -> None:
         try:
             handle = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
-            # Gone, or closed to us, since it was listed.
+            # Deleted, or made unreadable, since it was listed.
             continue
         with open(handle, "rb") as source, target.open("xb") as copy:  # noqa: PTH123 - a descriptor
             state = os.fstat(handle)
             left -= state.st_size
             if left < 0:
                 problem = f"the project has over {_MOST_BYTES >> 20} MiB, which is too much to copy"
-                raise EvidenceError(problem, remedy="keep data out of git, and name what is wanted of it")
+                raise EvidenceError(problem, remedy="keep data out of git, and name the needed data files")
             shutil.copyfileobj(source, copy)
             target.chmod(0o600 | state.st_mode & 0o111)
 
 
 def _without(python: PythonInterpreter, root: Path) -> PythonInterpreter:
-    """Return an interpreter without the project, where it is installed in it: the copy stands for that.
+    """Return an interpreter without its paths into the project, which the copy replaces.
 
-    An environment that lies in the project stays.
+    An environment inside the project is kept.
     """
     prefix = Path(python.executable).parent.parent
     own = prefix != root and prefix.is_relative_to(root)
@@ -193,7 +193,7 @@ def _without(python: PythonInterpreter, root: Path) -> PythonInterpreter:
 
 
 def _secrets_beside(python: PythonInterpreter) -> Iterator[Path]:
-    """Yield what is kept from models beside packages that are installed from the folders they are written in."""
+    """Yield the withheld files next to packages that are installed in editable mode."""
     for place in python.places:
         if place.is_dir():
             yield from (each for each in place.iterdir() if is_private(each.name))
@@ -207,23 +207,23 @@ async def run(
     timeout_s: int,
     env: Mapping[str, str] | None = None,
 ) -> ProgramResult:
-    """Run a program in a workplace, with all that it starts.
+    """Run a program in a sandbox copy, with all processes it starts.
 
     Args:
         context: The project.
-        place: Where.
+        place: The copy.
         argv: The program and its arguments.
-        timeout_s: After how many seconds it is stopped.
-        env: Further variables of its environment; a PYTHONPATH goes before the copy.
+        timeout_s: Time limit in seconds.
+        env: Further environment variables; a PYTHONPATH precedes the copy.
 
     Raises:
         EvidenceError: It could not be confined, or there is no such program.
-        UsageError: The time is none that can be given.
+        UsageError: The time limit is out of range.
     """
     if not 1 <= timeout_s <= LONGEST_S:
         raise UsageError(f"timeout_s is {timeout_s}", remedy=f"give 1 to {LONGEST_S} seconds")
     launching = ["-I", "-c", _BOOTSTRAP, str(_WORKER), json.dumps(_message(place, argv))]
-    # A pipe of our own: asyncio takes no program for ended while something holds one of its pipes.
+    # A separate pipe: asyncio regards a program as running while a process holds one of its pipes.
     end, start = os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -246,14 +246,14 @@ async def run(
         return [process.pid, *descendants(process.pid, most)]
 
     def leaders() -> list[int]:
-        # Its end ends all that runs in its namespaces; where there are none, what it leaves behind would go on.
+        # Its end kills all processes in its namespaces; without namespaces, background processes would continue.
         return [process.pid] if place.choice.sandbox is sandbox.Sandbox.BUBBLEWRAP else []
 
     try:
         with Supervisor(members, [place.folder], _TOTAL, leaders) as supervisor:
             done, _ = await asyncio.wait({ending}, timeout=timeout_s)
     finally:
-        # What it left running in the background has ended with it.
+        # Its background processes have ended with it.
         if process.returncode is None:
             await asyncio.to_thread(kill_members, members, leaders)
         with suppress(ProcessLookupError):
@@ -274,7 +274,7 @@ def _message(place: SandboxCopy, argv: Sequence[str]) -> JsonObject:
         "folder": str(place.tree),
         "grants": {**sandbox.grants(place.view), "writable": [str(place.folder)]},
         "confined": True,
-        # Nothing of the network is walled off where it may be used.
+        # Network files stay unrestricted if the network may be used.
         "own_network": place.choice.has_own_network or place.view.has_network,
         "memory_bytes": _MEMORY_BYTES,
         "file_bytes": _LARGEST_FILE,
@@ -283,7 +283,7 @@ def _message(place: SandboxCopy, argv: Sequence[str]) -> JsonObject:
 
 
 def _environment(place: SandboxCopy, more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment: the copy goes before what the interpreter knows of the project."""
+    """Return the environment: the copy precedes the interpreter's own paths."""
     own = [each for each in more.get("PYTHONPATH", "").split(os.pathsep) if each]
     paths = dict.fromkeys((*own, *map(str, (place.tree, *place.sources))))
     ours = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}

@@ -1,4 +1,4 @@
-"""Finds where a string stands in the project's Python files."""
+"""Find occurrences of a string in the project's Python files."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _LONGEST_LINE = 300
     ),
 )
 async def search_code(context: ToolContext, text: str, paths: list[str]) -> ToolResult:
-    """Find every line of Python files that holds a string, at most 200; secrets and what git ignores are withheld.
+    """Find every line of Python files that contains a string, at most 200; secrets and ignored files are withheld.
 
     Args:
         context: The project.
-        text: What to look for, as it stands; no pattern.
+        text: Literal text to find; not a pattern.
         paths: Files or folders, relative to the project.
     """
     hits: list[dict[str, str | int]] = []
@@ -54,7 +54,7 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
         for number, line in enumerate(without_keys(source.text).splitlines(), 1):
             if text in line and len(hits) < _MOST_HITS:
                 hits.append({"path": candidate.path, "line": number, "text": line.strip()[:_LONGEST_LINE]})
-    summary = f"no line holds {text!r}"
+    summary = f"no line contains {text!r}"
     if hits:
         found = "1 line holds" if len(hits) == 1 else f"{len(hits)} lines hold"
         summary = f"{found} {text!r}, first at {hits[0]['path']}:{hits[0]['line']}"

@@ -1,4 +1,4 @@
-"""Finds lines of the project's text files by a regular expression, in a process that can be stopped."""
+"""Search the project's text files with a regular expression, in a process that can be killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from esper_agents.tools.tool import ToolContext, ToolResult, tool
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
 
-# An expression may take longer than the world will last.
+# An expression may take exponential time.
 _PATIENCE_S = 20.0
 _LONGEST = 1_000
 _ANY = "**/*"
@@ -41,14 +41,14 @@ def _rerun(arguments: JsonObject) -> str:
 async def search_files(
     context: ToolContext, pattern: str, path: str = ".", files: str = _ANY, *, ignore_case: bool = False
 ) -> ToolResult:
-    """Find every line of text files that a regular expression fits, at most 200; secrets and what git ignores aside.
+    """Find every line of text files that matches a regular expression, at most 200, without secrets and ignored files.
 
     Args:
         context: The project.
-        pattern: A regular expression of Python; it is tried on each line by itself.
+        pattern: Python regular expression, matched against each line separately.
         path: A file or a folder, relative to the project.
-        files: Only files of that folder whose path fits, such as `**/*.py`.
-        ignore_case: Take capitals and small letters for the same.
+        files: Only files of that folder whose path matches, such as `**/*.py`.
+        ignore_case: Ignore case.
     """
     if len(pattern) > _LONGEST:
         raise UsageError(f"a pattern has up to {_LONGEST} characters", remedy="write a shorter one")
@@ -59,7 +59,7 @@ async def search_files(
     asked = {"root": str(context.root.resolve()), "files": chosen, "pattern": pattern, "ignore_case": ignore_case}
     told = json.loads(await _searched(json.dumps(asked, ensure_ascii=True).encode()))
     if problem := told.get("problem"):
-        raise UsageError(f"{pattern!r} is no regular expression: {problem}", remedy="escape what is meant literally")
+        raise UsageError(f"invalid regular expression {pattern!r}: {problem}", remedy="escape what is meant literally")
     hits = told["hits"]
     examined = decode(tuple[SourceFile, ...], json.dumps(told["examined"]))
     withheld = {**told["withheld"], **await asyncio.to_thread(withheld_in, context, path)}
@@ -75,14 +75,14 @@ async def search_files(
 
 def _summary(pattern: str, hits: list[JsonObject], *, is_cut: bool) -> str:
     if not hits:
-        return f"no line fits {pattern!r}"
+        return f"no line matches {pattern!r}"
     most = "at least " if is_cut else ""
     lines = "1 line fits" if len(hits) == 1 else f"{most}{len(hits)} lines fit"
     return f"{lines} {pattern!r}, first at {hits[0]['path']}:{hits[0]['line']}"
 
 
 async def _searched(asked: bytes) -> bytes:
-    """Return what a process of its own finds: nobody can stop an expression in this one."""
+    """Return the results of a separate process: an expression in this process could not be stopped."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-m", "esper_agents.tools.regex_search_process"),
         stdin=asyncio.subprocess.PIPE,
@@ -101,5 +101,5 @@ async def _searched(asked: bytes) -> bytes:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise EvidenceError("the search ended without an answer", remedy="search in fewer files")
+        raise EvidenceError("the search ended without a result", remedy="search in fewer files")
     return said

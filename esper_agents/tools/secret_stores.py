@@ -1,4 +1,4 @@
-"""Recognition of files that store secrets by their content: private keys in any encoding, credentials of tools."""
+"""Recognize files that store secrets by content: private keys in any encoding, tool credentials."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Code and prose may quote a key, which redaction strikes out; they are not stores.
+# Code and prose may quote a key, which redaction removes; they are not secret stores.
 _QUOTING = frozenset((".py", ".pyi", ".ipynb", ".md", ".rst", ".toml"))
-# The longer first: the mark of UTF-32 begins with that of UTF-16.
+# The longer first: UTF-32's byte-order mark begins with that of UTF-16.
 _MARKS = {
     b"\xff\xfe\0\0": "utf-32-le",
     b"\0\0\xfe\xff": "utf-32-be",
@@ -58,7 +58,7 @@ _KUBE = (
         r"^\s*(?:-\s*)?(?:token|client-key-data|password|client-key|id-token|refresh-token):\s*\S", re.MULTILINE
     ),
 )
-# Where every line is of one form.
+# Files in which every line has the same form.
 _LINES = {
     "hashes of passwords": r"[^:\s]+:(?:\$(?:apr1|2[abxy]?|5|6|y|argon2\w*)\$|\{SHA\})\S+",
     "passwords of PostgreSQL": r"[^:\s#]+:(?:\d+|\*):[^:\s]+:[^:\s]+:\S+",
@@ -71,11 +71,11 @@ _REGISTRY = {"auth", "identitytoken", "password"}
 
 
 def secret_store(data: bytes, path: str = "") -> str:
-    """Return what secrets a file stores; an empty text if it is no known store of secrets.
+    """Return the kind of secrets that a file stores; empty if it is not a known secret store.
 
     Args:
-        data: Its bytes.
-        path: Its path: source and prose, which may quote a key, are no stores.
+        data: Content of the file.
+        path: Path of the file: source and prose, which may quote a key, are not secret stores.
     """
     if why := _binary(data):
         return why
@@ -91,7 +91,7 @@ def decoded(data: bytes) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
     head = data[:400]
-    # Text of ASCII characters in two bytes has a zero in every other one.
+    # In UTF-16, text of ASCII characters has a null byte in every pair.
     for encoding, zeros, others in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
         if len(head) >= 8 and not any(zeros) and all(others):  # noqa: PLR2004 - shorter ones prove nothing
             return data.decode(encoding, "replace")
@@ -106,21 +106,21 @@ def _binary(data: bytes) -> str:
 
 
 def _is_der_key(data: bytes) -> bool:
-    """Return whether bytes are one ASN.1 sequence that begins as private keys do."""
-    if len(data) < 40 or data[0] != 0x30:  # noqa: PLR2004 - the tag of a sequence, and less than the shortest key
+    """Return whether the content is one ASN.1 sequence that begins as private keys do."""
+    if len(data) < 40 or data[0] != 0x30:  # noqa: PLR2004 - ASN.1 tag of a sequence, and less than the shortest key
         return False
     width = data[1] & 0x7F if data[1] & 0x80 else 0
     if width > 4:  # noqa: PLR2004 - 4 GiB
         return False
     length = int.from_bytes(data[2 : 2 + width], "big") if width else data[1]
     body = data[2 + width :]
-    # A line end may follow, and a length that is not known (0x80) is one of PKCS#12.
+    # A line end may follow; PKCS#12 may have an indefinite length (0x80).
     is_whole = data[1] == 0x80 or length <= len(body) <= length + 2  # noqa: PLR2004
     return is_whole and _DER.match(body) is not None
 
 
 def _encoded(text: str) -> str:
-    """Return what secrets a text holds that is nothing but base64 or hexadecimal digits."""
+    """Return the kind of secrets in a text that consists of base64 or hexadecimal digits only."""
     stripped = text.strip()
     if not stripped or len(stripped) > _LONGEST_ENCODED:
         return ""
@@ -149,7 +149,7 @@ def _told(text: str) -> str:
 
 
 def _of_environment(lines: list[str]) -> str:
-    """Return what a list of variables for an environment holds, whatever the file is called."""
+    """Return the kind of secrets in a list of environment variables, whatever the file's name."""
     found = [_ASSIGNMENT.fullmatch(each) for each in lines]
     secrets = [
         each

@@ -1,4 +1,4 @@
-"""Runs a command line of a model's on a copy of the project, in the sandbox; a person must agree first."""
+"""Run a model's command line on a copy of the project, in the sandbox, after the user's approval."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _PLAIN = "/bin/sh"
 
 @tool("shell", risk=Risk.HIGH, repeatable=False, rerun=lambda arguments: f"sh -c {quote(str(arguments['command']))}")
 async def shell(context: ToolContext, command: str, timeout_s: int = 120, data: list[str] | None = None) -> ToolResult:
-    """Run a command line on a copy of the project, confined and without a network; a person is asked each time.
+    """Run a command line on a copy of the project, confined and without a network; each call needs the user's approval.
 
-    The working folder is the copy, without secrets, git's own files and what git ignores. What the command writes is
-    gone when it ends: print what matters, and change files with edit-file.
+    The working folder is the copy, without secrets, git's own files and ignored files. Files that the command writes
+    are deleted when it ends: print the results, and change files with edit-file.
 
     Args:
         context: The project.
-        command: What the shell is given.
-        timeout_s: Seconds after which it is stopped, up to 600.
-        data: Files or folders that git ignores and the command wants to read, if the user named them as paths.
+        command: Command line for the shell.
+        timeout_s: Time limit in seconds, up to 600.
+        data: Ignored files or folders that the command reads, if the user named them as paths.
     """
     async with sandbox_copy(context, data or ()) as place:
         argv = [shutil.which("bash") or _PLAIN, "-c", command]

@@ -1,4 +1,4 @@
-"""Runs the review engine over files of the project."""
+"""Run the review engine on files of the project."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ async def static_review(
     related: list[str] | None = None,
     since: str = "",
 ) -> ToolResult:
-    """Review Python files with the rules of the review engine, without running them.
+    """Review Python files with the lint rules, without running them.
 
     Args:
         context: The project.
         paths: Files or folders, relative to the project.
-        categories: Only rules of these categories; all where left out.
-        related: Files that are read beside them, such as callers and tests; nothing is claimed of those.
-        since: A revision; only what changed since it brought is claimed. Left out, all that is found is.
+        categories: Only rules of these categories; all if omitted.
+        related: Files to read for context, such as callers and tests; they get no diagnostics.
+        since: A revision; report only what changes since then introduced. If omitted, report everything.
     """
     places = [context.inside(path) for path in (*paths, *(related or ()))]
     wanted = _known(categories)
@@ -67,7 +67,7 @@ async def static_review(
 
 
 def _change(context: ToolContext, places: list[Path], categories: list[Category] | None, since: str) -> ReviewReport:
-    """Return the review of what changed, with claims about files that were read."""
+    """Return the review of a change, limited to diagnostics in files that were read."""
     root = context.root.resolve()
     change = change_since(root, since, {place.relative_to(root).as_posix() for place in places})
     report = review_change(
@@ -97,7 +97,7 @@ def _summary(report: ReviewReport) -> str:
 
 
 def _is_in(path: str, paths: list[str]) -> bool:
-    """Return whether a path is one of those that were named, or a file in one of them."""
+    """Return whether a path is one of the named ones, or a file in one of them."""
     return any(PurePosixPath(path).is_relative_to(PurePosixPath(each)) for each in paths)
 
 
@@ -108,7 +108,7 @@ def _listed(unread: Sequence[Unreadable]) -> list[dict[str, str]]:
 def _output(report: ReviewReport, shown: set[str]) -> JsonObject:
     return {
         "rules": list(report.rules),
-        # Of installed packages alone: which distribution, version and digest.
+        # For rules of installed packages only: distribution, version and digest.
         "providers": {code: said for code, said in providers().items() if code in report.rules},
         "files": len(report.examined),
         "torch_files": report.torch_files,
@@ -116,6 +116,6 @@ def _output(report: ReviewReport, shown: set[str]) -> JsonObject:
         "suppressed": report.suppressed,
         "unreadable": _listed(report.unreadable),
         "claims": [claim.fingerprint for claim in report.claims],
-        # What a run can bear out or refute.
+        # Diagnostics that a run can confirm or refute.
         "shown_by_running": [str(claim.location) for claim in report.claims if claim.rule in shown],
     }

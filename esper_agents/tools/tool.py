@@ -1,4 +1,4 @@
-"""What a tool is: a typed function with its risk, whether it is repeatable, and a schema made from its signature."""
+"""Tool class: a typed function with its risk, its repeatability and a schema from its signature."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may touch.
+    """Resources that a tool may use.
 
     Attributes:
         root: The project's folder.
-        rules: Modules with review rules beside those that are installed.
-        home: Where the program keeps the project's things; None where nothing is to be kept.
-        bench: Where the project's code is measured; None makes one for each call.
-        companions: Changes that demand others, as the project's skills declare them.
-        records: Returns the bytes of a certificate of the project as they were issued; None where there is no archive.
-        tools: What may be called, by name.
-        skills: Returns a text of the skills at hand, by the names of skill and sheet; None where there are none.
-        memory: The files of the agent whose turn it is; None outside a session.
-        named: The paths of the task: what the user named may be shown even if git ignores it.
+        rules: Modules with lint rules besides the installed ones.
+        home: Data directory of the project; None if nothing is to be stored.
+        bench: Lab for measurements of the project's code; None creates one for each call.
+        companions: Companion changes, as declared by the project's skills.
+        records: Returns the issued bytes of a certificate of the project; None without an archive.
+        tools: Callable tools, by name.
+        skills: Returns a text of the available skills, by the names of skill and sheet; None without skills.
+        memory: Memory files of the active agent; None outside a session.
+        named: Paths of the task: files that the user named may be read even if git ignores them.
     """
 
     root: Path
@@ -59,10 +59,10 @@ class ToolContext:
     named: tuple[str, ...] = ()
 
     def inside(self, path: str) -> Path:
-        """Return the absolute path of something in the project.
+        """Return the absolute path of an existing item in the project.
 
         Raises:
-            EvidenceError: It is not there, or it lies outside the project, symbolic links followed.
+            EvidenceError: It does not exist, or lies outside the project, symbolic links followed.
         """
         target = self.within(path)
         if not target.exists():
@@ -70,17 +70,17 @@ class ToolContext:
         return target
 
     def within(self, path: str) -> Path:
-        """Return the absolute path of something in the project that need not be there.
+        """Return the absolute path of an item in the project, existing or not.
 
         Raises:
             EvidenceError: It lies outside the project, symbolic links followed.
         """
         try:
             target = (self.root / PurePosixPath(path)).resolve()
-            # A name that is too long shows only when somebody looks.
+            # A name that is too long fails only when the file system is accessed.
             target.exists()
-        except (OSError, RuntimeError, ValueError) as error:  # too long, a circle of links, a zero byte
-            raise EvidenceError(f"{path[:200]!r} can be no path", remedy="name a path that exists") from error
+        except (OSError, RuntimeError, ValueError) as error:  # too long, a cycle of links, a null byte
+            raise EvidenceError(f"{path[:200]!r} is not a valid path", remedy="name a path that exists") from error
         if not target.is_relative_to(self.root.resolve()):
             raise EvidenceError(f"{path!r} lies outside the project", remedy="name a path inside the project")
         return target
@@ -88,15 +88,15 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool returns.
+    """Result of a tool.
 
     Attributes:
-        summary: What came out, in one line.
-        output: The result, as JSON.
-        claims: What it found wrong.
-        examined: The files it read.
-        artifacts: The files it made.
-        refutes: Fingerprints of claims that it showed not to be so.
+        summary: Result in one line.
+        output: Result as JSON.
+        claims: Diagnostics.
+        examined: Files that were read.
+        artifacts: Files that were produced.
+        refutes: Fingerprints of diagnostics that it refuted.
     """
 
     summary: str
@@ -112,18 +112,18 @@ ToolFunction: TypeAlias = Callable[..., Awaitable[ToolResult]]
 
 @dataclass(frozen=True)
 class Tool:
-    """Something that an agent may call.
+    """Tool that an agent can call.
 
     Attributes:
-        name: How it is called.
-        risk: How much can go wrong.
-        is_repeatable: Whether running it again changes nothing, so that an interrupted call may be run again.
+        name: Name of the tool.
+        risk: Risk of a call.
+        is_repeatable: Whether repeating a call changes nothing, so that an interrupted call may be repeated.
         function: Takes a `ToolContext` and the arguments.
-        rerun: Makes a command line that runs a call again outside esper-agents.
-        provider: Distribution and version it comes from.
-        comparing: Compares what a call gave with what it gives when it is made again.
-        exceptions: What a call may want beyond the sandbox, each allowed by a name of its own, by the argument that
-            wants it: a `bool`, or a list of which each stands for the `*` of the name.
+        rerun: Returns a command line that repeats a call outside esper-agents.
+        provider: Distribution and version of the tool.
+        comparing: Compares the output of a call with that of a repeated call.
+        exceptions: Exceptions from the sandbox that a call may request, each with a permission name, by the argument
+            that requests it: a `bool`, or a list whose items replace the `*` of the name.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Tool:
     exceptions: Mapping[str, str] = field(default_factory=dict)
 
     def exceptions_of(self, arguments: JsonObject) -> tuple[str, ...]:
-        """Return the names of the exceptions that a call wants, such as `run-tests:network`."""
+        """Return the names of the exceptions that a call requests, such as `run-tests:network`."""
         wanted: list[str] = []
         for argument, name in self.exceptions.items():
             match arguments.get(argument):
@@ -163,16 +163,16 @@ class Tool:
 
     @cached_property
     def use(self) -> ToolUse:
-        """The tool as a reasoner sees it; its docstring and annotations are its schema."""
+        """Description of the tool for a reasoner; its docstring and annotations are its schema."""
         description = inspect.cleandoc(self.function.__doc__ or "").split("\nArgs:")[0].strip()
         schema: JsonObject = _untitled(self._arguments.model_json_schema())
         return ToolUse(self.name, description, schema, self.risk, self.is_repeatable)
 
     def validate(self, arguments: JsonObject) -> dict[str, Any]:
-        """Return the arguments as the function takes them, defaults filled in.
+        """Return the arguments in the function's types, with defaults.
 
         Raises:
-            UsageError: They do not fit the schema.
+            UsageError: The arguments do not match the schema.
         """
         from pydantic import ValidationError
 
@@ -182,21 +182,22 @@ class Tool:
             first = error.errors()[0]
             where = ".".join(str(each) for each in first["loc"]) or "arguments"
             raise UsageError(
-                f"{where} of tool {self.name!r}: {first['msg'].lower()}", remedy="call it as its schema says"
+                f"{where} of tool {self.name!r}: {first['msg'].lower()}",
+                remedy="call it with arguments that match its schema",
             ) from error
 
     async def run(self, context: ToolContext, arguments: JsonObject) -> ToolResult:
         """Run the tool.
 
         Raises:
-            UsageError: The arguments do not fit.
-            EvidenceError: It could not find out what it was asked.
+            UsageError: The arguments do not match the schema.
+            EvidenceError: The tool could not produce its result.
         """
         return with_whole_kept(context, await self.function(context, **self.validate(arguments)))
 
 
 def _untitled(schema: Any) -> Any:
-    """Return a schema without the titles that pydantic makes of names: models pay for every word."""
+    """Return a schema without pydantic's generated titles, which would cost tokens."""
     match schema:
         case dict():
             return {name: _untitled(each) for name, each in schema.items() if name != "title" or isinstance(each, dict)}
@@ -221,18 +222,18 @@ def tool(
     comparing: Comparer = compare_exactly,
     exceptions: Mapping[str, str] | None = None,
 ) -> Callable[[ToolFunction], Tool]:
-    """Make a tool of an async function whose first parameter is a `ToolContext`.
+    """Create a tool from an async function whose first parameter is a `ToolContext`.
 
     Args:
-        name: How it is called, such as `static-review`.
-        risk: How much can go wrong. Required.
-        repeatable: Whether running it again changes nothing. Required.
-        rerun: Makes a command line that runs a call again, from its arguments. Required.
-        comparing: Compares what a call gave with what it gives when it is made again.
+        name: Name of the tool, such as `static-review`.
+        risk: Risk of a call. Required.
+        repeatable: Whether repeating a call changes nothing. Required.
+        rerun: Returns a command line that repeats a call, from its arguments. Required.
+        comparing: Compares the output of a call with that of a repeated call.
         exceptions: As in `Tool`.
 
     Raises:
-        DefinitionError: Something that a tool must have is missing; it names the file and the line of the function.
+        DefinitionError: A required part is missing; it names the file and the line of the function.
     """
 
     def make(function: ToolFunction) -> Tool:
@@ -251,12 +252,12 @@ def tool(
 
 def _check_function(name: str, function: ToolFunction) -> None:
     if not inspect.iscoroutinefunction(function):
-        raise _unusable(name, function, "is no async function", "write `async def`")
+        raise _unusable(name, function, "is not an async function", "write `async def`")
     if not inspect.signature(function).parameters:
         raise _unusable(name, function, "takes no `ToolContext`", "add the parameter `context: ToolContext`")
     if not (function.__doc__ or "").strip():
         raise _unusable(
-            name, function, "has no docstring", "say in it what the tool does, and each argument under Args"
+            name, function, "has no docstring", "describe in it what the tool does, and each argument under Args"
         )
 
 

@@ -1,4 +1,4 @@
-"""What the tools that a definition names come to here: ours as they are, those of Claude Code by `claude_code.toml`."""
+"""Resolve the tool names of a definition: native names, and Claude Code's by `claude_code.toml`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SHELL = "bash"
 
 @dataclass(frozen=True, slots=True)
 class OfferedTools:
-    """What the tools that a definition names come to.
+    """Resolved tool names of a definition.
 
     Attributes:
-        tools: Names of tools here, sorted.
-        moves: What a name stands for that every agent can do anyway, each with the name.
-        missing: Names that come to nothing, each with why.
+        tools: Names of available tools, sorted.
+        moves: Built-in actions of every agent that a name stands for, each with the name.
+        missing: Names without a tool, each with the reason.
         unknown: Those of them that exist neither here nor in Claude Code.
     """
 
@@ -36,11 +36,11 @@ class OfferedTools:
 
 
 def resolve_tools(names: Iterable[str] | None, known: Collection[str]) -> OfferedTools:
-    """Return what an agent is offered.
+    """Return the tools that an agent may use.
 
     Args:
-        names: Tools as its definition names them; None where it does not say, which is all there are.
-        known: The names of all tools there are.
+        names: Tools as its definition names them; None if it does not name any, which means all.
+        known: Names of all tools.
     """
     if names is None:
         return OfferedTools(tuple(sorted(known)))
@@ -95,16 +95,18 @@ def _read(name: str) -> _Read:
     if word == _SHELL:
         return _commands(pattern)
     if _table().writing.intersection(found.tools):
-        return _Read(why=f"{found.tools[0]} is not kept to a part of the project")
+        return _Read(why=f"{found.tools[0]} cannot be limited to part of the project")
     return found
 
 
 def _commands(pattern: str) -> _Read:
-    """Return what the command lines come to that a definition allows."""
+    """Return the tools that match the command lines a definition allows."""
     found = {each: tuple(_command(each)) for each in filter(None, map(str.strip, pattern.split(",")))}
     tools = tuple(dict.fromkeys(tool for each in found.values() for tool in each))
     alone = [each for each, those in found.items() if not those]
-    return _Read(tools=tools, why=f"no shell is kept to {alone[0]!r}; no tool does just that" if alone else "")
+    return _Read(
+        tools=tools, why=f"no shell can be limited to {alone[0]!r}, and no tool does only that" if alone else ""
+    )
 
 
 def _command(text: str) -> Iterator[str]:

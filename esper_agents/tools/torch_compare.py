@@ -1,4 +1,4 @@
-"""Compares a candidate with a baseline: whether it gives the same, and whether it is as much faster as claimed."""
+"""Compare a candidate with a baseline: equivalence, and the claimed speed-up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.compare.change_control import BaseRevision
 
 _MODES = ("latency", "throughput", "training-step")
-_WITNESSES = ("the clock of its process", "the clock outside of it", "the processor time that the kernel counts")
+_WITNESSES = ("the process's own clock", "the parent's clock", "the kernel's processor time")
 
 
 def _rerun(arguments: JsonObject) -> str:
@@ -41,7 +41,7 @@ def _rerun(arguments: JsonObject) -> str:
 
 
 @tool("torch-compare", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.comparison)
-async def torch_compare(  # noqa: PLR0913 - one for each thing that a comparison depends on
+async def torch_compare(  # noqa: PLR0913 - one for each input of a comparison
     context: ToolContext,
     baseline: str,
     candidate: str,
@@ -53,25 +53,25 @@ async def torch_compare(  # noqa: PLR0913 - one for each thing that a comparison
     claim: str = "",
     flag: str = "",
 ) -> ToolResult:
-    """Check in the sandbox that a candidate does what a baseline does, then time both and judge a claimed speed-up.
+    """Check in the sandbox that a candidate is equivalent to a baseline, then time both and judge a claimed speed-up.
 
     Args:
         context: The project.
-        baseline: `FILE.py:NAME` of what is there.
-        candidate: `FILE.py:NAME` of what is said to be as good and faster.
-        base: The git revision that the baseline is taken from; the work tree where left out.
-        inputs: Inputs such as `randn(32,128)`; where left out, what the files make themselves.
+        baseline: `FILE.py:NAME` of the existing code.
+        candidate: `FILE.py:NAME` of the code that claims to be equivalent and faster.
+        base: Git revision of the baseline; the work tree if omitted.
+        inputs: Inputs such as `randn(32,128)`; if omitted, those that the files make themselves.
         inputs_from: `FILE:FUNCTION` that makes the inputs.
         mode: `latency`, `throughput` or `training-step`.
-        claim: The claimed speed-up, such as `1.3`; where left out, what the rules of acceptance ask.
-        flag: The feature flag that turns the candidate off again.
+        claim: The claimed speed-up, such as `1.3`; if omitted, the threshold of the acceptance rules.
+        flag: Feature flag that disables the candidate.
     """
     from esper_agents.torchlab.compare.change_control import ChangeControl
     from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, compare
     from esper_agents.torchlab.compare.measure import Arm
 
     if mode not in _MODES:
-        raise UsageError(f"{mode!r} is no mode", remedy="use one of " + ", ".join(_MODES))
+        raise UsageError(f"invalid mode {mode!r}", remedy="use one of " + ", ".join(_MODES))
     question = ComparisonRequest(mode=ComparisonMode(mode), claim=_number(claim))
     with ExitStack() as stack:
         found = _base(context, base, candidate, stack) if base else None
@@ -108,13 +108,13 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not 1 <= number <= 1e6:  # noqa: PLR2004 - beyond that no speed-up is meant
-        raise UsageError(f"{text!r} is no speed-up", remedy="give a number such as 1.3: baseline over candidate")
+    if not 1 <= number <= 1e6:  # noqa: PLR2004 - larger values are not plausible speed-ups
+        raise UsageError(f"invalid speed-up {text!r}", remedy="give a number such as 1.3: baseline over candidate")
     return number
 
 
 def _base(context: ToolContext, base: str, candidate: str, stack: ExitStack) -> BaseRevision:
-    """Return the project as it was at a revision, in a folder of its own, and which files differ from it."""
+    """Yield the project at a revision, in a separate folder, and the files that differ from it."""
     from esper_agents.torchlab.changed_files import changed
     from esper_agents.torchlab.compare.change_control import BaseRevision
     from esper_agents.torchlab.revisions import checkout
@@ -149,8 +149,8 @@ def _claims(context: ToolContext, candidate: str, names: str, verdict: JsonObjec
             context,
             measurement_codes.CANDIDATE_WRONG,
             place,
-            f"{names} does something else: {because}",
-            remedy="do not use it; mend what the check shows, and compare again",
+            f"{names} is not equivalent: {because}",
+            remedy="do not use it; fix the failed check, and compare again",
             witnesses=["the check that failed"],
         )
     elif verdict["outcome"] == "not as fast as claimed":

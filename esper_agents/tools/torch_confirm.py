@@ -1,4 +1,4 @@
-"""Runs what the review claims of lines, where a run can show it: each is borne out, refuted, or left as it is."""
+"""Run review findings that a run can test: each is confirmed, refuted or left unchanged."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Diagnostic
     from esper_agents.tools.measurement_tools import MeasurementResult
 
-_SEEN_BY = "the line as it ran"
-# A line that runs this often in one call stands in a loop there.
+_SEEN_BY = "a trace of the line"
+# A line that runs this often in one call is inside a loop.
 _REPEATED = 2
 _SIZE = re.compile(r"\d+")
 _LONGEST_SAID = 300
 
 
 class ConfirmationResult(StrEnum):
-    """What a run made of a claim."""
+    """Result of a run for a finding."""
 
     BORNE_OUT = "borne out"
     REFUTED = "refuted"
@@ -41,12 +41,12 @@ class ConfirmationResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedClaim:
-    """One claim and what the run made of it.
+    """One finding and the result of the run for it.
 
     Attributes:
-        claim: The claim.
-        found: What it came to.
-        said: Why, in words.
+        claim: The finding.
+        found: The result.
+        said: The reason, in words.
     """
 
     claim: Diagnostic
@@ -54,7 +54,7 @@ class ConfirmedClaim:
     said: str
 
     def described(self) -> JsonObject:
-        """Return it as evidence holds it."""
+        """Return it in the form of evidence."""
         return {
             "rule": self.claim.rule,
             "fingerprint": self.claim.fingerprint,
@@ -65,7 +65,7 @@ class ConfirmedClaim:
 
 
 def _rerun(arguments: JsonObject) -> str:
-    # Which lines are watched follows from the review; this shows what runs and what raises.
+    # The lines to watch follow from the review; this command shows which lines run and which raise.
     reviewed = "esper review -- " + " ".join(quote(str(each)) for each in arguments["paths"])
     lines = [str(each) for each in arguments.get("lines", ())]
     run = command(
@@ -90,19 +90,19 @@ async def torch_confirm(
     inputs_from: str = "",
     train: bool = False,
 ) -> ToolResult:
-    """Run a target in the sandbox and see whether claims of the review about lines are so.
+    """Run a target in the sandbox and test lint findings about its lines.
 
-    The review is made again here: nobody can hand over claims of their own. A claim that a line raises is refuted where
-    the line ran and did not raise; one that a line breaks a graph, where it ran compiled and did not.
+    The review is repeated here, so callers cannot supply their own findings. A finding that a line raises is refuted if
+    the line ran and did not raise; one that a line breaks a graph, if it ran compiled without a break.
 
     Args:
         context: The project.
         target: `FILE.py:NAME` or `package.module:Class.method`.
-        paths: What was reviewed, relative to the project.
-        lines: `FILE:LINE` of the claims to look at.
-        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        paths: Reviewed files, relative to the project.
+        lines: `FILE:LINE` of the findings to test.
+        inputs: Inputs such as `randn(32,128)`; if omitted, those that the target's file makes itself.
         inputs_from: `FILE:FUNCTION` that makes the inputs.
-        train: Run backward, too.
+        train: Also run backward.
     """
     from esper_agents.torchlab.watch import LineRange, watch
 
@@ -115,7 +115,7 @@ async def torch_confirm(
     ]
     if not claims:
         raise UsageError(
-            "the review claims nothing of these lines that a run can show", remedy="name lines of findings"
+            "the review has no finding on these lines that a run can test", remedy="name lines of findings"
         )
     wanted = spec(target, inputs, inputs_from)
     spans = [LineRange(at.path, at.line, max(at.end_line, at.line)) for at in (each.location for each in claims)]
@@ -151,7 +151,7 @@ def _result(target: str, settled: list[ConfirmedClaim], made: list[MeasurementRe
 
 
 def _surer(settled: ConfirmedClaim, target: str) -> Diagnostic:
-    basis = f"{settled.claim.basis}; borne out by a run of {target}: {settled.said}"
+    basis = f"{settled.claim.basis}; confirmed by a run of {target}: {settled.said}"
     return replace(settled.claim, confidence=Confidence.HIGH, basis=basis)
 
 
@@ -171,7 +171,7 @@ def _settle(
         case RuntimeExpectation.BREAKS:
             return _breaking(claim, line, compiled or {})
         case RuntimeExpectation.NOT:
-            return ConfirmedClaim(claim, ConfirmationResult.UNSETTLED, "no run can show it")
+            return ConfirmedClaim(claim, ConfirmationResult.UNSETTLED, "no run can test it")
 
 
 def _raising(claim: Diagnostic, line: JsonObject, watched: JsonObject) -> ConfirmedClaim:
@@ -181,17 +181,17 @@ def _raising(claim: Diagnostic, line: JsonObject, watched: JsonObject) -> Confir
     if raises_at(raised, line):
         return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT, said)
     if raised is not None and _says_the_same(claim, str(raised["message"])):
-        # What a layer was made for stands elsewhere than the call of it that raises.
+        # A layer's construction lies elsewhere than the call of it that raises.
         where = raised["frames"][-1] if raised["frames"] else {"file": "torch", "line": 0}
         said = f"the run raises {raised['type']} at {where['file']}:{where['line']}: {raised['message']}"
         return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT, said[:_LONGEST_SAID])
-    # What raised before the end may have kept the line from being seen as it is meant to run.
+    # An exception before the end may have prevented the line from running as intended.
     is_refuted = line["times"] > 0 and raised is None
     return ConfirmedClaim(claim, ConfirmationResult.REFUTED if is_refuted else ConfirmationResult.UNSETTLED, said)
 
 
 def _says_the_same(claim: Diagnostic, message: str) -> bool:
-    """Return whether an exception names the sizes that a claim names, all of them and at least two."""
+    """Return whether an exception names all sizes that a finding names, at least two."""
     sizes = set(_SIZE.findall(claim.message))
     return len(sizes) > 1 and sizes <= set(_SIZE.findall(message))
 

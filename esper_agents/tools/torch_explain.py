@@ -1,4 +1,4 @@
-"""Finds out what torch.compile does with a target: breaks, recompiles, skipped frames, failures."""
+"""Diagnose torch.compile on a target: graph breaks, recompilations, skipped frames, failures."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def _rerun(arguments: JsonObject) -> str:
 async def torch_explain(
     context: ToolContext, target: str, inputs: list[str] | None = None, inputs_from: str = "", *, train: bool = False
 ) -> ToolResult:
-    """Compile a target in the sandbox, without inductor, and say where and why it breaks and compiles again.
+    """Compile a target in the sandbox, without inductor, and report graph breaks and recompilations with their causes.
 
     Args:
         context: The project.
         target: `FILE.py:NAME` or `package.module:Class.method`.
-        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs: Inputs such as `randn(32,128)`; if omitted, those that the target's file makes itself.
         inputs_from: `FILE:FUNCTION` that makes the inputs.
-        train: Run backward, too.
+        train: Also run backward.
     """
     from esper_agents.torchlab.explain import explain
 
@@ -104,7 +104,7 @@ def _gave_up(context: ToolContext, told: JsonObject) -> Diagnostic | None:
         context,
         measurement_codes.GAVE_UP,
         told.get("place", {}),
-        f"dynamo compiles {told['function']} no more after {told['limit']} versions ({told['setting']})",
+        f"dynamo stops compiling {told['function']} after {told['limit']} versions ({told['setting']})",
         remedy="remove the cause of the recompilations; raising the limit only buys time",
         witnesses=[_LOG],
     )
@@ -126,7 +126,7 @@ def _skipped(context: ToolContext, body: JsonObject) -> Diagnostic | None:
         context,
         measurement_codes.NEVER_COMPILED,
         body["target"],
-        "nothing of it is compiled: it runs eagerly, as if torch.compile were not there",
-        remedy="see why with TORCH_LOGS=+dynamo; a frame that holds no tensor operation of its own is skipped",
+        "nothing is compiled: the target runs eagerly, as without torch.compile",
+        remedy="find the reason with TORCH_LOGS=+dynamo; dynamo skips a frame without tensor operations",
         witnesses=[_COUNTER],
     )

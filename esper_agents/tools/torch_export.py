@@ -1,4 +1,4 @@
-"""Finds out whether a target can be exported, in which ways, and where it fails."""
+"""Check whether a target can be exported, in which modes, and where it fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.finding import Diagnostic
 
-# Draft export goes on where the others stop, so that it exports says less than that they do.
+# Draft export continues after failures, so its success proves less.
 _WAYS = ("strict", "non-strict", "dynamic-batch", "onnx")
 _AGAINST = frozenset(("fails", "raises", "differs"))
 
@@ -30,12 +30,12 @@ def _rerun(arguments: JsonObject) -> str:
 async def torch_export(
     context: ToolContext, target: str, inputs: list[str] | None = None, inputs_from: str = ""
 ) -> ToolResult:
-    """Export a module or function in the sandbox in every way there is, and compare the results with eager.
+    """Export a module or function in the sandbox in every supported mode, and compare the results with eager.
 
     Args:
         context: The project.
         target: `FILE.py:NAME` or `package.module:Class.method`.
-        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs: Inputs such as `randn(32,128)`; if omitted, those that the target's file makes itself.
         inputs_from: `FILE:FUNCTION` that makes the inputs.
     """
     from esper_agents.torchlab.export import export
@@ -50,12 +50,12 @@ async def torch_export(
     said = ", ".join(f"{name} {outcome}" for name, outcome in outcomes.items())
     claims = tuple(_claims(context, attempts, against))
     return ToolResult(
-        f"export of {target}: {said or 'nothing was tried'}", output, claims, made.examined, made.artifacts
+        f"export of {target}: {said or 'no mode was tried'}", output, claims, made.examined, made.artifacts
     )
 
 
 def _claims(context: ToolContext, attempts: JsonObject, against: list[str]) -> Iterator[Diagnostic]:
-    """Yield a claim for each line at which attempts fail; those that fail at the same one bear each other out."""
+    """Yield a diagnostic for each line at which attempts fail; failures at the same line support each other."""
     by_place: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in against:
         place = attempts[name].get("place", {})

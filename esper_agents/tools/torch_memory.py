@@ -1,4 +1,4 @@
-"""Finds out where the memory of a target goes, whether it grows with steps, and what holds it."""
+"""Measure the memory of a target: its composition, its growth over steps, and its retainers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _STEPS, _OPTIMIZER = 8, "adamw"
 _EVENTS, _ESTIMATE = "torch.profiler's memory events", "an estimate without running"
-_STORAGES, _NODES, _COLLECTOR = "a watch over every storage", "the nodes of autograd's graphs", "the garbage collector"
-_SEE_SPLIT = "see what the peak consists of; the largest part is what there is to save"
-# An estimate that is no further off bears a measured peak out.
+_STORAGES, _NODES, _COLLECTOR = "a tracker of every storage", "the nodes of autograd graphs", "the garbage collector"
+_SEE_SPLIT = "see the composition of the peak; its largest part is the possible saving"
+# Maximum ratio by which an estimate may differ from the measured peak that it confirms.
 _NEAR = 0.05
 
 
@@ -47,16 +47,16 @@ async def torch_memory(
     optimizer: str = _OPTIMIZER,
     steps: int = _STEPS,
 ) -> ToolResult:
-    """Measure in the sandbox where a target's memory goes, whether it grows with steps, and which object holds it.
+    """Measure a target's memory in the sandbox: composition, growth over steps, and the objects that retain it.
 
     Args:
         context: The project.
         target: `FILE.py:NAME` or `package.module:Class.method`.
-        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs: Inputs such as `randn(32,128)`; if omitted, those that the target's file makes itself.
         inputs_from: `FILE:FUNCTION` that makes the inputs.
-        train: Run backward and an optimizer, too; a training step does that itself.
+        train: Also run backward and an optimizer; a training step does that itself.
         optimizer: `sgd`, `adam`, `adamw` or `none`, for a module that is trained.
-        steps: How many steps to look for growth in, at least 6; 0 for none.
+        steps: Number of steps in which to look for growth, at least 6; 0 for none.
     """
     from esper_agents.torchlab.memory import memory
 
@@ -88,7 +88,7 @@ def _of_peak(result: JsonObject) -> list[str]:
 
 
 def _of_growth(leak: JsonObject) -> list[str]:
-    """Return what saw memory grow, each by a count of its own."""
+    """Return the independent observations of memory growth."""
     if not leak.get("is_growing"):
         return []
     first = max(int(leak["judged_from_step"]) - 1, 0)
@@ -125,7 +125,7 @@ def _claims(context: ToolContext, result: JsonObject) -> Iterator[Diagnostic]:
 
 
 def _holding(leak: JsonObject) -> JsonObject:
-    """Return the line that keeps what grows, else the holder's, else the line that made it."""
+    """Return the line that retains the growing memory, else the retainer's line, else the line that created it."""
     for each in (*leak["holders"][:1], *leak["made_by"][:1]):
         if each.get("file"):
             return {"file": each["file"], "line": each.get("kept_line") or each.get("line")}

@@ -1,4 +1,4 @@
-"""Finds the first operation of a run that makes a NaN or Inf."""
+"""Find the first operation of a run that produces NaN or Inf."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Diagnostic
 
 _STEPS = 20
-_WATCH = "a watch over every operation"
+_WATCH = "a check of every operation"
 
 
 def _rerun(arguments: JsonObject) -> str:
@@ -38,22 +38,22 @@ async def torch_nan(
     *,
     train: bool = False,
 ) -> ToolResult:
-    """Run steps in the sandbox until one leaves a NaN or Inf, and say which operation on which line made it.
+    """Run steps in the sandbox until a NaN or Inf reaches a result, and report the operation and line that produced it.
 
     Args:
         context: The project.
         target: `FILE.py:NAME` or `package.module:Class.method`.
-        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs: Inputs such as `randn(32,128)`; if omitted, those that the target's file makes itself.
         inputs_from: `FILE:FUNCTION` that makes the inputs.
-        steps: How many at most, each on fresh inputs.
-        train: Run backward, too.
+        steps: Maximum number of steps, each on new inputs.
+        train: Also run backward.
     """
     from esper_agents.torchlab.nan import nan
 
     wanted = spec(target, inputs, inputs_from)
     made = await measure(context, [target, inputs_from], lambda lab: nan(lab, wanted, steps=steps, train=train))
     result = made.report.result
-    witnesses = [_WATCH, *(f"what it left in the {each['what']}" for each in result.get("reached", ())[:1])]
+    witnesses = [_WATCH, *(f"its effect on the {each['what']}" for each in result.get("reached", ())[:1])]
     output = outlined(made.report, status=result["status"], witnesses=witnesses)
     found = _claim(context, result)
     claims = () if found is None else (found,)

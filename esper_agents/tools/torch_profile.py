@@ -1,4 +1,4 @@
-"""Finds out where the time of a target goes and what bounds it."""
+"""Profile a target: time by line and the limiting resource."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CLOCKS, _PROFILER = "clocks without a profiler", "torch.profiler"
 _KEPT = ("analysis", "kind", "train", "device", "threads", "memory", "waits", "witnesses", "missing")
-# A share below this is nothing that a remedy could win much from.
+# A remedy for a smaller share gains too little.
 _WORTH_A_CLAIM = 0.1
 
 
@@ -42,15 +42,15 @@ async def torch_profile(
     train: bool = False,
     quick: bool = False,
 ) -> ToolResult:
-    """Profile a target in the sandbox: what bounds it, its share of the time, on which line, and who else says so.
+    """Profile a target in the sandbox: its bottleneck, with share of time and line, checked by independent profilers.
 
     Args:
         context: The project.
         target: `FILE.py:NAME` or `package.module:Class.method`.
-        inputs: Inputs such as `randn(32,128)`; where left out, what the target's file makes itself.
+        inputs: Inputs such as `randn(32,128)`; if omitted, those that the target's file makes itself.
         inputs_from: `FILE:FUNCTION` that makes the inputs.
-        train: Run backward, too.
-        quick: Measure for a shorter time, and let no outside profilers look on.
+        train: Also run backward.
+        quick: Measure for a shorter time, without external profilers.
     """
     from esper_agents.torchlab.profile import NORMAL_S, QUICK_S, profile
 

@@ -1,4 +1,4 @@
-"""Finds what of the project can be measured: what a person named, and what can be run without asking."""
+"""Find measurable targets of the project: named by the user, or runnable without arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST = 40
 
 
 def _rerun(arguments: JsonObject) -> str:
-    # What it does has no command of its own: these are the definitions it looks at.
+    # It has no equivalent command; this one lists the definitions that it reads.
     paths = " ".join(quote(str(each)) for each in arguments["paths"])
     return rf"grep -rnE --include='*.py' '^(class|def) ' -- {paths}"
 
@@ -33,13 +33,13 @@ def _rerun(arguments: JsonObject) -> str:
 async def torch_targets(
     context: ToolContext, paths: list[str], named: list[str] | None = None, inputs: list[str] | None = None
 ) -> ToolResult:
-    """Find functions, modules and training steps that the torch tools can run, by reading; nothing is run.
+    """Find functions, modules and training steps that the torch tools can run, without running code.
 
     Args:
         context: The project.
-        paths: Files or folders to look in, relative to the project.
-        named: What a person named: `FILE.py:NAME`, or the bare name of something that the paths define.
-        inputs: Inputs that are at hand, such as `randn(32,128)`.
+        paths: Files or folders to search, relative to the project.
+        named: Targets named by the user: `FILE.py:NAME`, or the bare name of a definition in the paths.
+        inputs: Available inputs, such as `randn(32,128)`.
     """
     return await asyncio.to_thread(_look, context, paths, named or [], None if not inputs else len(inputs))
 
@@ -72,7 +72,7 @@ def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int 
 
 
 def _resolved(context: ToolContext, said: str, candidates: dict[str, DiscoveredFile]) -> tuple[str, str, str]:
-    """Return the file and the name that a person means, and what they said; no file for a bare name."""
+    """Return the file and the name of a user's target, with its original text; no file for a bare name."""
     where, colon, name = said.rpartition(":")
     if not colon:
         return "", said, said
@@ -93,7 +93,7 @@ def _is_file(context: ToolContext, path: str) -> bool:
 
 
 def _named(path: str, name: str, said: str, found: Sequence[Runnable]) -> JsonObject:
-    """Return what a person named, with what is known of it; several files may define a bare name."""
+    """Return the named targets, with the known facts; a bare name may match definitions in several files."""
     first = name.split(".", maxsplit=1)[0]
     same = [each for each in found if each.name == first and path in {"", each.path}]
     exact = [each for each in same if each.name == name]
@@ -121,6 +121,6 @@ def _summary(ready: Sequence[Runnable], people: Sequence[JsonObject]) -> str:
     if named := [target for each in people for target in each["targets"]]:
         return f"named: {', '.join(named)}"
     if not ready:
-        return "nothing can be run without being told how"
+        return "no target runs without arguments"
     shown = ", ".join(each.target for each in ready[:3])
     return f"{len(ready)} can be run: {shown}" + (f" and {len(ready) - 3} more" if len(ready) > 3 else "")  # noqa: PLR2004

@@ -1,7 +1,7 @@
-"""Names the files of a project that code in the torch lab cannot read: secrets, git's own, and what git ignores.
+"""List project files withheld from code in the torch lab: secrets, git internals, ignored files.
 
-Code that Python imports stays readable though git ignores it, such as built extensions. The names of secrets stand in
-`file_access.toml`.
+Code that Python imports stays readable even if git ignores it, such as built extensions. The names of secrets are
+listed in `file_access.toml`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from esper_agents.tools.file_access import is_private
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Python imports these, or finds out by them what is installed.
+# Python imports these, or reads them to find installed packages.
 _CODE = re.compile(r".*\.(pyi?|pyc|pyd|pth|dylib|so(\.\d+)*)", re.IGNORECASE)
 _METADATA = re.compile(r".*\.(dist|egg)-info", re.IGNORECASE)
-# An environment of another interpreter than the one that runs: tens of thousands of files that nothing imports.
+# An environment of another interpreter: tens of thousands of files that nothing imports.
 _ENVIRONMENT = frozenset(("pyvenv.cfg", "conda-meta"))
-# Entries that are looked at; folders that are not looked into are withheld whole.
+# Maximum number of entries examined; unexamined folders are withheld whole.
 _MOST_ENTRIES = 200_000
 _MOST_LATE_ENTRIES = 10_000
 _MOST_REPOSITORIES = 50
@@ -34,23 +34,23 @@ def withheld_files(root: Path, *, asked: Iterable[Path] = (), environments: Iter
     """Return the files and folders of a project that measured code cannot read.
 
     Args:
-        root: The project's folder, or that of another revision of it.
-        asked: Files and folders that the user asked for. A folder's secrets are still withheld, unless they are asked
-            for by their own names.
-        environments: Folders that stay as they are: the environment of the interpreter that runs.
+        root: The project's folder, or a checkout of another revision.
+        asked: Files and folders that the user named. Secrets in a named folder are still withheld, unless they are
+            named directly.
+        environments: Folders that stay visible: the environment of the interpreter.
     """
     return _Search(root.resolve(), {str(each) for each in asked}, {str(each) for each in environments}).withheld()
 
 
 @dataclass(slots=True)
 class _Folder:
-    """A folder of the project.
+    """One folder of the project.
 
     Attributes:
         path: Its absolute path.
-        repository: The folder of the repository that it belongs to; that of the project if there is none.
-        is_ignored: git ignores it.
-        is_asked: The user asked for it, or for a folder that it lies in.
+        repository: Folder of the repository that it belongs to; that of the project if there is none.
+        is_ignored: Whether git ignores it.
+        is_asked: Whether the user named it, or a folder that contains it.
         files: Its files, each with whether it can be read.
         folders: Its folders.
     """
@@ -70,7 +70,7 @@ class _Search:
         self._environments = environments - {self._root}
         self._repositories: set[str] = set()
         self._known: list[_Folder] = []
-        # What a link with the name of a secret leads to.
+        # The target of a link that has the name of a secret.
         self._secrets: set[str] = set()
         self._left = {False: _MOST_ENTRIES, True: _MOST_LATE_ENTRIES}
 
@@ -78,7 +78,7 @@ class _Search:
         root = _Folder(self._root, self._root, is_asked=self._root in self._asked)
         if not ignored_paths(root.path, ["."]):
             self._repositories.add(self._root)
-        # What git ignores comes last: it may be large, and most of it is no code.
+        # Ignored folders come last: they may be large, and most of their files are not code.
         late: list[_Folder] = []
         level = [root]
         for _ in range(_MOST_LEVELS):
@@ -94,7 +94,7 @@ class _Search:
         return tuple(map(Path, self._chosen(root)))
 
     def _look_into(self, level: list[_Folder], *, is_late: bool) -> list[_Folder]:
-        """Note what these folders hold; return the folders in them."""
+        """Record the contents of these folders; return their subfolders."""
         listed = [(folder, entries) for folder in level if (entries := self._listed(folder, is_late=is_late))]
         ignored = self._ignored([(folder.repository, entry.path) for folder, entries in listed for entry in entries])
         for folder, entries in listed:
@@ -104,7 +104,7 @@ class _Search:
         return [inner for folder, _ in listed for inner in folder.folders]
 
     def _listed(self, folder: _Folder, *, is_late: bool) -> list[os.DirEntry[str]]:
-        """Return what a folder holds; nothing if it is withheld whole."""
+        """Return the contents of a folder; empty if it is withheld whole."""
         if self._left[is_late] <= 0:
             return []
         try:
@@ -149,7 +149,7 @@ class _Search:
             folder.folders.append(_Folder(path, folder.repository, is_ignored and not is_asked, is_asked))
 
     def _chosen(self, root: _Folder) -> Iterable[str]:
-        """Yield what is withheld: whole folders where nothing in them can be read."""
+        """Yield the withheld paths: whole folders if nothing in them can be read."""
         readable: set[str] = set()
         # Inner folders were found after the outer ones.
         for folder in reversed(self._known):
@@ -169,5 +169,5 @@ class _Search:
 
     @staticmethod
     def _holds(folder: _Folder, readable: set[str]) -> bool:
-        # Of what was asked for, all is readable but the secrets that were found.
+        # In named paths, everything is readable except the secrets found.
         return folder.path in readable or folder.is_asked

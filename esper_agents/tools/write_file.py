@@ -1,4 +1,4 @@
-"""Writes a whole file of the project; a person must agree first."""
+"""Write a whole file of the project, after the user's approval."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _rerun(arguments: JsonObject) -> str:
 
 @tool("write-file", risk=Risk.MEDIUM, repeatable=False, rerun=_rerun)
 async def write_file(context: ToolContext, path: str, content: str) -> ToolResult:
-    """Write a whole file of the project, with the folders that it lies in; a file that is there is replaced.
+    """Write a whole file of the project, creating its folders; an existing file is replaced.
 
     Args:
         context: The project.
         path: Relative to the project.
-        content: All that is to stand in it.
+        content: The whole content.
     """
     from anthropic.lib.tools.agent_toolset import beta_write_tool
 

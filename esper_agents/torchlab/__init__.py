@@ -1,1 +1,1 @@
-"""Measures PyTorch code in processes of its own; knows nothing of agents, sessions or SQL."""
+"""Measurements of PyTorch code in sandboxed processes; independent of agents, sessions and SQL."""

@@ -1,4 +1,4 @@
-"""The command line of bubblewrap: an empty machine without a network, into which some folders are let."""
+"""Command line of bubblewrap: an isolated root without network and with selected folders bound in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# The loader's tables, the time zone, what /usr/bin/cc and CUDA point to, and the name of the loopback.
+# The loader's tables, the time zone, the targets of /usr/bin/cc and CUDA links, and the loopback's name.
 _SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "alternatives", "hosts")
 _HARDWARE = ("/sys/devices/system", "/sys/fs/cgroup")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -20,16 +20,16 @@ _STORES = ("/nix/store", "/gnu/store")
 
 @dataclass(frozen=True, slots=True)
 class BubblewrapMounts:
-    """What is let into the empty machine.
+    """Mounts and rights inside the isolated root.
 
     Attributes:
         python: The interpreter to run.
         readable: Files and folders that can be read.
-        scratch: The folder that can be written.
-        hidden: Files and folders that are empty inside.
+        scratch: The writable folder.
+        hidden: Files and folders that appear empty.
         devices: Device files that can be used.
-        can_wall: The interpreter may make namespaces for what it starts.
-        has_network: The machine's network is let in.
+        can_wall: Whether the interpreter may create namespaces for its child processes.
+        has_network: Whether the machine's network is available.
     """
 
     python: str
@@ -47,27 +47,27 @@ def find() -> str | None:
 
 
 def command(program: str, arrangement: BubblewrapMounts, argv: Sequence[str]) -> list[str]:
-    """Return the command line that runs the interpreter with these arguments in the empty machine.
+    """Return the command line that runs the interpreter with these arguments in the isolated root.
 
     Args:
         program: Path of bubblewrap.
-        arrangement: What is let in.
+        arrangement: Mounts and rights.
         argv: The interpreter's arguments.
     """
     return [
         *(program, "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
         *(("--share-net",) if arrangement.has_network else ()),
         *("--cap-drop", "ALL"),
-        # The parent makes namespaces with it; a worker gives it up before it runs anything of the user's.
+        # The fork server creates namespaces with it; a measurement process drops it before it runs user code.
         *(("--cap-add", "CAP_SYS_ADMIN") if arrangement.can_wall else ()),
         *_system(),
         *("--proc", "/proc", "--tmpfs", "/tmp"),  # noqa: S108 - a new, empty one
         *_devices(arrangement),
         *_places(arrangement),
-        # To the kernel, root in a namespace is root, and may write the settings of the machine. Walls have a /proc of
-        # their own, and their parent sets a limit here.
+        # For the kernel, root in a namespace is root, and may write the machine's settings. Inner namespaces mount
+        # their own /proc, and the fork server sets a limit there.
         *(() if arrangement.can_wall else ("--ro-bind", "/proc/sys", "/proc/sys")),
-        *("--remount-ro", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"),  # noqa: S108 - likewise
+        *("--remount-ro", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"),  # noqa: S108 - same reason
         *("--chdir", str(arrangement.scratch), "--", arrangement.python, *argv),
     ]
 
@@ -83,11 +83,11 @@ def _system() -> Iterator[str]:
 
 
 def _devices(arrangement: BubblewrapMounts) -> Iterator[str]:
-    # Not by --dev: its terminals need a user namespace inside the first, in which no walls can be made.
+    # Not --dev: its terminals need a user namespace inside the first, in which no inner namespaces can be created.
     yield from ("--tmpfs", "/dev", "--tmpfs", "/dev/shm")  # noqa: S108 - a new, empty one
     for path in (*_DEVICES, *map(str, arrangement.devices)):
         yield from ("--dev-bind-try", path, path)
-    # The drivers of a graphics processor look for it in more places than can be named.
+    # GPU drivers search more places than can be listed.
     for path in ("/sys",) if arrangement.devices else _HARDWARE:
         yield from ("--ro-bind-try", path, path)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -96,10 +96,10 @@ def _devices(arrangement: BubblewrapMounts) -> Iterator[str]:
 
 
 def _places(arrangement: BubblewrapMounts) -> Iterator[str]:
-    """Yield what is bound and what is covered, outer before inner, so that the inner one counts."""
+    """Yield the bound and the covered paths, outer before inner, so that the inner one applies."""
     bound = [(each, "--ro-bind") for each in arrangement.readable]
     covered = [(each, "--tmpfs" if each.is_dir() else "/dev/null") for each in arrangement.hidden if each.exists()]
-    # Of two for one place the later counts.
+    # Of two mounts at one path, the later one applies.
     steps = dict([*bound, *covered, (arrangement.scratch, "--bind")])
     for place, how in sorted(steps.items(), key=lambda step: len(step[0].parts)):
         path = str(place)
@@ -110,7 +110,7 @@ def _places(arrangement: BubblewrapMounts) -> Iterator[str]:
                 yield from ("--ro-bind", how, path)
             case _:
                 yield from (how, path, path)
-    # Last: what is bound in a cover needs a place in it.
+    # Last: a bind inside a cover needs an existing mount point.
     for place, how in steps.items():
         if how == "--tmpfs":
             yield from ("--remount-ro", str(place))

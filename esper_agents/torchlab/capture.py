@@ -1,4 +1,4 @@
-"""Inputs as a script of the user's makes them: recorded once, then used wherever inputs are needed."""
+"""Inputs captured from a user's script: recorded once, reused by every measurement."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MOST_CALLS = 8
 
 @dataclass(frozen=True, slots=True)
 class CapturedTarget:
-    """A target with the calls that a script made of it as its inputs.
+    """Target whose inputs are calls captured from a script.
 
     Attributes:
-        target: The target; its inputs are the record's.
-        source: What was run, or the record that was used again, as the person named it.
-        record: The calls; the same file can be used again.
-        result: What is said of the recording; empty where a record was used again.
+        target: The target; its inputs are those of the record.
+        source: The script that was run, or the record that was reused, as named by the user.
+        record: File of the calls, for reuse.
+        result: Result of the recording; empty if a record was reused.
     """
 
     target: TargetSpec
@@ -37,25 +37,25 @@ class CapturedTarget:
     result: JsonObject
 
     def described(self) -> JsonObject:
-        """Return it as reports hold it."""
+        """Return the capture as stored in reports."""
         return {"source": self.source, **self.record.described(), **self.result}
 
 
 def with_captured(
     lab: Lab, target: TargetSpec, source: str, shared: Path, *, tell: Tell | None = None
 ) -> CapturedTarget:
-    """Record the calls that a script makes of a target, or use an earlier record.
+    """Record the calls that a script makes to a target, or load an earlier record.
 
     Args:
-        lab: Where the script runs; it was opened with `shared` among its roots.
-        target: What is called; its `captured_from` is what the person calls the source, where that is not its path.
-        source: `FILE.py`, `FILE.py:FUNCTION` without arguments, or what a capture left; relative to the project.
-        shared: A folder for the record that workers can read.
-        tell: Told how far it is.
+        lab: Lab for the script; it was opened with `shared` among its roots.
+        target: The called target; its `captured_from` is the user's name of the source, if that is not its path.
+        source: `FILE.py`, `FILE.py:FUNCTION` without arguments, or a record of a capture; relative to the project.
+        shared: Folder for the record that measurement processes can read.
+        tell: Progress callback.
 
     Raises:
-        UsageError: No such file, or it makes no call that can be kept.
-        WorkerError: The script hung, crashed or raised before it made one.
+        UsageError: There is no such file, or it makes no recordable call.
+        WorkerError: The script hung, crashed or raised before its first call.
     """
     if source.endswith(SUFFIX):
         record, result = OutputFile(lab.project / source, "application/octet-stream"), {}

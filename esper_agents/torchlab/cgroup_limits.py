@@ -1,4 +1,4 @@
-"""How much processor time and memory this process may use by its control groups, of either version."""
+"""CPU and memory limits of this process by its control groups, version 1 or 2."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 _ABSENT = "absent"
 _NONE = "none"
-# Version 1 writes "no limit" as the largest multiple of a page.
+# Version 1 represents "no limit" as the largest multiple of a page.
 _ENDLESS = 1 << 60
 _MOUNT = re.compile(r"^\S+ \S+ \S+ (\S+) (\S+) .* - (cgroup2?) \S+ (\S+)$", re.MULTILINE)
 
 
 def limits(root: Path = Path("/")) -> JsonObject:
-    """Return the limits that hold, the tightest of all groups from this process's up.
+    """Return the effective limits, the tightest of this process's group and all groups above it.
 
     Args:
-        root: Where `/proc` and `/sys` are looked for.
+        root: Folder that contains `/proc` and `/sys`.
 
     Returns:
-        `version` (`v1`, `v2` or `absent`), `cpu_cores` (processors' worth of time), `cpus` (which ones),
-        `memory_bytes`, `memory_used_bytes`, and `throttled_periods` since the group began. `none` is no limit,
+        `version` (`v1`, `v2` or `absent`), `cpu_cores` (CPU time in processors), `cpus` (processor numbers),
+        `memory_bytes`, `memory_used_bytes`, and `throttled_periods` since the group was created. `none` means no limit,
         `absent` no such group.
     """
     groups = _groups(root)
@@ -42,11 +42,11 @@ def limits(root: Path = Path("/")) -> JsonObject:
 
 
 class _Group:
-    """A control group of this process.
+    """Control group of this process.
 
     Attributes:
-        mount: Where its hierarchy is mounted.
-        path: Its path in it.
+        mount: Mount point of its hierarchy.
+        path: Path of the group in it.
     """
 
     def __init__(self, mount: Path, path: PurePosixPath) -> None:
@@ -54,7 +54,7 @@ class _Group:
         self.path = path
 
     def up(self) -> Iterator[Path]:
-        """Yield the folders of the group and of those above it that are there."""
+        """Yield the existing folders of the group and of those above it."""
         for each in (self.path, *self.path.parents):
             folder = self.mount.joinpath(*each.parts[1:])
             if folder.is_dir():
@@ -62,7 +62,7 @@ class _Group:
 
 
 def _groups(root: Path) -> dict[str, _Group]:
-    """Return this process's groups by controller; that of version 2 by the empty name, where it limits anything."""
+    """Return this process's groups by controller; version 2's under the empty name, if it limits anything."""
     mounts: dict[str, tuple[Path, str]] = {}
     for inside, mount, kind, options in _MOUNT.findall(_read(root / "proc/self/mountinfo")):
         folder = root / mount.lstrip("/")
@@ -74,10 +74,10 @@ def _groups(root: Path) -> dict[str, _Group]:
         for name in names.split(","):
             if name in mounts:
                 folder, inside = mounts[name]
-                # In a container the mount may begin at the group itself.
+                # In a container, the mount may start at the group itself.
                 relative = PurePosixPath("/") / path.removeprefix(inside).lstrip("/")
                 groups[name] = _Group(folder, relative)
-    # Version 2 may be mounted beside version 1 without a controller.
+    # Version 2 may be mounted next to version 1 without a controller.
     is_mixed = len(groups) > 1 and "" in groups
     if is_mixed and not any((each / "cpu.max").exists() or (each / "memory.max").exists() for each in groups[""].up()):
         del groups[""]

@@ -1,4 +1,4 @@
-"""Which files of a project differ between two revisions, or between one and the work tree."""
+"""Files of a project that differ between two revisions, or between a revision and the work tree."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SHA256_DIGITS = 64
 
 @dataclass(frozen=True, slots=True)
 class ChangedFiles:
-    """Which files of a project differ between two sides.
+    """Files of a project that differ between two sides.
 
     Attributes:
-        is_target_changed: Whether the target's own file does.
-        others: The paths of all others, sorted.
+        is_target_changed: Whether the target's own file differs.
+        others: Paths of all other differing files, sorted.
     """
 
     is_target_changed: bool
@@ -42,16 +42,16 @@ class ChangedFiles:
 def changed(
     project: Path, base: str, other: str | None = None, *, target_file: str | None, apart_from: Sequence[str] = ()
 ) -> ChangedFiles:
-    """Return which files differ between a revision and the work tree as it is now, or between two revisions.
+    """Return the files that differ between a revision and the work tree, or between two revisions.
 
-    Line ends alone are no difference: git may have turned them in the work tree.
+    Line ends alone do not count: git may have converted them in the work tree.
 
     Args:
         project: The folder of the project.
         base: A commit, branch or tag.
-        other: Another one; the work tree where left out, with files that git was not told of, without those it ignores.
-        target_file: The file that is meant to differ, relative to the project.
-        apart_from: Folders that do not count.
+        other: A second revision; if omitted, the work tree, including untracked files that are not ignored.
+        target_file: The file that is expected to differ, relative to the project.
+        apart_from: Folders to ignore.
 
     Raises:
         UsageError: As for `checkout`.
@@ -83,14 +83,14 @@ def _held(entry: GitTreeEntry | None) -> tuple[bool, str] | None:
 
 
 def _is_same(file: Path, entry: GitTreeEntry) -> bool:
-    """Return whether a file of the work tree holds what a revision has for it.
+    """Return whether a file of the work tree has the content of the revision.
 
-    The bytes are looked at: git's index may have been told to believe otherwise.
+    Compares the content: flags in git's index may hide changes.
     """
     with suppress(OSError):
         found = file.lstat()
         if entry.mode == LINK:
-            # Not Path.readlink, which would tidy what it says.
+            # Not Path.readlink, which normalizes the target.
             return _object_id(os.fsencode(os.readlink(file)), entry) == entry.object_id  # noqa: PTH115 - see above
         if not stat.S_ISREG(found.st_mode):
             return False

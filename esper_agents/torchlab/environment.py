@@ -1,4 +1,4 @@
-"""What machine a measurement was made on: system, processor, limits, load. Nothing private, nothing guessed."""
+"""Description of the measuring machine: system, processor, limits, load. No private or guessed data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ABSENT = "absent"
 UNKNOWN = "unknown"
 _KIB = 1024
-# Of a processor's features, those that change how fast or how exactly tensors are computed.
+# Processor features that affect the speed or the accuracy of tensor operations.
 _FEATURES = re.compile(
     r"(sse4_[12]|avx\w*|fma|f16c|amx_\w+|vnni|bmi[12]|asimd\w*|neon|sve\w*|sme2?|sme_\w+|bf16|i8mm|fphp|rv64\w*|vsx|constant_tsc|hypervisor)"
 )
@@ -26,12 +26,12 @@ _MOST_FEATURES = 64
 
 
 def host(root: Path = Path("/")) -> JsonObject:
-    """Return what is known of the machine: `os`, `cpu`, `memory`, `limits`, `load`, `pressure`, `virtualisation`.
+    """Return facts about the machine: `os`, `cpu`, `memory`, `limits`, `load`, `pressure`, `virtualisation`.
 
-    What does not exist on this system is `absent`; what exists and cannot be read is `unknown`.
+    A fact that does not exist on this system is `absent`; one that cannot be read is `unknown`.
 
     Args:
-        root: Where `/proc`, `/sys` and `/etc` are looked for.
+        root: Folder that contains `/proc`, `/sys` and `/etc`.
     """
     return {
         "os": _os(root),
@@ -45,7 +45,7 @@ def host(root: Path = Path("/")) -> JsonObject:
 
 
 def read(path: Path) -> str | None:
-    """Return a file's text without the white space round it; None where it is not there or cannot be read."""
+    """Return a file's text without surrounding white space; None if it does not exist or cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -89,7 +89,7 @@ def _model(text: str) -> str:
     named = re.search(r"^(?:model name|cpu model|cpu)\s*:\s*(.+)$", text, re.MULTILINE | re.IGNORECASE)
     if named:
         return " ".join(named[1].split())
-    # 64-bit Arm gives numbers in place of a name.
+    # 64-bit Arm reports numbers instead of a name.
     numbers = dict(re.findall(r"^CPU (implementer|part)\s*:\s*(\w+)$", text, re.MULTILINE))
     if numbers:
         return f"implementer {numbers.get('implementer', UNKNOWN)}, part {numbers.get('part', UNKNOWN)}"
@@ -104,7 +104,7 @@ def _features(text: str) -> list[str] | str:
 
 
 def _cores(text: str) -> int | str:
-    """Return how many cores there are behind the logical processors."""
+    """Return the number of physical cores."""
     sockets = re.findall(r"^physical id\s*:\s*(\d+)$", text, re.MULTILINE)
     cores = re.findall(r"^core id\s*:\s*(\d+)$", text, re.MULTILINE)
     return len(set(zip(sockets, cores, strict=True))) if cores and len(cores) == len(sockets) else UNKNOWN
@@ -141,7 +141,7 @@ def _load(root: Path) -> JsonObject:
 
 
 def _pressure(path: Path) -> Any:
-    """Return how much of the last time work had to wait for something, in percent."""
+    """Return the share of recent time in which work waited for a resource, in percent."""
     found = re.findall(r"^(some|full) avg10=([\d.]+) avg60=([\d.]+)", read(path) or "", re.MULTILINE)
     return {
         f"{kind}_{span}_s": float(each) for kind, *spans in found for span, each in zip((10, 60), spans, strict=True)
@@ -154,7 +154,7 @@ def _container(root: Path) -> str:
     if (root / "run/.containerenv").exists():
         return "podman"
     named = re.search(r"docker|kubepods|containerd|lxc|garden", read(root / "proc/1/cgroup") or "")
-    # systemd and podman say it so, in lower case.
+    # systemd and podman write it in lower case.
     said = os.environ.get("container", "")  # noqa: SIM112 - see above
     return named[0] if named else said if said.isalpha() else ABSENT
 
@@ -175,13 +175,13 @@ def _one(path: Path) -> str:
 
 
 def _chosen(text: str | None) -> str:
-    """Return the choice in brackets of a line such as `always [madvise] never`."""
+    """Return the bracketed choice of a line such as `always [madvise] never`."""
     found = re.search(r"\[(\w+)\]", text or "")
     return found[1] if found else ABSENT
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Return rising numbers as in `0-3,8`."""
+    """Return increasing numbers as ranges, such as `0-3,8`."""
     parts: list[list[int]] = []
     for each in numbers:
         if parts and each == parts[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""What `torch.compile` does with a target: where it breaks, what makes it compile again, and what to change."""
+"""Diagnose `torch.compile` on a target: graph breaks, recompilations and their remedies."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ STATUSES = ("clean", "breaks", "breaks-by-default", "fails-fullgraph", "skipped"
 
 
 def explain(lab: Lab, target: TargetSpec, *, train: bool = False, tell: Tell | None = None) -> MeasurementReport:
-    """Diagnose what `torch.compile` does with a target, without inductor.
+    """Diagnose `torch.compile` on a target, without inductor.
 
     Args:
-        lab: Runs the target in a worker; never in this process.
+        lab: Lab that runs the target in a measurement process; never in this one.
         target: A function, an nn.Module or a training step.
-        train: Run backward, too, and trace it ahead of time.
-        tell: Told what is being done.
+        train: Also run backward, and trace it ahead of time.
+        tell: Progress callback.
 
     Returns:
-        A report whose `result` has `status`, one of `STATUSES`, `headline` in words, and for every break, recompile
-        and failure its `change`: what to do about it.
+        A report whose `result` has `status`, one of `STATUSES`, `headline` in words, and for every break, recompilation
+        and failure its remedy under `change`.
 
     Raises:
         UsageError: The target cannot be used.
@@ -38,7 +38,7 @@ def explain(lab: Lab, target: TargetSpec, *, train: bool = False, tell: Tell | N
 
 
 def explained(result: JsonObject) -> JsonObject:
-    """Return a worker's result with what to change, in words; the same for the same result."""
+    """Return a job's result with remedies in words; a pure function of the result."""
     settles = result.get("settles", {}).get("sizes", True)
     told: dict[str, Any] = {
         **result,
@@ -53,7 +53,7 @@ def explained(result: JsonObject) -> JsonObject:
 
 def _recompile(told: JsonObject, *, settles: bool) -> JsonObject:
     cause = recompile_remedies.cause_of(told["guard"])
-    # One compilation for the first other size is how dynamo learns that the size is dynamic.
+    # Dynamo needs one compilation for the first other size to learn that the size is dynamic.
     is_routine = cause == "size" and told["count"] == 1 and settles
     return {**told, "cause": cause, "is_routine": is_routine, "change": recompile_remedies.change_for(told["guard"])}
 

@@ -1,4 +1,4 @@
-"""Whether a target exports, in which ways, whether the numbers stay the same, and what to change."""
+"""Check whether a target exports: export modes, numeric equality and remedies."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ _GENERIC = "Read the draft export's issues: they list everything that stands in 
 
 
 def export(lab: Lab, target: TargetSpec, *, tell: Tell | None = None) -> MeasurementReport:
-    """Find out whether a target exports: strict, non-strict, draft, with a dynamic batch, and to ONNX.
+    """Check whether a target exports: strict, non-strict, draft, with a dynamic batch, and to ONNX.
 
-    Each program that comes out is run on fresh inputs beside the eager code.
+    Each exported program is run on new inputs and compared with the eager code.
 
     Args:
-        lab: Runs the target in a worker; never in this process.
+        lab: Lab that runs the target in a measurement process; never in this one.
         target: A function or an nn.Module.
-        tell: Told what is being done.
+        tell: Progress callback.
 
     Returns:
-        A report whose `result` has `status` (`exports`, `partly`, `fails`), `headline` in words, and for each attempt
-        that does not succeed its `change`: what to do about it.
+        A report whose `result` has `status` (`exports`, `partly`, `fails`), `headline` in words, and for each failed
+        attempt its remedy under `change`.
 
     Raises:
         UsageError: The target cannot be used.
@@ -74,7 +74,7 @@ def export(lab: Lab, target: TargetSpec, *, tell: Tell | None = None) -> Measure
 
 
 def explained(result: JsonObject) -> JsonObject:
-    """Return a worker's result with what to change, in words; the same for the same result."""
+    """Return a job's result with remedies in words; a pure function of the result."""
     attempts = {
         name: each if each["outcome"] == "exports" else {**each, "change": change_for(each)}
         for name, each in result["attempts"].items()
@@ -88,10 +88,10 @@ def explained(result: JsonObject) -> JsonObject:
 
 
 def change_for(attempt: JsonObject) -> str:
-    """Return what to change so that an attempt succeeds.
+    """Return the remedy for a failed attempt.
 
     Args:
-        attempt: One of a report, with an `outcome` other than `exports`.
+        attempt: An attempt of a report, with an `outcome` other than `exports`.
     """
     if "page" in attempt:
         return graph_break_remedies.change_for(attempt)

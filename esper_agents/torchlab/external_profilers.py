@@ -1,6 +1,6 @@
-"""Further witnesses of where time goes: tools that look at a running worker from outside, where they are installed.
+"""External profilers (py-spy, perf, nsys) attached to a measurement process from outside.
 
-None of them is needed, and each knows nothing of the others. One that cannot look says why, and how to get it.
+All are optional and independent of each other. One that cannot run reports the reason and how to install it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _PY_SPY_FRAME = re.compile(r"(?P<name>.+) \((?P<file>.+?)(?::(?P<line>\d+))?\)$"
 
 @dataclass(frozen=True, slots=True)
 class ExternalSample:
-    """Where a witness saw the time go.
+    """One location of a sampled profile.
 
     Attributes:
         where: `file:function`, or the library.
-        own_share: Of the samples, those in it and in no other function of the user's below it.
-        total_share: Of the samples, those anywhere below it.
+        own_share: Share of samples in it and in no user function that it calls.
+        total_share: Share of samples in it or in anything that it calls.
     """
 
     where: str
@@ -42,16 +42,16 @@ class ExternalSample:
 
 @dataclass(frozen=True, slots=True)
 class ExternalProfile:
-    """What one tool said.
+    """Profile by one external profiler.
 
     Attributes:
-        tool: Its name.
-        version: As it says itself; empty where it is not there.
-        of: What its entries are: `function` of the user's, or `library`.
-        top: Where it saw the time go, most first.
-        samples: How often it looked.
-        missing: Why it said nothing; empty where it did.
-        remedy: How to have it say something.
+        tool: Name of the profiler.
+        version: Version reported by the profiler; empty if it is not installed.
+        of: Kind of its entries: user `function` or `library`.
+        top: Locations, largest share first.
+        samples: Number of samples.
+        missing: Reason that there is no profile; empty if there is one.
+        remedy: How to make the profiler work.
     """
 
     tool: str
@@ -63,7 +63,7 @@ class ExternalProfile:
     remedy: str = ""
 
     def described(self) -> JsonObject:
-        """Return it as reports hold it."""
+        """Return the profile as stored in reports."""
         described = {"tool": self.tool, "version": self.version, "of": self.of, "samples": self.samples}
         if self.missing:
             return {**described, "missing": self.missing, "remedy": self.remedy}
@@ -75,12 +75,12 @@ class ExternalProfile:
 
 
 def installed() -> bool:
-    """Return whether any witness is there to look at all."""
+    """Return whether any external profiler is installed."""
     return any(shutil.which(tool) for tool in ("py-spy", "perf"))
 
 
 def absent(why: str = "it is not installed") -> list[ExternalProfile]:
-    """Return the witnesses that there could be, each with why it did not look."""
+    """Return a result without samples for every supported profiler, with the reason."""
     remedies = {
         "py-spy": "pip install py-spy",
         "perf": "install the distribution's linux-perf package",
@@ -89,12 +89,12 @@ def absent(why: str = "it is not installed") -> list[ExternalProfile]:
 
 
 def run_external_profilers(pid: int, seconds: float, root: Path) -> list[ExternalProfile]:
-    """Have every witness look at a process in turn.
+    """Run every external profiler on a process in turn.
 
     Args:
-        pid: As this process sees it.
-        seconds: How long each looks.
-        root: The project, whose functions are told apart from libraries'.
+        pid: Process id in this process's namespace.
+        seconds: Sampling time of each profiler.
+        root: The project, to distinguish its functions from libraries.
     """
     return [py_spy(pid, seconds, root), perf(pid, seconds), nsys()]
 
@@ -107,7 +107,7 @@ def py_spy(pid: int, seconds: float, root: Path) -> ExternalProfile:
     version = _said([tool, "--version"]).partition(" ")[2].strip()
     with tempfile.TemporaryDirectory(prefix="esper-witness-") as folder:
         stacks = Path(folder, "stacks.txt")
-        # py-spy takes whole seconds only.
+        # py-spy accepts whole seconds only.
         duration = str(max(1, round(seconds)))
         command = [tool, "record", "--pid", str(pid), "--duration", duration, "--rate", str(_RATE_HZ)]
         failure = _run([*command, "--format", "raw", "--full-filenames", "--output", str(stacks)], seconds)
@@ -143,7 +143,7 @@ def _of_stacks(version: str, lines: Iterable[str], root: Path) -> ExternalProfil
 
 
 def perf(pid: int, seconds: float) -> ExternalProfile:
-    """Sample a process's native code from outside: in which library it is."""
+    """Sample a process's native code from outside, by library."""
     tool = shutil.which("perf")
     if tool is None:
         remedy = "install the distribution's linux-perf package"
@@ -151,7 +151,7 @@ def perf(pid: int, seconds: float) -> ExternalProfile:
     version = _said([tool, "--version"]).removeprefix("perf version ").strip()
     with tempfile.TemporaryDirectory(prefix="esper-witness-") as folder:
         recorded = str(Path(folder, "perf.data"))
-        # The clock, because virtual machines seldom pass on the processor's own counters.
+        # The clock event, because virtual machines seldom expose the processor's own counters.
         command = [tool, "record", "-q", "-e", "cpu-clock", "-F", str(_RATE_HZ), "-p", str(pid), "-o", recorded]
         failure = _run([*command, "--", "sleep", str(seconds)], seconds)
         if failure is not None:
@@ -174,7 +174,7 @@ def _of_libraries(version: str, lines: Iterable[str]) -> ExternalProfile:
 
 
 def nsys() -> ExternalProfile:
-    """Say why Nsight Systems cannot look at a worker: it attaches to no process that already runs."""
+    """Return why Nsight Systems cannot profile a measurement process: it cannot attach to a running process."""
     tool = shutil.which("nsys")
     remedy = "run it yourself: nsys profile --trace cuda,nvtx,osrt python FILE"
     if tool is None:
@@ -192,7 +192,7 @@ def _top(own: Counter[str], total: Counter[str], samples: int) -> tuple[External
 
 
 def _run(command: Sequence[str], seconds: float) -> str | None:
-    """Run a witness; return why it failed, None where it did not."""
+    """Run a profiler; return the reason for a failure, or None."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + _SLACK_S, check=False)
     except subprocess.TimeoutExpired:

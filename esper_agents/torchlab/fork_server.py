@@ -1,4 +1,4 @@
-"""The warm parent as the lab holds it: a process with torch imported that forks confined workers and buries them."""
+"""Client side of the fork server: the warm process that forks and reaps measurement processes."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _WORKER = Path(__file__).parent / "worker"
 _START_S = 120.0
 _OLDEST_TORCH = (2, 4)
 
-# Takes a folder that workers may read, and the environments of the interpreter; returns what of it they may not.
+# Takes a readable folder and the interpreter's environments; returns the paths in it that are withheld.
 Withhold: TypeAlias = "Callable[[Path, Sequence[Path]], Iterable[Path]]"
 
 
 class ForkServerClient:
-    """The process that forks workers.
+    """Fork server as seen from this process.
 
     Attributes:
-        choice: What confines the workers.
-        grants: What they may read.
-        interpreter: What the process says of its interpreter and its torch.
-        is_alive: Whether it answered the last time that it was asked.
+        choice: Sandbox of the measurement processes.
+        grants: Files they may read.
+        interpreter: Interpreter and torch as reported by the process.
+        is_alive: Whether it answered the latest request.
     """
 
     def __init__(
@@ -57,19 +57,19 @@ class ForkServerClient:
         withhold: Withhold | None,
         is_unconfined: bool,
     ) -> None:
-        """Start it and wait until it has imported torch.
+        """Start the process and wait until it has imported torch.
 
         Args:
-            python: The interpreter; ours where None.
-            roots: Folders that workers may read.
-            hidden: Folders that they must not see, wherever they lie.
-            scratch: The folder in which each gets one to write.
-            withhold: Names the files in the roots that workers cannot read; none if left out.
-            is_unconfined: Whether a person said that no sandbox is needed.
+            python: The interpreter; this process's own if None.
+            roots: Folders that measurement processes may read.
+            hidden: Folders that they must not see, anywhere.
+            scratch: Folder in which each process gets a writable folder.
+            withhold: Lists the files in the roots to withhold; none if omitted.
+            is_unconfined: Whether the user waived the sandbox.
 
         Raises:
-            EvidenceError: No sandbox holds here, or the interpreter started no worker.
-            UsageError: It has no torch that can be used.
+            EvidenceError: No sandbox works here, or the interpreter started no process.
+            UsageError: It has no usable torch.
         """
         found = sandbox.interpreter(python or sys.executable)
         self._withhold = None if is_unconfined else withhold
@@ -90,7 +90,7 @@ class ForkServerClient:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._complaint,
-                # A pool of threads that an import opens would make every fork of the parent hang.
+                # A thread pool started by an import would make every fork of the process hang.
                 env=sandbox.environment(scratch)
                 | {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"},
                 pass_fds=[theirs.fileno()],
@@ -111,33 +111,33 @@ class ForkServerClient:
         return tuple(path for root in view.roots for path in self._withhold(root, environments))
 
     def look_again(self) -> None:
-        """Find out anew which files the workers to come may read: some may have been added since."""
+        """Recompute the files that new measurement processes may read: some may have been added."""
         if self._withhold is not None:
             self._view = replace(self._view, withheld=self._withheld(self._view))
             self.grants = sandbox.grants(self._view)
 
     def withheld_at(self, path: Path) -> Path | None:
-        """Return the file or folder at a path, or around it, that workers cannot read; None if they can."""
+        """Return the withheld file or folder at a path, or around it; None if the path is readable."""
         found = path.resolve()
         return next((each for each in self._view.withheld if found.is_relative_to(each)), None)
 
     def confinement(self) -> JsonObject:
-        """Return what a worker is told of its confinement."""
+        """Return the confinement settings for a measurement process."""
         return {
             "confined": self.choice.sandbox is not sandbox.Sandbox.NONE,
             "own_network": self.choice.has_own_network,
         }
 
     def descendants(self, most: int) -> list[int]:
-        """Return the processes that its workers are and started, as this process sees them; little more than `most`."""
+        """Return its measurement processes and their descendants, by process id here; not many more than `most`."""
         return descendants(self._channel.peer_pid, most)
 
     def workers(self) -> list[int]:
-        """Return its workers, and the first process of the namespaces of each that has some."""
+        """Return its measurement processes, and the first process of the namespaces of each that has its own."""
         return children(self._channel.peer_pid)
 
     def close(self) -> None:
-        """End it, and with it every worker."""
+        """End it, and every measurement process with it."""
         self._channel.close()
         try:
             self._process.wait(timeout=5)
@@ -147,16 +147,16 @@ class ForkServerClient:
         self._complaint.close()
 
     def fork(self, message: JsonObject, files: tuple[int, ...]) -> int:
-        """Have it fork a worker; return its process id as the parent sees it.
+        """Fork a measurement process; return its process id as seen from the fork server.
 
         Raises:
-            EvidenceError: It is gone.
+            EvidenceError: The fork server has ended.
         """
         self._send({"do": "fork", **message}, files)
         return int(self._wait_for("forked")["forked"])
 
     def status(self, pid: int, timeout_s: float) -> int | None:
-        """Return how a worker's process ended, negative for a signal; None if it lives on or nobody knows."""
+        """Return the exit status of a measurement process, negative for a signal; None if it runs or is unknown."""
         deadline = time.monotonic() + timeout_s
         while pid not in self._ended and self.is_alive:
             try:
@@ -166,26 +166,26 @@ class ForkServerClient:
         return self._ended.get(pid)
 
     def kill(self, pid: int) -> None:
-        """Kill a worker with everything that it started.
+        """Kill a measurement process with everything it started.
 
         Raises:
-            EvidenceError: The parent is gone; its workers are, too.
+            EvidenceError: The fork server has ended, and its processes with it.
         """
         self._send({"do": "kill", "pid": pid})
         self._wait_for("killed")
         self._ended.pop(pid, None)
 
     def warm(self, job: str) -> None:
-        """Have it load what a job needs, once, so that its workers start with it.
+        """Import the modules of a job once, so that new measurement processes start with them.
 
         Raises:
-            EvidenceError: It is gone, or has threads now: what it forked would hang.
+            EvidenceError: The fork server has ended, or now has threads, so that its forks would hang.
         """
         if job in self._warmed:
             return
         self._send({"do": "warm", "job": job})
         if self._wait_for("warmed")["threads"] > 1:
-            raise EvidenceError(f"the process that forks workers has threads after loading {job!r}", remedy="report it")
+            raise EvidenceError(f"the fork server has threads after loading {job!r}", remedy="report it")
         self._warmed.add(job)
 
     def _hello(self, python: str) -> JsonObject:
@@ -193,7 +193,8 @@ class ForkServerClient:
             hello, _ = self._channel.receive(_START_S)
         except (EOFError, TimeoutError, ChannelError) as error:
             raise EvidenceError(
-                f"the interpreter {python!r} started no worker{self._why()}", remedy="try it: python -c 'import torch'"
+                f"the interpreter {python!r} started no measurement process{self._why()}",
+                remedy="check it with: python -c 'import torch'",
             ) from error
         _check_torch(hello)
         return hello
@@ -231,7 +232,7 @@ class ForkServerClient:
 
     def _gone(self) -> EvidenceError:
         self.is_alive = False
-        return EvidenceError(f"the process that forks workers is gone{self._why()}", remedy="measure again")
+        return EvidenceError(f"the fork server has ended{self._why()}", remedy="measure again")
 
 
 def _check_torch(hello: JsonObject) -> None:

@@ -1,4 +1,4 @@
-"""What a git commit holds: its files by path, and their bytes as they were committed, whatever filters there are."""
+"""Contents of a git commit: files by path, with their committed bytes, ignoring all filters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-# A few trees that name one another many times make a listing without end.
+# A few trees that refer to each other many times produce an endless listing.
 MOST_ENTRIES = 200_000
 _CHUNK = 1 << 20
 
@@ -29,9 +29,9 @@ class GitTreeEntry:
     """One file of a tree.
 
     Attributes:
-        path: Relative to the tree, as the file system takes it.
-        mode: As git writes it, such as `100644`.
-        object_id: What it holds.
+        path: Relative to the tree, as passed to the file system.
+        mode: Mode as written by git, such as `100644`.
+        object_id: Object id of the content.
     """
 
     path: str
@@ -67,19 +67,19 @@ def _fields(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 class Contents:
-    """Reads what objects hold, one after another; `contents` makes these."""
+    """Reader of object contents, one after another; created by `contents`."""
 
     def __init__(self, ask: IO[bytes], answers: IO[bytes]) -> None:
-        """Talk to a `git cat-file --batch` by its pipes."""
+        """Use the pipes of a `git cat-file --batch` process."""
         self._ask = ask
         self._answers = answers
         self._left = 0
 
     def size(self, object_id: str) -> int | None:
-        """Ask for a file's bytes, which `chunks` then yields, and return how many; None where it is not there.
+        """Request a file, whose content `chunks` then yields, and return its size in bytes; None if it does not exist.
 
         Raises:
-            EvidenceError: The object is no file, or git ended.
+            EvidenceError: The object is not a file, or git ended.
         """
         for _ in self.chunks():
             pass
@@ -98,7 +98,7 @@ class Contents:
                 raise _unreadable(object_id)
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes of the file that was asked for, or what is left of them.
+        """Yield the remaining content of the requested file.
 
         Raises:
             EvidenceError: git ends before the file does.
@@ -108,14 +108,14 @@ class Contents:
             if not chunk:
                 raise _unreadable("a file")
             self._left -= len(chunk)
-            # The last byte is a line feed after the file.
+            # The last byte is a line feed that git adds.
             if self._left:
                 yield chunk
 
 
 @contextmanager
 def contents(repository: Path) -> Iterator[Contents]:
-    """Yield what reads the objects of a repository."""
+    """Yield a reader for the objects of a repository."""
     with running_git(repository, "cat-file", "--batch") as git:
         yield Contents(git.ask, git.answers)
 

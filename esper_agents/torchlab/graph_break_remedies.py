@@ -1,4 +1,4 @@
-"""What to change for each kind of graph break, in our words; keyed by the page that PyTorch gives the kind."""
+"""Remedies for each kind of graph break, keyed by the kind's page in the PyTorch documentation."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ _PAGES: dict[str, tuple[int, ...]] = {
 }
 _BY_PAGE = {f"GB{page:04d}": name for name, pages in _PAGES.items() for page in pages}
 
-# For what pages leave open, and for versions of torch without pages.
+# For breaks without a documented page, and for versions of torch without pages.
 _BY_WORDS = (
     (r"builtin (operator )?`?print\b|BuiltinVariable\(print\)", "print"),
     (r"builtin (operator )?`?open\b|BuiltinVariable\(open\)|\bio\.|TextIO|FileIO", "file"),
@@ -207,10 +207,10 @@ _OLDER = (
 
 
 def change_for(told: JsonObject) -> str:
-    """Return what to change so that dynamo does not break there.
+    """Return the remedy for a graph break.
 
     Args:
-        told: A break of a report, or an outcome that failed: `kind`, and where known `page`, `explanation`, `context`
+        told: A break of a report, or a failed outcome: `kind`, and if known `page`, `explanation`, `context`
             and `outside`.
     """
     text = _CHANGES.get(cause_of(told), _GENERIC)
@@ -220,7 +220,7 @@ def change_for(told: JsonObject) -> str:
 
 
 def cause_of(told: JsonObject) -> str:
-    """Return the name of what a break comes from, such as `branch` or `item`; `unknown` where the table has none."""
+    """Return the name of the cause of a break, such as `branch` or `item`; `unknown` if the table has no entry."""
     known = _BY_PAGE.get(str(told.get("page", "")), "")
     said = " ".join(str(told.get(name, "")) for name in ("kind", "explanation", "context", "outside"))
     if known in {"builtin", "C function", "skipped function", "asked for", "context manager", ""}:

@@ -1,4 +1,4 @@
-"""Asks a Python interpreter where its parts lie, so that a sandbox can show them and nothing else."""
+"""Ask a Python interpreter for its folders, so that a sandbox can bind exactly those."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from esper_agents.errors import UsageError
 _OLDEST = (3, 10)
 _PATIENCE_S = 60
 _PARTS = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
-# Editable installations of setuptools keep where a package lies in a finder and not on the path.
+# Editable installations by setuptools record a package's folder in a finder and not on the path.
 _QUESTION = """
 import json, sys, sysconfig
 places = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *sys.path}
@@ -31,12 +31,12 @@ print("\\n" + json.dumps({"esper": answer}))
 
 @dataclass(frozen=True, slots=True)
 class PythonInterpreter:
-    """A Python interpreter that can be run.
+    """Python interpreter that runs.
 
     Attributes:
-        executable: Its absolute path, as links as it was named: a virtual environment is known by it.
-        version: Major, minor and micro.
-        places: Every file and folder that it needs to run and to import what is installed, links resolved and not.
+        executable: Absolute path with links unresolved: a virtual environment is recognized by it.
+        version: Major, minor and micro version.
+        places: Files and folders needed to run it and to import installed packages, with links resolved and unresolved.
     """
 
     executable: str
@@ -46,13 +46,13 @@ class PythonInterpreter:
 
 @lru_cache(maxsize=16)
 def interpreter(python: str) -> PythonInterpreter:
-    """Ask an interpreter where its parts lie.
+    """Query an interpreter for its folders.
 
     Args:
-        python: A path, or a name to be looked up on `PATH`.
+        python: A path, or a name to look up on `PATH`.
 
     Raises:
-        UsageError: There is no such program, it is no Python or cannot run, or it is older than 3.10.
+        UsageError: There is no such program, it is not Python, does not run, or is older than 3.10.
     """
     found = shutil.which(python)
     if found is None:
@@ -66,7 +66,7 @@ def interpreter(python: str) -> PythonInterpreter:
 
 
 def _asked(path: str, named: str) -> PythonInterpreter:
-    remedy = f"try it: {path} -I -c 'print(1)'"
+    remedy = f"check it with: {path} -I -c 'print(1)'"
     try:
         done = subprocess.run(
             [path, "-I", "-c", _QUESTION],
@@ -83,15 +83,15 @@ def _asked(path: str, named: str) -> PythonInterpreter:
         answer = json.loads(last)["esper"]
         major, minor, micro = answer["version"]
         places = [Path(each) for each in answer["places"] if Path(each).is_absolute()]
-        # What was asked may be a script that finds the interpreter, as those of pyenv are.
+        # The named program may be a script that finds the interpreter, such as pyenv's.
         path = str(answer["executable"] or path)
     except (ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"{named!r} is no interpreter of Python 3", remedy=remedy) from error
+        raise UsageError(f"{named!r} is not a Python 3 interpreter", remedy=remedy) from error
     return PythonInterpreter(path, (int(major), int(minor), int(micro)), _shown([*places, *_links(Path(path))]))
 
 
 def _narrowed(place: Path) -> list[Path]:
-    """Return what of a place is the interpreter's, where it is a home or holds one."""
+    """Return the interpreter's part of a path that is a home directory or contains one."""
     home = Path.home().resolve()
     if place.resolve() == home or place.resolve() in home.parents:
         return [place / name for name in _PARTS]
@@ -99,9 +99,9 @@ def _narrowed(place: Path) -> list[Path]:
 
 
 def _links(path: Path) -> list[Path]:
-    """Return a path and every link on the way to what it stands for: each has to be there."""
+    """Return a path and every link on the way to its target: each must exist."""
     chain = [path]
-    # The kernel follows forty links at most.
+    # The kernel follows at most forty links.
     while path.is_symlink() and len(chain) <= 40:  # noqa: PLR2004
         path = path.parent / path.readlink()
         chain.append(path)
@@ -109,7 +109,7 @@ def _links(path: Path) -> list[Path]:
 
 
 def _shown(places: list[Path]) -> tuple[Path, ...]:
-    """Return the places that are there, as named and with links resolved, without those inside others."""
+    """Return the existing paths, as named and with links resolved, without those inside others."""
     parts = [part for place in places for part in _narrowed(place) if part.exists()]
     there = {Path(os.path.normpath(each)) for part in parts for each in (part, part.resolve())}
     return tuple(sorted(each for each in there if not there & set(each.parents)))

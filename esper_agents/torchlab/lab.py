@@ -1,4 +1,4 @@
-"""The lab: a warm parent that forks confined workers, and what becomes of what they are asked."""
+"""Service that forks confined measurement processes and collects their results."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _MOST_WORKERS = 3
 
 @dataclass(frozen=True, slots=True)
 class LabSettings:
-    """How to run the user's code.
+    """Settings for running user code.
 
     Attributes:
-        python: The interpreter whose torch is measured; ours where None.
-        is_unconfined: A person said `--no-sandbox`.
-        memory_bytes: What a worker may allocate on top of what it starts with, and in the memory of its device.
-        timeout_s: How long a worker may take for one answer.
-        threads: What torch may use inside an operation.
-        queue_s: How long to wait for another measurement on this machine.
-        tasks: How many processes and threads a measurement may have at once, all together.
-        disk_bytes: How much a measurement may write to disk, all together.
+        python: Interpreter whose torch is measured; this process's own if None.
+        is_unconfined: Whether the user passed `--no-sandbox`.
+        memory_bytes: Limit on allocations of a process beyond its start, and on its device memory.
+        timeout_s: Time limit for one reply.
+        threads: Number of threads inside a torch operation.
+        queue_s: Time to wait for another measurement on this machine.
+        tasks: Limit on concurrent processes and threads of a measurement, in total.
+        disk_bytes: Limit on bytes written to disk by a measurement, in total.
     """
 
     python: str | None = None
@@ -61,7 +61,7 @@ class LabSettings:
 
 
 class Lab:
-    """Processes in which user code is measured; a context manager that leaves none behind."""
+    """Service that measures user code in separate processes; a context manager that leaves no process behind."""
 
     def __init__(
         self,
@@ -74,16 +74,16 @@ class Lab:
         keep: Path | None = None,
         tell: Tell | None = None,
     ) -> None:
-        """Prepare; entering starts the warm parent.
+        """Prepare the lab; entering it starts the fork server.
 
         Args:
-            project: The folder whose code is measured.
-            settings: How to run it.
-            roots: Further folders that workers may read, such as another revision of the project.
-            hidden: Folders that they must not see, wherever they lie.
-            withhold: Names the files in the project and the roots that they cannot read; none if left out.
-            keep: Where files go that measurements leave behind; a temporary folder where left out.
-            tell: Told what is being done.
+            project: Folder of the measured code.
+            settings: Settings for running it.
+            roots: Further readable folders, such as another revision of the project.
+            hidden: Folders that user code must not see, anywhere.
+            withhold: Lists the files in the project and the roots to withhold; none if omitted.
+            keep: Folder for the output files of measurements; a temporary folder if omitted.
+            tell: Progress callback.
         """
         self.project = project.resolve()
         self.settings = settings or LabSettings()
@@ -98,11 +98,11 @@ class Lab:
         self._closing = Lock()
 
     def __enter__(self) -> Self:
-        """Wait for the machine's turn and start the warm parent.
+        """Acquire the machine's measurement lock and start the fork server.
 
         Raises:
             BusyError: Another measurement did not end in time.
-            EvidenceError: No sandbox holds here, or the interpreter has no torch that can be used.
+            EvidenceError: No sandbox works here, or the interpreter has no usable torch.
         """
         try:
             self._opened.enter_context(
@@ -131,36 +131,36 @@ class Lab:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave no process, no descriptor and no scratch behind."""
+        """Leave no process, descriptor or scratch folder behind."""
         self.close()
 
     def _total_memory(self) -> int:
-        """Return how much memory all workers may use together: two arms and the referee run at once."""
+        """Return the memory limit of all processes together: two arms and the referee run at once."""
         return memory_at_most(_MOST_WORKERS * self.settings.memory_bytes)
 
     @property
     def is_alive(self) -> bool:
-        """Whether workers can be forked; a lab whose warm parent died does nothing any more."""
+        """Whether the fork server is alive; without it, the lab cannot measure."""
         return self._forks.is_alive
 
     @property
     def choice(self) -> SandboxChoice:
-        """What confines the workers."""
+        """The sandbox in use."""
         return self._forks.choice
 
     @property
     def interpreter(self) -> JsonObject:
-        """What the warm parent says of its interpreter and its torch."""
+        """The interpreter and torch, as reported by the fork server."""
         return self._forks.interpreter
 
     def close(self) -> None:
-        """Leave no process, no descriptor and no scratch behind; a second call, from any thread, does nothing."""
+        """Leave no process, descriptor or scratch folder behind; a second call, from any thread, does nothing."""
         with self._closing:
             opened, self._opened = self._opened, ExitStack()
         opened.close()
 
     def begin_measurement(self) -> None:
-        """Give the workers to come new compile caches, which no earlier measurement wrote, and look at the files."""
+        """Give new processes empty compile caches, and refresh the list of withheld files."""
         self._measurement += 1
         self._forks.look_again()
 
@@ -173,23 +173,23 @@ class Lab:
         cpu: int | None = None,
         padding: int = 0,
     ) -> WorkerHandle:
-        """Fork a worker.
+        """Fork a measurement process.
 
         Args:
-            root: The folder that its target's name is about; the project where left out.
-            device: Where its target runs, which decides how its memory is bounded.
-            label: What errors call it, such as `candidate`.
-            cpu: The one processor that it may use.
-            padding: Bytes to shift its memory by.
+            root: Folder for resolving its target's name; the project if omitted.
+            device: Device of its target, which decides how memory is limited.
+            label: Name in errors, such as `candidate`.
+            cpu: Processor to pin the process to.
+            padding: Bytes by which to shift its memory layout.
 
         Raises:
-            EvidenceError: The process that forks workers is gone.
-            WorkerError: It did not start.
+            EvidenceError: The fork server has ended.
+            WorkerError: The process did not start.
         """
         self._count += 1
         scratch = self._scratch / f"worker-{self._count}"
         scratch.mkdir()
-        # What an arm compiled once it finds again in its next process; no other arm and no other measurement sees it.
+        # Processes of one arm share a compile cache; other arms and other measurements do not see it.
         cache = self._scratch / f"compiled-{self._measurement}-{label or self._count}"
         cache.mkdir(exist_ok=True)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -222,25 +222,25 @@ class Lab:
         return worker
 
     def warm(self, job: str) -> None:
-        """Have the parent load what a job needs, once, so that its workers start with it.
+        """Import the modules of a job once, so that new measurement processes start with them.
 
         Raises:
-            EvidenceError: The parent is gone, or has threads now: what it forked would hang.
+            EvidenceError: The fork server has ended, or now has threads, so that its forks would hang.
         """
         self._forks.warm(job)
 
     def job(self, name: str, target: TargetSpec, request: JsonObject, *, tell: Tell | None = None) -> MeasurementReport:
-        """Run one job on one target in a worker of its own.
+        """Run one job on one target in a new measurement process.
 
         Args:
-            name: The job.
-            target: What it is about.
+            name: Name of the job.
+            target: The target.
             request: The job's options.
-            tell: Told how far it is.
+            tell: Progress callback.
 
         Raises:
             UsageError: The target cannot be used.
-            WorkerError: It hung, crashed, raised, or otherwise did not answer.
+            WorkerError: The process hung, crashed, raised, or otherwise gave no reply.
         """
         started = now(), time.monotonic_ns()
         self.warm(name)
@@ -265,12 +265,12 @@ class Lab:
         """Return a report of this lab.
 
         Args:
-            kind: What was measured.
-            target: What it was about.
+            kind: Kind of measurement.
+            target: The target.
             request: The options.
-            result: What came of it.
-            started: When, as `now` has it, and by the monotonic clock in nanoseconds.
-            made: The files that were left behind.
+            result: The result.
+            started: Start time, as returned by `now`, and by the monotonic clock in nanoseconds.
+            made: Output files.
         """
         body = {
             "schema": SCHEMA,
@@ -287,20 +287,20 @@ class Lab:
         return MeasurementReport(kind, body, made)
 
     def environment(self) -> JsonObject:
-        """Return what the measurements were made on."""
-        # No code of the user's runs there, and CUDA, where there is one, would not start in a bounded address space.
+        """Return the environment of the measurements."""
+        # No user code runs there, and CUDA, if present, cannot start in a limited address space.
         with self.worker(device="cuda") as worker:
             return {**environment.host(), "torch": worker.ask("environment", {}).result}
 
     def _kept(self, scratch: Path, artifact: Mapping[str, str]) -> OutputFile:
         name = Path(artifact["name"]).name
         source = scratch / name
-        # What a worker calls a file may be a link out of its scratch.
+        # A path reported by a measurement process may be a link out of its scratch folder.
         if source.is_symlink() or not source.is_file():
             raise WorkerError(WorkerFailureKind.GARBLED, f"the worker left no file {name!r}")
         kept = self.keep / name
         if kept.is_symlink():
-            # Moved to another disk, a file would be written through it.
+            # A move to another disk would write through the link.
             kept.unlink()
         shutil.move(source, kept)
         return OutputFile(kept, artifact["media_type"])

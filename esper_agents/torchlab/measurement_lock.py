@@ -1,4 +1,4 @@
-"""One measurement at a time on a machine: two at once would measure each other."""
+"""Machine-wide lock for one measurement at a time: two at once would disturb each other."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from esper_agents.errors import BusyError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# An abstract socket: nothing on disk, and the kernel frees it however its owner ends.
+# An abstract socket: nothing on disk, and the kernel releases it however its owner ends.
 NAME = "\0esper-agents-torchlab"
 _PAUSE_S = 0.1
 
 
 @contextmanager
 def measurement_lock(waiting: Callable[[str], None], *, timeout_s: float) -> Iterator[None]:
-    """Hold the machine's only turn to measure; wait for it, and say so, while another process has it.
+    """Hold the machine-wide measurement lock; wait for it, with a message, while another process has it.
 
     Args:
-        waiting: Told once who has it.
-        timeout_s: How long to wait.
+        waiting: Called once with a message about the owner.
+        timeout_s: Time to wait.
 
     Raises:
-        BusyError: It was not to be had in time.
+        BusyError: The lock was not released in time.
     """
     held = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     deadline = time.monotonic() + timeout_s
@@ -42,7 +42,7 @@ def measurement_lock(waiting: Callable[[str], None], *, timeout_s: float) -> Ite
                 if time.monotonic() > deadline:
                     raise BusyError(
                         f"another measurement ({owner}) has run for over {timeout_s:.0f} s",
-                        remedy="wait for it to end, or end it",
+                        remedy="wait until it ends, or stop it",
                     ) from error
                 if not has_said:
                     waiting(f"another measurement ({owner}) is running on this machine; waiting for its end")

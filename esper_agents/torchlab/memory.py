@@ -1,4 +1,4 @@
-"""What a target's memory consists of, whether it leaks, whether it fits, and what to change."""
+"""Measure the memory of a target: composition, leaks, fit on a device, and remedies."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def memory(
     estimate_only: bool = False,
     tell: Tell | None = None,
 ) -> MeasurementReport:
-    """Measure where a target's memory goes and whether it grows with steps.
+    """Measure the memory of a target and its growth over steps.
 
-    First it is worked out without running. Where that exceeds the limit, or what the lab may use, it is not run.
+    First estimates the memory without running. If that exceeds the limit or the lab's own limit, the target is not run.
 
     Args:
-        lab: Runs the target in a worker; never in this process.
+        lab: Lab that runs the target in a measurement process; never in this one.
         target: A function, an nn.Module or a training step.
-        train: Run backward and an optimizer, too. A training step runs what it runs.
-        optimizer: One of `OPTIMIZERS`, for a module that is trained.
-        steps: How many steps to look for a leak in; where something still grows, as many again. 0 for none.
-        limit_bytes: What must suffice, such as the memory of a GPU.
-        estimate_only: Run nothing but single operations.
-        tell: Told what is being done.
+        train: Also run backward and an optimizer. A training step runs its own.
+        optimizer: One of `OPTIMIZERS`, for a module in training.
+        steps: Number of steps in which to look for a leak; doubled while memory still grows. 0 for none.
+        limit_bytes: Memory that must suffice, such as that of a GPU.
+        estimate_only: Run only single operations.
+        tell: Progress callback.
 
     Returns:
         A report whose `result` has `estimate`, `peak` and `leak` as the jobs return them, `limit`, `issue`, `headline`,
@@ -70,7 +70,7 @@ def memory(
         raise UsageError(f"no optimizer named {optimizer!r}", remedy=f"name one of {', '.join(OPTIMIZERS)}")
     if steps < 0 or 0 < steps < _FEWEST_STEPS:
         raise UsageError(
-            f"{steps} steps show no growth", remedy=f"give at least {_FEWEST_STEPS}, or 0 to look for none"
+            f"{steps} steps are too few to detect growth", remedy=f"use at least {_FEWEST_STEPS}, or 0 to skip it"
         )
     started = now(), time.monotonic_ns()
     request = {"train": train, "optimizer": optimizer, "steps": steps, "seed": target.seed}
@@ -95,7 +95,7 @@ def memory(
 
 
 def explained(result: JsonObject) -> JsonObject:
-    """Return what was measured with what it says and what to change; the same for the same result."""
+    """Return the measurements with conclusions and remedies; a pure function of the measurements."""
     told: dict[str, Any] = dict(result)
     if "limit" in told:
         told["limit"] = limit(told, told["limit"]["limit_bytes"])
@@ -107,7 +107,7 @@ def explained(result: JsonObject) -> JsonObject:
 
 
 def headline(result: JsonObject) -> str:
-    """Return where the peak is and what it mostly consists of, in one sentence."""
+    """Return the peak and its largest parts, in one sentence."""
     known = result.get("peak") or result.get("estimate")
     if known is None:
         return "nothing could be measured or worked out"
@@ -121,7 +121,7 @@ def headline(result: JsonObject) -> str:
 def _estimate(
     lab: Lab, target: TargetSpec, request: JsonObject, missing: list[JsonObject], tell: Tell | None
 ) -> JsonObject | None:
-    # A worker of its own: what is made without numbers must not be run, and what crashes here ends no run.
+    # In a separate process: an object built from fake tensors must not be run, and a crash must not end the run.
     asked = {**request, "root": str(lab.project), "target": target.request()}
     lab.warm("memory_estimate")
     try:
@@ -133,7 +133,7 @@ def _estimate(
 
 
 def _too_large(lab: Lab, estimate: JsonObject | None, limit_bytes: int | None) -> str:
-    """Return why the target is better not run; empty where it may be."""
+    """Return the reason not to run the target; empty if it may run."""
     if estimate is None:
         return ""
     peak = estimate["peak_bytes"]
@@ -146,7 +146,7 @@ def _too_large(lab: Lab, estimate: JsonObject | None, limit_bytes: int | None) -
 
 
 def _exceeded(lab: Lab, estimate: JsonObject | None) -> int | None:
-    """Return what the lab may use where that does not suffice; None where it does, or is not known to."""
+    """Return the lab's limit if it does not suffice; None if it does, or is unknown."""
     allowed = lab.settings.memory_bytes
     return allowed if estimate is not None and estimate["peak_bytes"] > allowed else None
 
@@ -186,7 +186,7 @@ def _verify(target: TargetSpec, request: JsonObject, limit_bytes: int | None) ->
 
 
 def _with_plot(lab: Lab, report: MeasurementReport) -> MeasurementReport:
-    """Return the report with a plot of the peak's parts, of its course, and of what is left after each step."""
+    """Return the report with a plot of the peak's parts, its course, and the memory left after each step."""
     result = report.result
     if "peak" not in result:
         return report

@@ -1,4 +1,4 @@
-"""Which kind of memory trouble a measurement shows, and in which phase: worked out from the numbers alone."""
+"""Classify memory problems and their phase from measured numbers alone."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
 
 TYPES = ("model too large", "leak", "backward accumulation", "fragmentation", "none")
-# Of what a step allocates: below it, waiting for the garbage collector costs nothing that matters.
+# Share of a step's allocations below which waiting for the garbage collector does not matter.
 _LEAST_CYCLES = 0.05
-# Of what a GPU's allocator reserves and nothing uses.
+# Share of the GPU allocator's reserved memory that is unused.
 _LEAST_UNUSED = 0.25
 _LEAST_SPLIT = 0.1
 _FIRST_LATE_STEP = 3
 
 
 def issue(result: JsonObject) -> JsonObject:
-    """Return the kind of trouble.
+    """Return the kind of memory problem.
 
-    What failed, or would fail, comes first; then what grows; then what is reserved and not used.
+    An actual or predicted failure comes first, then growth, then reserved but unused memory.
 
     Args:
-        result: What was measured, as `memory.memory` puts it together.
+        result: Measurements, as assembled by `memory.memory`.
 
     Returns:
-        `type`, one of `TYPES`, and `because`; `phase` and `step` where it is about one.
+        `type`, one of `TYPES`, and `because`; `phase` and `step` if the problem has them.
     """
     for found in (_failed(result), _limited(result), _leaking(result), _cyclic(result), _fragmented(result)):
         if found:
@@ -37,10 +37,10 @@ def issue(result: JsonObject) -> JsonObject:
 
 
 def limit(result: JsonObject, limit_bytes: int) -> JsonObject:
-    """Return where a limit would be exceeded: by the measured phases if there are any, by the estimated ones else.
+    """Return the location that exceeds a limit: by the measured phases if there are any, else by the estimated ones.
 
     Args:
-        result: What was measured and estimated.
+        result: Measurements and estimates.
         limit_bytes: The limit.
     """
     known = result.get("peak") or result.get("estimate")
@@ -62,7 +62,7 @@ def limit(result: JsonObject, limit_bytes: int) -> JsonObject:
 
 
 def type_of_phase(phase: str, step: int) -> str:
-    """Return the kind of trouble that running out in a phase is."""
+    """Return the kind of problem for running out of memory in a phase."""
     if step >= _FIRST_LATE_STEP:
         return "leak"
     return "backward accumulation" if phase == "backward" else "model too large"
@@ -79,7 +79,7 @@ def _failed(result: JsonObject) -> JsonObject:
         )
         return {"type": "fragmentation", "because": because, "phase": failed["phase"], "step": failed["step"]}
     because = f"memory ran out in {when(failed['phase'], failed['step'])}: {failed['message']}"
-    # Steps that came after those of the first look had all that those had, and less room.
+    # Later steps allocate as much as the first ones, and have less space.
     kind = "leak" if failed["phase"] == "later" else type_of_phase(failed["phase"], failed["step"])
     return {"type": kind, "because": because, "phase": failed["phase"], "step": failed["step"]}
 

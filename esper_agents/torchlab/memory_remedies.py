@@ -1,4 +1,4 @@
-"""What to change about memory, by the kind of trouble and by where the bytes are: what it saves, what it costs."""
+"""Remedies for memory problems by kind and by the owner of the bytes, with savings and costs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
 
-# Of the peak, from which on a part is worth making smaller.
+# Share of the peak above which a part is worth reducing.
 _LARGE = 0.25
 
 _BY_HOLDER = {
@@ -52,10 +52,10 @@ _PREVENTION = {
 
 
 def remedies(result: JsonObject) -> list[str]:
-    """Return what to change, what saves most first; nothing where there is no trouble.
+    """Return remedies, largest saving first; empty without a problem.
 
     Args:
-        result: What was measured, with its `issue`.
+        result: Measurements, with their `issue`.
     """
     match result["issue"]["type"]:
         case "none":
@@ -72,7 +72,7 @@ def remedies(result: JsonObject) -> list[str]:
 
 
 def prevention(result: JsonObject) -> str:
-    """Return how to keep the trouble from coming back."""
+    """Return advice to keep the problem from recurring."""
     return _PREVENTION[result["issue"]["type"]]
 
 
@@ -84,7 +84,7 @@ def _of_holder(holder: JsonObject) -> str:
 
 
 def _of_size(result: JsonObject) -> Iterator[tuple[int, str]]:
-    """Yield what makes a step smaller, by what its peak consists of, and how many bytes that could be."""
+    """Yield remedies that make a step smaller, by the composition of its peak, with possible savings in bytes."""
     known = result.get("peak") or result.get("estimate")
     if known is None:
         return

@@ -1,4 +1,4 @@
-"""Where a run's first NaN or Inf comes from, why, and what to change."""
+"""Find the origin and the cause of the first NaN or Inf of a run, and suggest remedies."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def nan(
     lr: float | None = None,
     tell: Tell | None = None,
 ) -> MeasurementReport:
-    """Find the first operation of a target that makes a NaN or Inf which reaches something that matters.
+    """Find the first operation of a target that produces a NaN or Inf which reaches a relevant tensor.
 
     Args:
-        lab: Runs the target in a worker; never in this process.
+        lab: Lab that runs the target in a measurement process; never in this one.
         target: A function, an nn.Module or a training step.
-        steps: How many calls at most; each on inputs of the next seed.
-        train: Run backward, too. A training step runs what it runs.
-        lr: Learning rate of plain gradient descent between the calls of a module, which are then trained; without it,
-            its weights stay.
-        tell: Told what is being done.
+        steps: Maximum number of calls, each on inputs of the next seed.
+        train: Also run backward. A training step runs its own.
+        lr: Learning rate of plain gradient descent between the calls of a module, which trains it; without it,
+            its weights stay unchanged.
+        tell: Progress callback.
 
     Returns:
-        A report whose `result` has `status`, one of `STATUSES`, `headline` in words, and where something was found
-        `first`, `cause`, `reached` and `change`: what to do about it.
+        A report whose `result` has `status`, one of `STATUSES`, `headline` in words, and if an origin was found
+        `first`, `cause`, `reached` and `change`: the remedy.
 
     Raises:
         UsageError: The target cannot be used, or there is no step to run.
         WorkerError: The target itself raised, hung or crashed, and not because of NaN or Inf.
     """
     if steps < 1:
-        raise UsageError(f"{steps} steps are none", remedy="give --steps 1 or more")
+        raise UsageError(f"invalid number of steps: {steps}", remedy="use --steps 1 or more")
     is_trained = train or lr is not None
     request: dict[str, Any] = {"steps": steps, "train": is_trained} | ({} if lr is None else {"lr": lr})
     report = lab.job("nan", target, request, tell=tell)
@@ -65,7 +65,7 @@ def nan(
 
 
 def explained(result: JsonObject) -> JsonObject:
-    """Return a worker's result with a headline and with what to change; the same for the same result."""
+    """Return a job's result with a headline and a remedy; a pure function of the result."""
     told: dict[str, Any] = {**result, "headline": headline(result)}
     if "cause" in result:
         told["change"] = change_for(result["cause"])
@@ -73,7 +73,7 @@ def explained(result: JsonObject) -> JsonObject:
 
 
 def change_for(cause: JsonObject) -> str:
-    """Return what to change about a cause; where its class says how it came about, also about the operation itself."""
+    """Return the remedy for a cause; for a cause class that leaves the mechanism open, also one for the operation."""
     change = CHANGES.get(cause["class"], CHANGES[_UNKNOWN])
     mechanism = cause.get("mechanism", cause["class"])
     if cause["class"] in {"learning-rate-too-high", "bad-initialisation"} and mechanism == "half-overflow":
@@ -100,7 +100,7 @@ def headline(result: JsonObject) -> str:
 
 
 def place(found: JsonObject) -> str:
-    """Return where an operation was called, as well as is known: `file:line`, the module, or what called it."""
+    """Return the best known location of a call: `file:line`, the module, or its caller."""
     if found.get("file"):
         return f"{found['file']}:{found['line']}"
     module = module_name(found)
@@ -108,7 +108,7 @@ def place(found: JsonObject) -> str:
 
 
 def module_name(found: JsonObject) -> str:
-    """Return the module in which an operation was called, such as `Encoder.blocks.1 (Attention)`; empty where none."""
+    """Return the module in which an operation was called, such as `Encoder.blocks.1 (Attention)`; empty if unknown."""
     module = found.get("module")
     if not module:
         return ""
@@ -117,6 +117,6 @@ def module_name(found: JsonObject) -> str:
 
 
 def short(operation: str) -> str:
-    """Return an operation's name without its namespace and overload: `div` for `aten.div.Tensor`."""
+    """Return an operation's name without namespace and overload: `div` for `aten.div.Tensor`."""
     parts = operation.split(".")
     return parts[1] if len(parts) > 1 else operation

@@ -1,4 +1,4 @@
-"""What to change about each cause of NaN and Inf: a stable formulation first, then a bound, never a mask."""
+"""Remedies for each cause of NaN and Inf: a stable formulation first, then a bound, never a mask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots to look at, as SVG: where the time of a call goes, and how much memory is held at each moment."""
+"""SVG plots of a report: time of a call by part, and memory over time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLOURS = {
     "synchronisation": "#7a5aa6",
     "gpu": "#2f8f8f",
 }
-# XML 1.0 has no way to write them, not even escaped.
+# XML 1.0 cannot represent these characters, not even escaped.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MOST_BARS = 12
 _LONGEST_LABEL = 56
@@ -37,10 +37,10 @@ _TENTH = 0.1
 
 @dataclass
 class _Drawing:
-    """Lines of SVG, from top to bottom.
+    """SVG elements of a drawing, from top to bottom.
 
     Attributes:
-        height: How far down it reaches.
+        height: Height used so far.
     """
 
     height: int = 16
@@ -64,7 +64,7 @@ class _Drawing:
         self.height += 10
 
     def bars(self, rows: Sequence[tuple[str, float, str, str]]) -> None:
-        """Draw a bar for each of label, share of 1, colour, and what is written behind it."""
+        """Draw a bar for each label, share of 1, colour and trailing text."""
         longest = max((share for _, share, _, _ in rows), default=1.0) or 1.0
         for label, share, colour, behind in rows:
             shown = label if len(label) <= _LONGEST_LABEL else f"\u2026{label[1 - _LONGEST_LABEL :]}"
@@ -74,9 +74,9 @@ class _Drawing:
             self.height += _ROW
 
     def steps(self, points: Sequence[tuple[float, float]], *, height: int = 160) -> None:
-        """Draw how bytes change over nanoseconds, as steps, with the peak and the length written at its edges."""
+        """Draw bytes over nanoseconds as a step curve, with the peak and the length labelled."""
         until, sizes = points[-1][0] or 1.0, [size for _, size in points]
-        # What was there before may go, and then there is less than nothing above it.
+        # Memory allocated earlier may be freed, which makes the curve negative.
         lowest, peak = min(0, *sizes), max(0, *sizes)
         scale = height / ((peak - lowest) or 1.0)
         bottom = self.height + 10 + height
@@ -102,9 +102,9 @@ def profile_plot(name: str, analysis: JsonObject, timeline: Sequence[tuple[float
     """Return a plot of a profile.
 
     Args:
-        name: The target.
-        analysis: What `bottleneck.analyse` returned.
-        timeline: Nanoseconds since a call began, and bytes held; empty where nothing was allocated.
+        name: Name of the target.
+        analysis: Result of `bottleneck.analyse`.
+        timeline: Nanoseconds since the start of a call, and allocated bytes; empty without allocations.
     """
     drawing = _Drawing()
     drawing.heading(f"{name}: {time_text(analysis['call']['ns'])} a call, bound by {analysis['bottleneck']}")
@@ -129,9 +129,9 @@ def memory_plot(
     """Return a plot of memory.
 
     Args:
-        title: What stands above it.
-        timelines: Each with a heading: nanoseconds (or numbers of steps) and bytes held.
-        bars: What held how many bytes, such as parameters and activations.
+        title: Title of the plot.
+        timelines: Curves with headings: nanoseconds (or step numbers) and allocated bytes.
+        bars: Categories with their bytes, such as parameters and activations.
     """
     drawing = _Drawing()
     drawing.heading(title)
@@ -145,20 +145,20 @@ def memory_plot(
 
 
 def label_of(row: JsonObject) -> str:
-    """Return an operation in words: its name, the line that asked for it or else the module, and the pass."""
+    """Return an operation in words: its name, the calling line or else the module, and the pass."""
     where = f"{row['file']}:{row['line']}" if row.get("file") else row.get("module") or ""
     backward = " backward" if row["phase"] == "backward" and not row["name"].endswith("_backward") else ""
     return f"{row['name'].removeprefix('aten::')}{backward} {where}".rstrip()
 
 
 def percent(share: float) -> str:
-    """Return a share of 1 in words, such as `37 %`; a small one with a digit more."""
+    """Return a share of 1 in words, such as `37 %`; small shares have one more digit."""
     digits = 0 if share >= _TENTH or not share else 1
     return f"{100 * share:.{digits}f} %"
 
 
 def time_text(ns: float) -> str:
-    """Return nanoseconds in the unit that suits them."""
+    """Return nanoseconds in a suitable unit."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if ns >= size:
             return f"{ns / size:.3g} {unit}"
@@ -166,7 +166,7 @@ def time_text(ns: float) -> str:
 
 
 def bytes_text(size: float) -> str:
-    """Return bytes in the unit that suits them."""
+    """Return bytes in a suitable unit."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"

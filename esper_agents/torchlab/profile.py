@@ -1,4 +1,4 @@
-"""Profiles a target: where its time goes, what bounds it, on which line, and who else says so."""
+"""Profile a target: time by line, bottleneck, and agreement of independent profilers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUICK_S, NORMAL_S, THOROUGH_S = 0.6, 2.0, 8.0
 _LOOK_S = 1.0
 _LONGEST_LOOK_S = 60.0
 _ENOUGH = "enough"
-# Two tools agree about a function when their shares of it are no further apart than this.
+# Maximum difference between two profilers' shares of a function that counts as agreement.
 _AGREEING = 0.15
 _MATHEMATICS = ("libtorch_cpu", "libmkl", "libdnnl", "libgomp", "libiomp", "libopenblas", "libtorch_cuda", "libcublas")
 _LEAST_SHARE = {Bottleneck.COMPUTE: 0.5, Bottleneck.BANDWIDTH: 0.5, Bottleneck.ALLOCATION: 0.25}
@@ -42,20 +42,20 @@ def profile(
     look: bool = True,
     tell: Tell | None = None,
 ) -> MeasurementReport:
-    """Profile a target against what this machine can do at best.
+    """Profile a target and compare it with the machine's ceilings.
 
     Args:
-        lab: Runs the target in workers; never in this process.
+        lab: Lab that runs the target in measurement processes; never in this one.
         target: A function, an nn.Module or a training step.
-        train: Run backward, too.
-        seconds: About how long to measure, where one call is short.
-        look: Let py-spy and perf look at a second worker, where they are installed.
-        tell: Told what is being done.
+        train: Also run backward.
+        seconds: Approximate measurement time, if one call is short.
+        look: Whether to run the installed external profilers on a second process.
+        tell: Progress callback.
 
     Returns:
-        A report whose `result` has all that was measured and, under `analysis`, what follows from it: `bottleneck`
-        with its share, all `shares`, `operations`, `lines`, `modules`, `functions`, `advice`, `hot` with what each
-        witness says of it, `verify`. A trace, the memory timeline and a plot come with it.
+        A report whose `result` has all measurements and, under `analysis`, the conclusions: `bottleneck`
+        with its share, all `shares`, `operations`, `lines`, `modules`, `functions`, `advice`, `hot` with every
+        profiler's result for it, `verify`. Comes with a trace, the memory timeline and a plot.
 
     Raises:
         UsageError: The target cannot be used.
@@ -69,10 +69,10 @@ def profile(
 
 
 def profiled(body: JsonObject) -> JsonObject:
-    """Return what was measured with what follows from it; the same for the same measurements.
+    """Return measurements with their conclusions; a pure function of the measurements.
 
     Args:
-        body: Of a report of kind `profile`.
+        body: Body of a report of kind `profile`.
     """
     result = body["result"]
     analysis = analyse(result)
@@ -84,14 +84,14 @@ def profiled(body: JsonObject) -> JsonObject:
 
 
 def headline(analysis: JsonObject) -> str:
-    """Return what a profile found in one sentence."""
+    """Return the result of a profile in one sentence."""
     sure = "" if analysis["is_clear"] else f", with {analysis['runner_up']} close behind"
     share = percent(analysis["share"])
     return f"bound by {analysis['bottleneck']}, {share} of {time_text(analysis['call']['ns'])} a call{sure}"
 
 
 def verification(target: JsonObject, request: JsonObject) -> list[str]:
-    """Return the commands that measure the same again, and that test a claim about a change."""
+    """Return the commands that repeat the measurement, and that test a claim about a change."""
     options = [part for text in target["texts"] for part in ("--input", text)]
     if target["inputs_from"]:
         options += ["--inputs", target["inputs_from"]]
@@ -108,7 +108,7 @@ def verification(target: JsonObject, request: JsonObject) -> list[str]:
 def _witnesses(
     lab: Lab, target: TargetSpec, *, train: bool, tell: Tell | None
 ) -> Sequence[external_profilers.ExternalProfile]:
-    """Run the target in a worker of its own for as long as the witnesses look at it."""
+    """Run the target in a separate process while external profilers sample it."""
     if not external_profilers.installed():
         return external_profilers.absent()
     seen: list[external_profilers.ExternalProfile] = []
@@ -131,7 +131,7 @@ def _witnesses(
 
 
 def _hot(result: JsonObject, analysis: JsonObject) -> dict[str, Any] | None:
-    """Return the user's function that takes most, and what each tool says of it; None where none is."""
+    """Return the user's function with the largest share, and each profiler's result for it; None without one."""
     if not analysis["functions"]:
         return None
     first = analysis["functions"][0]
@@ -160,7 +160,7 @@ def _is_same(where: str, function: JsonObject) -> bool:
 
 
 def _of_libraries(seen: JsonObject, bottleneck: Bottleneck) -> list[dict[str, Any]]:
-    """Return what the libraries of the samples say about the kind of bottleneck, where they can say anything."""
+    """Return what the library samples imply about the kind of bottleneck, if anything."""
     if bottleneck not in _LEAST_SHARE:
         return []
     is_kernel = bottleneck is Bottleneck.ALLOCATION

@@ -1,4 +1,4 @@
-"""Whether a kept report holds: what it concludes is worked out anew from its measurements, and its files compared."""
+"""Verify a stored report: recompute its conclusions from its measurements and compare its files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivi
 
 @dataclass(frozen=True, slots=True)
 class RecheckResult:
-    """A report that holds.
+    """Result of a successful verification of a report.
 
     Attributes:
-        kind: What was measured.
-        started_at: When.
-        says: What it concludes, in words.
-        artifacts: Files beside it that are what they were.
-        absent: Files that it names and that do not lie beside it.
+        kind: Kind of measurement.
+        started_at: Start time.
+        says: Conclusion in words.
+        artifacts: Neighbouring files with unchanged digests.
+        absent: Files named by the report that are missing.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class RecheckResult:
     absent: tuple[str, ...]
 
     def described(self) -> JsonObject:
-        """Return it as JSON has it."""
+        """Return the result as JSON."""
         return {
             "kind": self.kind,
             "started_at": self.started_at,
@@ -49,14 +49,14 @@ class RecheckResult:
 
 
 def recheck(report: MeasurementReport, folder: Path) -> RecheckResult:
-    """Work out anew what a report concludes, and look at the files beside it.
+    """Recompute the conclusions of a report, and verify the files in its folder.
 
     Args:
         report: The report.
-        folder: Where it lies.
+        folder: Folder of the report.
 
     Raises:
-        IntegrityError: It concludes something else than its measurements say, or a file is not what it was.
+        IntegrityError: Its conclusions do not follow from its measurements, or a file has changed.
     """
     try:
         says = _says(report)
@@ -64,17 +64,17 @@ def recheck(report: MeasurementReport, folder: Path) -> RecheckResult:
         files = [*report.body["artifacts"], *([report.body["captured"]] if "captured" in report.body else [])]
         listed = [(str(each["name"]), str(each["sha256"])) for each in files]
     except _DAMAGE as error:
-        raise IntegrityError("the report lacks what it concludes from", remedy="measure again") from error
+        raise IntegrityError("the report lacks measurements for its conclusions", remedy="measure again") from error
     artifacts, absent = [], []
     for name, sha256 in listed:
         file = folder / name
-        # A name that leads elsewhere is none that we gave.
+        # A name with a path component was not written by the lab.
         if "/" in name or not file.is_file():
             absent.append(name)
             continue
         with file.open("rb") as opened:
             if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
-                raise IntegrityError(f"{name!r} is not the file that the report names", remedy="measure again")
+                raise IntegrityError(f"{name!r} does not match its digest in the report", remedy="measure again")
         artifacts.append(name)
     return RecheckResult(report.kind, started_at, says, tuple(artifacts), tuple(absent))
 
@@ -96,7 +96,7 @@ def _says(report: MeasurementReport) -> str:
 
             return str(_same(report, profiled(report.body))["headline"])
         case _:
-            raise IntegrityError(f"nothing is concluded in a report of kind {report.kind!r}", remedy="measure again")
+            raise IntegrityError(f"reports of kind {report.kind!r} have no conclusions", remedy="measure again")
 
 
 def _same(report: MeasurementReport, again: JsonObject) -> JsonObject:
@@ -105,7 +105,7 @@ def _same(report: MeasurementReport, again: JsonObject) -> JsonObject:
     if stated != again:
         different = sorted(name for name in {*stated, *again} if stated.get(name) != again.get(name))
         raise IntegrityError(
-            f"what the report concludes is not what its measurements say: {', '.join(different)}",
+            f"the report's conclusions do not follow from its measurements: {', '.join(different)}",
             remedy="measure again",
         )
     return again

@@ -1,4 +1,4 @@
-"""What a failed guard of dynamo is about, and what to change so that the function is not compiled again for it."""
+"""Remedies for failed Dynamo guards, so that the function is not recompiled for them."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ _GENERIC = "Keep what this guard checks the same from call to call, or compute i
 
 
 def cause_of(guard: str) -> str:
-    """Return what a guard is about, such as `size` or `attribute`; `unknown` where it is none of those."""
+    """Return the cause of a guard failure, such as `size` or `attribute`; `unknown` if none matches."""
     return next((cause for words, cause in _CAUSES if re.search(words, guard)), "unknown")
 
 
 def change_for(guard: str) -> str:
-    """Return what to change so that this guard fails no more."""
+    """Return the remedy for a failed guard."""
     return _CHANGES.get(cause_of(guard), _GENERIC)

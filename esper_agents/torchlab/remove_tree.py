@@ -1,4 +1,4 @@
-"""Deletes folders that user code could write, whatever it made of them."""
+"""Delete folders that user code could write to, whatever permissions or links it left in them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder with all that is in it, following no link; quietly where it is gone already.
+    """Delete a folder and its contents, following no link; does nothing if it does not exist.
 
-    Nobody may write in it any more. Folders too deep to be walked by recursion and those closed to their owner go too.
+    No process may write to it any more. Handles folders too deep for recursion and folders without owner permissions.
     """
     try:
         shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""A result as data: everything that was measured, in one JSON document that says how to come by it again."""
+"""Reports of the lab: all measurements in one JSON document with the command to reproduce them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KINDS = frozenset({"compare", "profile", "explain", "export", "memory", "nan", 
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """A file that a measurement left behind.
+    """Output file of a measurement.
 
     Attributes:
-        path: Where it lies now.
-        media_type: Such as `application/json`.
+        path: Current path.
+        media_type: Media type, such as `application/json`.
     """
 
     path: Path
@@ -47,12 +47,12 @@ class OutputFile:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementReport:
-    """One result.
+    """Report of one measurement.
 
     Attributes:
         kind: `compare`, `profile`, `explain`, `export`, `memory`, `nan` or `watch`.
-        body: The whole document; `result` in it is what was found out.
-        made: The files that were left behind.
+        body: The whole document; its `result` holds the findings.
+        made: Output files.
     """
 
     kind: str
@@ -61,12 +61,12 @@ class MeasurementReport:
 
     @property
     def result(self) -> JsonObject:
-        """What was found out."""
+        """The result of the measurement."""
         result: JsonObject = self.body["result"]
         return result
 
     def text(self) -> str:
-        """Return the document as JSON text, the same for the same body."""
+        """Return the document as JSON text; equal bodies give equal texts."""
         return json.dumps(self.body, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -75,28 +75,28 @@ def read(path: Path) -> MeasurementReport:
 
     Raises:
         UsageError: The file cannot be read.
-        IntegrityError: It is no report.
+        IntegrityError: It is not a report.
     """
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{str(path)!r} cannot be read", remedy="name a report.json of a measurement") from error
+        raise UsageError(f"{str(path)!r} cannot be read", remedy="name a measurement's report.json") from error
     except (ValueError, RecursionError) as error:
-        raise IntegrityError(f"{str(path)!r} is no JSON", remedy="name a report.json of a measurement") from error
+        raise IntegrityError(f"{str(path)!r} is not valid JSON", remedy="name a measurement's report.json") from error
     if not isinstance(body, dict) or str(body.get("schema")) not in _SCHEMAS or str(body.get("kind")) not in _KINDS:
-        raise IntegrityError(f"{str(path)!r} is no report of a measurement", remedy=f"its schema must be {SCHEMA}")
+        raise IntegrityError(f"{str(path)!r} is not a measurement report", remedy=f"its schema must be {SCHEMA}")
     return MeasurementReport(str(body["kind"]), body)
 
 
 def now() -> str:
-    """Return the time as reports write it: `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
+    """Return the time in the format of reports: `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def rounded(number: float, digits: int = 6) -> Any:
-    """Return a number to so many significant digits, or `nan`, `inf`, `-inf` as text: JSON has none of them.
+    """Return a number rounded to significant digits, or `nan`, `inf`, `-inf` as text, because JSON lacks them.
 
-    Rounding also takes away the last bits, in which two machines' logarithms differ.
+    Rounding also removes the last bits, in which logarithms differ between machines.
     """
     if not math.isfinite(number):
         return str(number)

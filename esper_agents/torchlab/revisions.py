@@ -1,4 +1,4 @@
-"""Puts a git revision of a project into a folder, without touching the person's checkout or running anything of its."""
+"""Extract a git revision of a project into a folder, without touching the checkout or running its code."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _UNUSABLE_NAMES = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL}
 
 @dataclass(frozen=True, slots=True)
 class MissingFile:
-    """Something of a revision that is not in the folder.
+    """Item of a revision that was not extracted.
 
     Attributes:
         path: Relative to the project.
-        why: In words.
+        why: Reason, in words.
     """
 
     path: str
@@ -44,14 +44,14 @@ class MissingFile:
 
 @dataclass(frozen=True, slots=True)
 class CheckedOutRevision:
-    """A revision of a project in a folder.
+    """Extracted revision of a project.
 
     Attributes:
-        asked: As the person named it.
-        commit: Its full object id.
-        tree: That of the project's folder in it.
-        root: Where the project lies at that revision.
-        absent: What was left out.
+        asked: Revision as named by the user.
+        commit: Full object id of the commit.
+        tree: Object id of the project's folder in it.
+        root: Folder of the project at that revision.
+        absent: Items that were not extracted.
     """
 
     asked: str
@@ -61,21 +61,21 @@ class CheckedOutRevision:
     absent: tuple[MissingFile, ...]
 
     def described(self) -> JsonObject:
-        """Return it as reports hold it."""
+        """Return the revision as stored in reports."""
         left_out = [{"path": each.path, "why": each.why} for each in self.absent]
         return {"asked": self.asked, "commit": self.commit, "tree": self.tree, "absent": left_out}
 
 
 def checkout(project: Path, revision: str, into: Path) -> CheckedOutRevision:
-    """Write a project's files as they were at a revision, byte for byte as they were committed.
+    """Write a project's files at a revision, byte for byte as committed.
 
     Args:
         project: The folder of the project, inside a git work tree.
         revision: A commit, branch or tag, such as `HEAD~1`.
-        into: An empty folder, or one that is made.
+        into: An empty or missing folder.
 
     Raises:
-        UsageError: No git, no git project, no such revision, or the folder holds something.
+        UsageError: There is no git, no repository or no such revision, or the folder is not empty.
         EvidenceError: git cannot read the revision, or the folder cannot be written.
     """
     top = repository(project)
@@ -89,36 +89,36 @@ def checkout(project: Path, revision: str, into: Path) -> CheckedOutRevision:
         absent = _write(top, listed, into)
     except OSError as error:
         raise EvidenceError(
-            f"the revision cannot be written to {str(into)!r}: {error.strerror}", remedy="make room there"
+            f"the revision cannot be written to {str(into)!r}: {error.strerror}", remedy="free some space there"
         ) from error
     return CheckedOutRevision(revision, commit, tree, into, tuple(absent))
 
 
 def repository(project: Path) -> Path:
-    """Return the git work tree that a project lies in.
+    """Return the git work tree that contains a project.
 
     Raises:
-        UsageError: There is none, or no git.
+        UsageError: There is no work tree, or no git.
     """
     if shutil.which("git") is None:
         raise UsageError("git is not installed", remedy="install git, or compare two functions of the work tree")
     top = toplevel(project)
     if top is None:
         raise UsageError(
-            f"{str(project)!r} is no git project that git trusts, so it has no revisions",
+            f"{str(project)!r} is not a git repository that git trusts, so it has no revisions",
             remedy="run `git status` there, or compare two functions of the folder as it is",
         )
     return top
 
 
 def commit_of(top: Path, revision: str) -> str:
-    """Return the full id of the commit that a person means.
+    """Return the full commit id of a revision named by the user.
 
     Raises:
-        UsageError: There is none of that name; the nearest names are offered.
+        UsageError: There is no such revision; similar names are suggested.
     """
     if not revision.isprintable() or not revision.strip() or revision.startswith("-"):
-        raise UsageError(f"{revision!r} is no revision", remedy="name a branch, a tag or a commit, such as HEAD~1")
+        raise UsageError(f"{revision!r} is not a valid revision", remedy="name a branch, tag or commit, such as HEAD~1")
     found = git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if found:
         return found.strip()
@@ -134,10 +134,10 @@ def commit_of(top: Path, revision: str) -> str:
 
 
 def tree_of(top: Path, project: Path, commit: str, revision: str) -> str:
-    """Return the id of a project's folder in a commit.
+    """Return the object id of a project's folder in a commit.
 
     Raises:
-        UsageError: It was not there then.
+        UsageError: The folder did not exist in that commit.
     """
     inside = project.resolve().relative_to(top).as_posix()
     name = f"{commit}^{{tree}}" if inside == "." else f"{commit}:{inside}"
@@ -153,7 +153,7 @@ def _write(top: Path, listed: Sequence[GitTreeEntry], into: Path) -> list[Missin
     absent: list[MissingFile] = []
     left = _MOST_BYTES
     with contents(top) as read:
-        # Links last: while there are none, nothing can be written through one.
+        # Links last: before they exist, no write can follow one.
         for entry in sorted(listed, key=lambda each: each.mode == LINK):
             why = _refusal(entry)
             size = None if why else read.size(entry.object_id)
@@ -173,7 +173,7 @@ def _refusal(entry: GitTreeEntry) -> str:
 
 
 def _written(read: Contents, size: int, entry: GitTreeEntry, target: Path) -> str:
-    """Write one file or link; return why it was not."""
+    """Write one file or link; return the reason if it was skipped."""
     chunks = read.chunks()
     if size <= _LARGEST_POINTER:
         chunks = iter([start := b"".join(chunks)])
@@ -181,7 +181,7 @@ def _written(read: Contents, size: int, entry: GitTreeEntry, target: Path) -> st
             return "kept in Git LFS, which has only a pointer in the revision"
     try:
         if entry.mode == LINK and size > _LONGEST_LINK:
-            raise ValueError("a name that is too long")  # noqa: TRY301 - as the file system says it
+            raise ValueError("a name that is too long")  # noqa: TRY301 - the file system's wording
         target.parent.mkdir(parents=True, exist_ok=True)
         if entry.mode == LINK:
             target.symlink_to(os.fsdecode(b"".join(chunks)))

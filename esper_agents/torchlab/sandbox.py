@@ -1,4 +1,4 @@
-"""Decides what holds user code on this machine, and what it may see."""
+"""Select the sandbox for user code on this machine and the files that the code may see."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _TRIAL_S = 60
-# Makes PID and mount namespaces, and comes back out of the first, as the parent does for each worker.
+# Creates PID and mount namespaces, and leaves the first again, as the fork server does for each process.
 _WALLS = """
 import ctypes, os
 libc = ctypes.CDLL(None)
@@ -47,7 +47,7 @@ _PASSED_ON = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|ATEN|DNNL|ONEDNN|MALLOC|CUDA|CUBLAS|CUDNN|NVIDIA|HIP|ROCR|NCCL|GLOO|"
     r"TORCH|TORCHDYNAMO|TORCHINDUCTOR|PYTORCH|TRITON)_\w+"
 )
-# Secrets, whatever they start with, and folders that are not there inside.
+# Secret files under fixed names, and folders that do not exist inside.
 _KEPT_BACK = re.compile(
     r".*(TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY|APIKEY)|TORCH_HOME|TORCH_TRACE|TORCH_LOGS_OUT|.*_CACHE_(DIR|PATH)|"
     r"TORCH_COMPILE_DEBUG_DIR|CUDA_MPS_\w+",
@@ -56,7 +56,7 @@ _KEPT_BACK = re.compile(
 
 
 class Sandbox(StrEnum):
-    """What holds user code."""
+    """Sandbox of user code."""
 
     BUBBLEWRAP = "bubblewrap"
     LANDLOCK = "landlock"
@@ -65,16 +65,16 @@ class Sandbox(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SandboxMounts:
-    """What user code may see, and the one place that it may write.
+    """Files that user code may see, and the one folder that it may write.
 
     Attributes:
-        interpreter: What runs it.
-        roots: Folders of the project, read only.
-        worker_folder: Our own code that runs there, read only.
-        scratch: The folder that can be written.
-        hidden: Files and folders that stay out of sight even inside the others, such as signing keys.
-        withheld: Likewise, of the project: secrets, and what git ignores.
-        has_network: The machine's network can be used, because a person said so.
+        interpreter: Its interpreter.
+        roots: Folders of the project, read-only.
+        worker_folder: Our own code that runs there, read-only.
+        scratch: The writable folder.
+        hidden: Files and folders hidden even inside the others, such as signing keys.
+        withheld: Hidden files of the project: secrets, and ignored files.
+        has_network: Whether the user allowed the machine's network.
     """
 
     interpreter: PythonInterpreter
@@ -88,13 +88,13 @@ class SandboxMounts:
 
 @dataclass(frozen=True, slots=True)
 class SandboxChoice:
-    """What holds user code, and why nothing stronger does.
+    """Selected sandbox, and the reasons that stronger ones do not work.
 
     Attributes:
-        sandbox: What was tried here and holds.
-        landlock: The kernel's version of Landlock; 0 for none. It holds each worker, also inside bubblewrap.
-        can_wall: Inside bubblewrap, each worker can have namespaces of its own.
-        why_not: What is stronger and does not run here, each with why.
+        sandbox: Sandbox that was tested and works here.
+        landlock: Landlock version of the kernel; 0 for none. It confines each process, also inside bubblewrap.
+        can_wall: Whether each process can have its own namespaces inside bubblewrap.
+        why_not: Stronger sandboxes that do not work here, with the reasons.
     """
 
     sandbox: Sandbox
@@ -104,11 +104,11 @@ class SandboxChoice:
 
     @property
     def has_own_network(self) -> bool:
-        """Whether there is a network namespace with nothing in it."""
+        """Whether there is an isolated, empty network namespace."""
         return self.sandbox is Sandbox.BUBBLEWRAP
 
     def described(self) -> JsonObject:
-        """Return it as reports hold it."""
+        """Return the choice as stored in reports."""
         return {
             "sandbox": self.sandbox.value,
             "landlock": self.landlock,
@@ -118,15 +118,15 @@ class SandboxChoice:
 
 
 def choose(view: SandboxMounts, *, is_waived: bool) -> SandboxChoice:
-    """Try what can hold user code on this machine, the strongest first.
+    """Select the strongest working sandbox on this machine.
 
     Args:
-        view: What it may see; bubblewrap is tried with exactly this.
-        is_waived: A person said `--no-sandbox`. Nothing that is under review may say so.
+        view: Visible files; bubblewrap is tested with exactly these.
+        is_waived: Whether the user passed `--no-sandbox`. Code under review must not be able to set this.
 
     Raises:
-        EvidenceError: Nothing holds here, and nobody waived it.
-        UsageError: What is to be seen is not there, or cannot be shown without what is to be hidden.
+        EvidenceError: No sandbox works here, and the user did not waive it.
+        UsageError: A visible path does not exist, or cannot be shown without a hidden one.
     """
     _refuse_what_cannot_be_shown(view)
     if is_waived:
@@ -141,8 +141,8 @@ def choose(view: SandboxMounts, *, is_waived: bool) -> SandboxChoice:
         return SandboxChoice(Sandbox.LANDLOCK, abi, why_not=(f"bubblewrap: {problem}",))
     lacking = "this kernel has no Landlock" if not abi else "this machine has no system call filter"
     raise EvidenceError(
-        f"no sandbox holds here (bubblewrap: {problem}; {lacking})",
-        remedy="install bubblewrap, or say --no-sandbox if you trust the code",
+        f"no sandbox works here (bubblewrap: {problem}; {lacking})",
+        remedy="install bubblewrap, or use --no-sandbox if you trust the code",
     )
 
 
@@ -154,12 +154,12 @@ def _refuse_what_cannot_be_shown(view: SandboxMounts) -> None:
             raise UsageError("the project is the root of the file system", remedy="move it into a folder of its own")
         if root in view.hidden:
             raise UsageError(
-                f"the project {str(root)!r} is where esper-agents keeps its keys", remedy="set ESPER_HOME elsewhere"
+                f"the project {str(root)!r} contains the keys of esper-agents", remedy="set ESPER_HOME elsewhere"
             )
 
 
 def _try_bubblewrap(view: SandboxMounts, *, can_wall: bool) -> str:
-    """Return why bubblewrap cannot run here; nothing if it can."""
+    """Return the reason bubblewrap does not work here; empty if it works."""
     program = bubblewrap.find()
     if program is None:
         return "it is not installed"
@@ -186,11 +186,11 @@ def command(choice: SandboxChoice, view: SandboxMounts, argv: Sequence[str]) -> 
     """Return the command line that runs the interpreter with these arguments.
 
     Run it with `env=environment(view.scratch)` and `pass_fds`: open descriptors stay open. Start it from a thread that
-    lives as long as it shall: bubblewrap ends with the thread that started it.
+    outlives it: bubblewrap ends with the thread that started it.
 
     Args:
-        choice: What holds it.
-        view: What it may see.
+        choice: The sandbox.
+        view: Visible files.
         argv: The interpreter's arguments.
     """
     match choice.sandbox:
@@ -201,21 +201,21 @@ def command(choice: SandboxChoice, view: SandboxMounts, argv: Sequence[str]) -> 
 
 
 def grants(view: SandboxMounts) -> JsonObject:
-    """Return what each worker is granted by Landlock: arguments of the worker's `confine`, but for its scratch."""
-    # Names, not paths: there may be thousands of them.
+    """Return the Landlock grants of each process: arguments of `confine.confine`, except for its scratch folder."""
+    # Names, not paths: there may be thousands.
     covered = {str(each) for each in (*_hidden(view), *view.withheld, view.scratch)}
     around: set[str] = set()
     for place in covered:
-        above = os.path.dirname(place)  # noqa: PTH120 - a name
+        above = os.path.dirname(place)  # noqa: PTH120 - the argument's name
         while above not in around:
             around.add(above)
-            above = os.path.dirname(above)  # noqa: PTH120 - likewise
+            above = os.path.dirname(above)  # noqa: PTH120 - same reason
     readable: dict[str, None] = {}
     listable: dict[str, None] = {}
     for place in map(str, (*view.roots, *view.interpreter.places, view.worker_folder, *_resolving(view))):
         _grant(place, covered, around, readable, listable)
     if gadgets := devices():
-        # Their drivers look for them there.
+        # GPU drivers search for their devices there.
         readable["/sys"] = None
     return {"readable": list(readable), "listable": list(listable), "devices": gadgets}
 
@@ -223,14 +223,14 @@ def grants(view: SandboxMounts) -> JsonObject:
 def _grant(
     place: str, covered: Collection[str], around: Collection[str], readable: dict[str, None], listable: dict[str, None]
 ) -> None:
-    """Grant a place without what is covered in it: Landlock has no word for "but not"."""
+    """Grant a folder without the covered paths in it: Landlock cannot exclude paths."""
     if place in covered:
         return
     if place not in around:
         readable[place] = None
         return
     listable[place] = None
-    # What is a link grants nothing by itself: it counts where it leads to.
+    # A link grants nothing; its target must be granted.
     with os.scandir(place) as entries:
         inner = sorted(each.path for each in entries if not each.is_symlink())
     for entry in inner:
@@ -238,12 +238,12 @@ def _grant(
 
 
 def devices() -> list[str]:
-    """Return the device files of the graphics processors that are here."""
+    """Return the device files of the available graphics processors."""
     return sorted(str(each) for pattern in _DEVICES for each in Path("/dev").glob(pattern))
 
 
 def environment(scratch: Path) -> dict[str, str]:
-    """Return the environment of user code: what its libraries read, no secrets, and its home in the scratch folder."""
+    """Return the environment of user code: library settings, no secrets, and a home in the scratch folder."""
     kept = {
         name: text for name, text in os.environ.items() if _PASSED_ON.fullmatch(name) and not _KEPT_BACK.match(name)
     }
@@ -252,7 +252,7 @@ def environment(scratch: Path) -> dict[str, str]:
 
 
 def _hidden(view: SandboxMounts) -> list[Path]:
-    """Return what is to be covered; in a project that is somebody's home, their settings and keys too."""
+    """Return the paths to cover; if the project is a home directory, its settings and keys too."""
     covered = [each for hidden in view.hidden for each in dict.fromkeys((hidden.absolute(), hidden.resolve()))]
     home = Path.home().resolve()
     if any(root == home or root in home.parents for root in view.roots):
@@ -261,7 +261,7 @@ def _hidden(view: SandboxMounts) -> list[Path]:
 
 
 def _arrangement(view: SandboxMounts, *, can_wall: bool) -> bubblewrap.BubblewrapMounts:
-    # Landlock withholds what changes while the machine stands, and each of thousands of covers costs each worker.
+    # Landlock withholds paths that change while the sandbox runs; thousands of covers would slow each process down.
     withheld = () if landlock.version() else view.withheld
     return bubblewrap.BubblewrapMounts(
         python=view.interpreter.executable,
@@ -275,6 +275,6 @@ def _arrangement(view: SandboxMounts, *, can_wall: bool) -> bubblewrap.Bubblewra
 
 
 def _resolving(view: SandboxMounts) -> tuple[Path, ...]:
-    """Return what names of the network are resolved by and its certificates checked with, where it can be used."""
+    """Return the files for name resolution and certificate checks, if the network may be used."""
     named = map(Path, _NETWORK_SETTINGS) if view.has_network else ()
     return tuple(each for each in named if each.exists())

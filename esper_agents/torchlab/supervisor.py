@@ -1,4 +1,4 @@
-"""Supervision of a process tree: bounds its processes, memory and disk in total, and kills it if it exceeds one."""
+"""Supervision of a process tree: total limits on processes, memory and disk; kills on excess."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PAUSE_S = 0.2
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Directories are walked only after so much of their disk was taken.
+# Directories are walked only after this much of their disk was used.
 _WORTH_WALKING_BYTES = 16 << 20
 _WORTH_WALKING_FILES = 1_000
 _MOST_ROUNDS = 1_000
@@ -28,20 +28,20 @@ _MOST_OF_MACHINE = 0.9
 
 
 def memory_at_most(wanted_bytes: int) -> int:
-    """Return how much memory processes may use together: what is wanted, but not all that the machine has."""
+    """Return the memory limit of processes together: the wanted limit, but less than the machine's memory."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(wanted_bytes, int(machine * _MOST_OF_MACHINE))
 
 
 @dataclass(frozen=True, slots=True)
 class TotalLimits:
-    """What all processes of a measurement may use together.
+    """Total limits of all processes of a measurement.
 
     Attributes:
-        memory_bytes: Private memory of all of them.
+        memory_bytes: Private memory.
         tasks: Processes and threads.
-        disk_bytes: What they may add to their directories, deleted files that are still open included.
-        files: How many files they may add.
+        disk_bytes: Bytes added to their directories, including deleted files that are still open.
+        files: Number of files added.
     """
 
     memory_bytes: int
@@ -54,10 +54,10 @@ _UNLIMITED = TotalLimits(sys.maxsize, sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 class Supervisor:
-    """A thread that watches a process tree; a context manager that ends the watch, not the tree.
+    """Thread that supervises a process tree; a context manager that ends the supervision, not the tree.
 
     Attributes:
-        exceeded: The limit that the tree exceeded, in words; empty if it stayed within all of them.
+        exceeded: Limit that was exceeded, in words; empty if none was.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class Supervisor:
         limits: TotalLimits,
         leaders: Callable[[], Iterable[int]],
     ) -> None:
-        """Prepare; entering starts the watch.
+        """Prepare; entering starts the supervision.
 
         Args:
-            members: Returns the processes to watch, and to kill; little more than a number of them.
-            folders: The directories that they can write.
-            limits: What they may use.
-            leaders: Returns those of the processes whose end ends the others where they have namespaces of their own.
+            members: Returns the processes to supervise and to kill; not many more than the given number.
+            folders: Directories that they can write.
+            limits: The limits.
+            leaders: Returns the processes whose end ends the others in their namespaces.
         """
         self._leaders = leaders
         self.exceeded = ""
@@ -83,26 +83,26 @@ class Supervisor:
         self._free = _free(folders)
         self._before = _written(folders, (), _UNLIMITED)
         self._ended = Event()
-        # Two: memory that a fork copies can be looked at only when that ends, and a bomb forks on meanwhile.
+        # Two threads: memory copied by a fork is readable only after the fork ends, and a fork bomb goes on meanwhile.
         self._threads = [
             Thread(target=self._watch, args=(check,), name="esper-supervisor", daemon=True)
             for check in (self._check_tasks, self._check_rest)
         ]
 
     def __enter__(self) -> Self:
-        """Start the watch."""
+        """Start the supervision."""
         for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the watch."""
+        """End the supervision."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
 
     def look(self) -> str:
-        """Count processes at once, not only at the next turn; return what is exceeded, and empty if nothing is."""
+        """Count processes immediately; return the exceeded limit, empty if there is none."""
         self.exceeded = self.exceeded or self._check_tasks(self._members(self._limits.tasks))
         return self.exceeded
 
@@ -120,14 +120,14 @@ class Supervisor:
 
     def _check_rest(self, members: Collection[int]) -> str:
         private = sum(map(_private_bytes, members))
-        # Pages that a fork shares are counted once for each process: only a closer look decides.
+        # Pages shared by a fork count once per process: only proportional counting decides.
         if private > self._limits.memory_bytes and _proportional_bytes(members) > self._limits.memory_bytes:
             return f"more than {self._limits.memory_bytes >> 20} MiB of memory"
         return self._check_disk(members)
 
     def _check_disk(self, members: Collection[int]) -> str:
         now = _free(self._folders)
-        # Less than is worth a walk, since the last one.
+        # Too little disk used since the last walk.
         if self._free[0] - now[0] < _WORTH_WALKING_BYTES and self._free[1] - now[1] < _WORTH_WALKING_FILES:
             self._free = (max(now[0], self._free[0]), max(now[1], self._free[1]))
             return ""
@@ -145,7 +145,7 @@ class Supervisor:
 
 
 def _come_first() -> None:
-    """Have the kernel run this thread before all that it watches, if allowed: a bomb leaves it no time otherwise."""
+    """Raise this thread's priority above the supervised processes, if allowed: a fork bomb would starve it."""
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
         return
@@ -154,7 +154,7 @@ def _come_first() -> None:
 
 
 def tasks_of_user() -> int:
-    """Return how many processes and threads the user of this process has on the machine."""
+    """Return the number of processes and threads of this process's user on the machine."""
     found = 0
     for place in Path("/proc").iterdir():
         with suppress(OSError):
@@ -164,10 +164,10 @@ def tasks_of_user() -> int:
 
 
 def descendants(pid: int, most: int = _ALL) -> list[int]:
-    """Return the processes that descend from one, itself not included; the search ends at more than `most`."""
+    """Return the descendants of a process, without itself; the search stops at more than `most`."""
     found: dict[int, None] = {}
     waiting = [pid]
-    # What forks faster than it is counted would be counted for ever.
+    # Processes that fork faster than the search would never end it.
     while waiting and len(found) <= most:
         fresh = [child for child in children(waiting.pop()) if child not in found]
         found.update(dict.fromkeys(fresh))
@@ -176,7 +176,7 @@ def descendants(pid: int, most: int = _ALL) -> list[int]:
 
 
 def kill_members(members: Callable[[int], Iterable[int]], leaders: Callable[[], Iterable[int]]) -> None:
-    """Kill the leaders; stop every process that is left until none is new, then kill all: what is stopped forks not."""
+    """Kill the leaders, stop the others until no new one appears, then kill all: a stopped process cannot fork."""
     for pid in leaders():
         _signal(pid, signal.SIGKILL)
     stopped: dict[int, None] = {}
@@ -199,7 +199,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 def _tasks(pid: int) -> int:
     with suppress(OSError, ValueError, IndexError):
         state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        # What ended is counted until it was waited for, as the kernel does.
+        # An ended process counts until it is reaped, as in the kernel.
         return max(1, int(state[17]))
     return 0
 
@@ -212,7 +212,7 @@ def _private_bytes(pid: int) -> int:
 
 
 def _proportional_bytes(members: Iterable[int]) -> int:
-    """Return the private memory of all of them, shared pages divided among those that share them."""
+    """Return the total private memory in bytes, with shared pages divided among their users."""
     return sum(map(_own_share_bytes, members))
 
 
@@ -225,7 +225,7 @@ def _own_share_bytes(pid: int) -> int:
 
 
 def _free(folders: Sequence[Path]) -> tuple[int, int]:
-    """Return how many bytes and files there is room for, on the fullest of the disks that folders are on."""
+    """Return the free bytes and files on the fullest disk of the folders."""
     found = []
     for folder in folders:
         with suppress(OSError):
@@ -235,7 +235,7 @@ def _free(folders: Sequence[Path]) -> tuple[int, int]:
 
 
 def _written(folders: Sequence[Path], members: Iterable[int], limits: TotalLimits) -> tuple[int, int]:
-    """Return how many bytes and files the folders hold, and deleted files that are open; counting ends at a limit."""
+    """Return bytes and files in the folders, including open deleted files; counting stops at a limit."""
     taken, files = 0, 0
     waiting = [str(each) for each in folders]
     while waiting and taken <= limits.disk_bytes and files <= limits.files:

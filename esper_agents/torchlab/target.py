@@ -1,4 +1,4 @@
-"""What a person asks to have measured: a name, its inputs and how to run it. Only text; workers find the code."""
+"""Specification of a target as text: its name, its inputs and how to run it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
 
-# Told what is being done, and which fraction of the whole is behind it.
+# Progress callback: current activity and completed fraction.
 Tell: TypeAlias = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class TargetSpec:
-    """One target.
+    """Specification of one target.
 
     Attributes:
         name: `file.py:function` or `package.module:Class.method`.
-        inputs: Inputs as on the command line, such as `randn(32,128)`.
+        inputs: Input specifications, such as `randn(32,128)`.
         inputs_from: `FILE:FUNCTION` that returns the inputs instead.
-        device: Where modules and inputs are moved, such as `cpu` or `cuda:0`.
-        seed: What every generator is seeded with before the target is built.
-        captured: A file of recorded calls, where workers can read it, whose inputs replace all others; empty
-            while they are being recorded.
-        captured_from: What made that record, as the person named it.
+        device: Device for modules and inputs, such as `cpu` or `cuda:0`.
+        seed: Seed of every generator before the target is built.
+        captured: File of recorded calls, readable by measurement processes, whose inputs replace all others; empty
+            during recording.
+        captured_from: Source of that record, as named by the user.
     """
 
     name: str
@@ -38,7 +38,7 @@ class TargetSpec:
     captured_from: str = ""
 
     def request(self) -> JsonObject:
-        """Return it as a worker takes it."""
+        """Return the specification as a request to a measurement process."""
         return {
             "name": self.name,
             "texts": list(self.inputs),
@@ -49,5 +49,5 @@ class TargetSpec:
         }
 
     def described(self) -> JsonObject:
-        """Return it as reports hold it: where workers read recorded calls is gone by then."""
+        """Return the specification as stored in reports, without the temporary path of recorded calls."""
         return replace(self, captured=self.captured and PurePath(self.captured).name).request()

@@ -1,4 +1,4 @@
-"""Whether lines run when a target is called, how often, and whether a call raises there."""
+"""Count how often lines run when a target is called, and record a raised exception."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CALLS = 3
 
 @dataclass(frozen=True, slots=True)
 class LineRange:
-    """Lines of a file that belong together.
+    """Range of lines in a file.
 
     Attributes:
         path: Relative to the project, with forward slashes.
-        line: The first, from 1.
-        end_line: The last.
+        line: First line, from 1.
+        end_line: Last line.
     """
 
     path: str
@@ -46,17 +46,17 @@ def watch(
     train: bool = False,
     tell: Tell | None = None,
 ) -> MeasurementReport:
-    """Call a target and watch lines of the project.
+    """Call a target and count the runs of project lines.
 
-    A target that raises is no error here: that it does, and where, is a result.
+    A target that raises is not an error here: the exception and its location are a result.
 
     Args:
-        lab: Where it runs.
-        target: What is called.
-        spans: The lines to watch; of a statement over several lines, the one that runs most often counts.
-        calls: How many calls, each on fresh inputs.
-        train: Run backward, too.
-        tell: Told how far it is.
+        lab: Lab for the calls.
+        target: The called target.
+        spans: Lines to watch; for a statement over several lines, the highest count applies.
+        calls: Number of calls, each on new inputs.
+        train: Also run backward.
+        tell: Progress callback.
 
     Returns:
         A report whose `result` has `calls`, `lines` (each with `times` and `said`), `raised` and `headline`.
@@ -68,7 +68,7 @@ def watch(
     if not spans:
         raise UsageError("there is no line to watch", remedy="name one with --line FILE:LINE")
     if calls < 1:
-        raise UsageError(f"{calls} calls are none", remedy="give --calls 1 or more")
+        raise UsageError(f"invalid number of calls: {calls}", remedy="use --calls 1 or more")
     by_file: dict[str, list[list[int]]] = {}
     for each in sorted({(span.path, span.line, span.end_line) for span in spans}):
         by_file.setdefault(each[0], []).append([each[1], each[2]])
@@ -79,7 +79,7 @@ def watch(
 
 
 def explained(result: JsonObject) -> JsonObject:
-    """Return what was counted with what it says; the same for the same result."""
+    """Return the counts with their conclusions; a pure function of the counts."""
     calls, raised = result["calls"], result["raised"]
     lines = [{**each, "said": _said(each, calls, raised)} for each in result["lines"]]
     came = f"{calls} calls came back" if calls > 1 else "one call came back"
@@ -88,7 +88,7 @@ def explained(result: JsonObject) -> JsonObject:
 
 
 def raises_at(raised: JsonObject | None, line: JsonObject) -> bool:
-    """Return whether what ended a call was raised on a watched line, or below it in code that is not the user's."""
+    """Return whether the exception that ended a call was raised on a watched line, or below it in library code."""
     frames = raised["frames"] if raised else []
     if not frames:
         return False

@@ -1,4 +1,4 @@
-"""How user code can end a measurement: each way has a name, and none is a traceback of ours."""
+"""Failures of a measurement caused by user code: each way has a name, and none is our own traceback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class WorkerFailureKind(StrEnum):
-    """What became of a worker that did not answer as it should."""
+    """Kind of failure of a measurement process."""
 
     RAISED = "raised"
     HANG = "hang"
@@ -28,26 +28,26 @@ class WorkerFailureKind(StrEnum):
 
 
 class WorkerError(EvidenceError):
-    """A worker did not do what it was asked, through the code that it ran.
+    """Failure of a measurement process caused by the code that it ran.
 
     Attributes:
-        outcome: What became of it.
-        where: `file:line` in the user's code, where known.
-        said: The end of what it printed.
-        label: Which worker it was, where there are several: `baseline` or `candidate`.
+        outcome: Kind of failure.
+        where: `file:line` in the user's code, if known.
+        said: End of its printed output.
+        label: Name of the process if there are several: `baseline` or `candidate`.
     """
 
     def __init__(
         self, outcome: WorkerFailureKind, what: str, *, where: str = "", said: str = "", remedy: str = ""
     ) -> None:
-        """Make the error.
+        """Create the error.
 
         Args:
-            outcome: What became of the worker.
-            what: One line that says so.
+            outcome: Kind of failure.
+            what: Problem in one line.
             where: `file:line` in the user's code.
-            said: The end of what it printed.
-            remedy: What to do about it; by the place or the outcome if left out.
+            said: End of its printed output.
+            remedy: Suggested fix; by location or outcome if omitted.
         """
         super().__init__(what, remedy=remedy or (f"look at {where}" if where else _REMEDIES[outcome]))
         self.outcome = outcome
@@ -56,7 +56,7 @@ class WorkerError(EvidenceError):
         self.label = ""
 
     def described(self) -> JsonObject:
-        """Return it as reports hold it."""
+        """Return the failure as stored in reports."""
         return {"outcome": self.outcome.value, "problem": self.problem, "where": self.where, "said": self.said}
 
 
@@ -75,13 +75,13 @@ _REMEDIES = {
 
 
 def raised(name: str, described: JsonObject, said: str, *, withheld: str = "") -> WorkerError:
-    """Return the error for an exception of the user's code.
+    """Return the error for an exception in user code.
 
     Args:
         name: The target.
-        described: What the worker says of the exception.
-        said: The end of what it printed.
-        withheld: The file or folder that it could not read because it is secret or ignored by git; empty if none.
+        described: Exception as reported by the measurement process.
+        said: End of its printed output.
+        withheld: Unreadable file or folder, secret or ignored by git; empty if none.
     """
     frames = described.get("frames") or []
     where = f"{frames[-1]['file']}:{frames[-1]['line']}" if frames else ""
@@ -101,12 +101,12 @@ def raised(name: str, described: JsonObject, said: str, *, withheld: str = "") -
 
 
 def exit_error(name: str, status: int | None, said: str) -> WorkerError:
-    """Return the error for a worker that is gone without an answer.
+    """Return the error for a process that ended without a reply.
 
     Args:
         name: The target.
-        status: Its exit code, negative for a signal; None where it lives on and only hung up.
-        said: The end of what it printed.
+        status: Exit code, negative for a signal; None if it still runs and only closed its channel.
+        said: End of its printed output.
     """
     if status is None or status == CHANNEL_LOST:
         return WorkerError(WorkerFailureKind.CLOSED, f"{name} closed the channel it answers on", said=said)

@@ -1,4 +1,4 @@
-"""One worker as the lab holds it: asked over its channel, killed with everything that it started."""
+"""One measurement process as the lab sees it: requests over its channel, and killing its process tree."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MOST_SAID = 4_000
 
 @dataclass(frozen=True, slots=True)
 class WorkerReply:
-    """What a worker answered.
+    """Reply of a measurement process.
 
     Attributes:
-        result: The answer itself.
-        files: Open descriptors that came with it; whoever asked closes them.
+        result: The result.
+        files: Open descriptors received with it; the caller closes them.
     """
 
     result: JsonObject
@@ -38,11 +38,11 @@ class WorkerReply:
 
 
 class WorkerHandle:
-    """A forked process that runs user code; a context manager that kills it.
+    """Measurement process that runs user code; a context manager that kills it.
 
     Attributes:
         scratch: The only folder it may write.
-        held: What its confinement is, as it says itself.
+        held: Its confinement, as reported by the process.
     """
 
     def __init__(  # noqa: PLR0917 - made in one place
@@ -56,7 +56,7 @@ class WorkerHandle:
         timeout_s: float,
         supervisor: Supervisor,
     ) -> None:
-        """Take over a process that was forked for the lab."""
+        """Take ownership of a process that was forked for the lab."""
         self._label = label
         self._forks = forks
         self._supervisor = supervisor
@@ -71,39 +71,39 @@ class WorkerHandle:
         self._is_dead = False
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the handle."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill it with everything that it started."""
+        """Kill the process with everything it started."""
         self.kill()
 
     @property
     def pid(self) -> int:
-        """Its process id as this process sees it."""
+        """The process id as seen from this process."""
         return self._channel.peer_pid
 
     def hello(self) -> None:
-        """Wait until it is confined and ready.
+        """Wait until the process is confined and ready.
 
         Raises:
-            WorkerError: It did not start.
+            WorkerError: The process did not start.
         """
         message, _ = self._receive(_START_S)
         if "refused" in message:
             self.kill()
             raise EvidenceError(
-                f"a worker could not be confined: {message['refused']}",
-                remedy="run it on another machine, or say --no-sandbox if you trust the code",
+                f"a measurement process could not be confined: {message['refused']}",
+                remedy="run it on another machine, or use --no-sandbox if you trust the code",
             )
         self.held = message["ready"]
 
     def load(self, target: TargetSpec) -> JsonObject:
-        """Have it import a target; return what it is.
+        """Import a target; return its description.
 
         Raises:
-            UsageError: There is no such thing, or it cannot be used so.
-            WorkerError: Importing it ended otherwise.
+            UsageError: There is no such target, or it cannot be used this way.
+            WorkerError: Its import failed in another way.
         """
         self._name = target.name
         self._send({"do": "load", "target": target.request()})
@@ -118,11 +118,11 @@ class WorkerHandle:
         timeout_s: float | None = None,
         tell: Tell | None = None,
     ) -> WorkerReply:
-        """Have it do a job and return the answer.
+        """Run a job and return the reply.
 
         Raises:
-            UsageError: The target or its inputs cannot be used so.
-            WorkerError: It hung, crashed, raised, or otherwise did not answer; a worker that did not answer is killed.
+            UsageError: The target or its inputs cannot be used this way.
+            WorkerError: The process hung, crashed, raised, or otherwise gave no reply; without a reply it is killed.
         """
         self._send({"do": job, "request": dict(request)}, files)
         return self._answer(timeout_s or self._timeout_s, tell)
@@ -158,7 +158,7 @@ class WorkerHandle:
                     raise self._garbled()
 
     def _raised(self, described: JsonObject) -> WorkerError:
-        # What the kernel refused at its own limit ends here.
+        # An exception that an exceeded total limit caused is reported as that limit.
         if over := self._over():
             return over
         refused = described.get("refused")
@@ -187,7 +187,7 @@ class WorkerHandle:
         return error
 
     def _over(self) -> WorkerError | None:
-        """Return the error for a limit of all processes together; None if the workers stayed within them."""
+        """Return the error for an exceeded total limit; None if no limit was exceeded."""
         if not (why := self._supervisor.look()):
             return None
         return WorkerError(WorkerFailureKind.LIMIT, f"{self._name} was stopped: it used {why}", said=self.said())
@@ -200,21 +200,21 @@ class WorkerHandle:
         )
 
     def said(self) -> str:
-        """Return the end of what user code printed."""
+        """Return the end of the output of user code."""
         if not self._is_dead:
             size = os.fstat(self._said).st_size
             self._tail = os.pread(self._said, _MOST_SAID, max(0, size - _MOST_SAID)).decode("utf-8", "replace")
         return self._tail
 
     def kill(self) -> None:
-        """Kill it with everything that it started and delete its scratch; a second call does nothing."""
+        """Kill the process with everything it started and delete its scratch folder; a second call does nothing."""
         if self._is_dead:
             return
         self.said()
         self._is_dead = True
         self._channel.close()
         try:
-            # Where the process that forked it is gone, it is gone as well.
+            # If the fork server has ended, its processes have ended as well.
             with suppress(EvidenceError):
                 self._forks.kill(self._pid)
         finally:

@@ -40,7 +40,7 @@ UNREADABLE = {
     "lying": ("lying.py", b"# coding: ascii\nx = '\xc3\xbc'\n", "cannot be decoded"),
     "unknown encoding": ("unknown.py", b"# coding: klingon\nx = 1\n", "cannot be decoded"),
     "enormous": ("enormous.py", b"x = 1\n" * 5_000_000, "larger than"),
-    "no Python": ("notes.txt", b"x = 1\n", "no Python source"),
+    "no Python": ("notes.txt", b"x = 1\n", "not a Python source file"),
     "no notebook": ("notes.ipynb", b"{}", "it has no cells"),
 }
 

@@ -61,7 +61,7 @@ def test_a_file_that_was_dirty_and_is_gone_leaves_it_undecided(make_project, mon
     (root / "train.py").write_text("import torch\n")
     done = esper("reproduce", first.id)
     assert done.exit_code == ExitCode.UNDECIDED, done.output
-    assert "not run: 'train.py' is not to be had as it was" in " ".join(done.stdout.split())
+    assert "not run: 'train.py' is no longer available in its certified version" in " ".join(done.stdout.split())
 
 
 def test_what_does_not_come_out_again_exits_with_3(judged, monkeypatch):

@@ -44,9 +44,9 @@ def wrong_files(toy):
         ("wrong/binary.py", "binary"),
         ("wrong/undecodable.py", "cannot be decoded"),
         ("wrong/huge.py", f"larger than {LARGEST_BYTES} bytes"),
-        ("wrong/pipe.py", "no regular file"),
+        ("wrong/pipe.py", "not a regular file"),
         ("wrong/nothing", "no Python file"),
-        ("wrong/nothing/notes.txt", "no Python source"),
+        ("wrong/nothing/notes.txt", "not a Python source file"),
         ("\udce9t\udce9.py", "no such file"),
     ],
 )

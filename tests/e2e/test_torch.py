@@ -131,7 +131,7 @@ def test_a_diagnosis_is_shown_and_kept_and_can_be_rechecked(made, tmp_path):
     kept["result"]["headline"] = "one graph, and nothing breaks it"
     (out / "report.json").write_text(json.dumps(kept))
     problem, _ = made.esper("torch", "recheck", out / "report.json").problem(7)
-    assert problem.startswith("what the report concludes is not what its measurements say: headline")
+    assert problem.startswith("the report's conclusions do not follow from its measurements: headline")
 
 
 def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made, monkeypatch):
@@ -160,7 +160,7 @@ def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made, monkeyp
     with (kept.parent / "calls.espb").open("ab") as file:
         file.write(b"more")
     problem, _ = made.esper("torch", "recheck", kept).problem(7)
-    assert problem == "'calls.espb' is not the file that the report names"
+    assert problem == "'calls.espb' does not match its digest in the report"
 
 
 def test_a_target_that_raises_is_an_outcome_with_its_line_and_what_it_printed(made):
@@ -206,7 +206,7 @@ def test_a_device_that_is_not_there_is_bad_input(made):
         pytest.skip("there is a CUDA device: what is said where there is none was NOT tested")
     done = run(made, "explain", "model.py:scale", "--input", "rand(4)", "--device", "cuda")
     problem, remedy = done.problem(2)
-    assert problem.startswith("'cuda' was asked for, and torch ")
+    assert problem.startswith("device 'cuda' is not available: torch ")
     assert "--device" in remedy
 
 

@@ -269,7 +269,7 @@ async def test_where_no_sandbox_holds_the_reading_is_done_and_what_was_not_measu
     from esper_agents.tools.lab_pool import LabPool
 
     async def refused(_self, _roots):
-        raise EvidenceError("no sandbox holds here", remedy="install bubblewrap")
+        raise EvidenceError("no sandbox works here", remedy="install bubblewrap")
 
     monkeypatch.setattr(LabPool, "_opened", refused)
     monkeypatch.setattr(ProjectServices, "bench", property(lambda found: LabPool(found.project.root)))
@@ -277,7 +277,7 @@ async def test_where_no_sandbox_holds_the_reading_is_done_and_what_was_not_measu
     assert certificate.verdict.status is Status.ADVISORY_ONLY
     assert set(findings(certificate, "ESP"))
     assert not findings(certificate)
-    assert any(each.why == "no sandbox holds here" for each in certificate.gaps)
+    assert any(each.why == "no sandbox works here" for each in certificate.gaps)
     assert "Nothing was measured" in certificate.summary
 
 

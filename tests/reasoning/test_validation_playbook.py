@@ -75,7 +75,7 @@ async def test_one_that_differs_stands_against_the_rest(toybox):
     assert outcomes(second) == [ReproductionOutcome.REPRODUCED, ReproductionOutcome.DIFFERS]
     assert (second.verdict.status, code) == (Status.REQUIRES_REMEDIATION, ExitCode.AGAINST)
     (finding,) = second.findings
-    assert "output.n: 0 is on record, 5 came out (by +5)" in finding.claim.message
+    assert "output.n: recorded 0, now 5 (by +5)" in finding.claim.message
     assert finding.claim.name == "evidence-differs"
     assert second.next_steps == (
         f'esper certificates revoke {first.id} --reason "its evidence does not come out again"',
@@ -87,9 +87,7 @@ async def test_one_that_may_not_be_run_is_a_condition_with_the_command_that_runs
     _, second, code = await reproduced(toybox, counting("same"), counting("once", is_repeatable=False))
     assert outcomes(second) == [ReproductionOutcome.REPRODUCED, ReproductionOutcome.NOT_RUN]
     assert (second.verdict.status, code) == (Status.CONDITIONALLY_APPROVED, ExitCode.DONE)
-    assert [(each.why, each.command) for each in second.gaps] == [
-        ("it says that it must not be run twice", "count once")
-    ]
+    assert [(each.why, each.command) for each in second.gaps] == [("the tool is not repeatable", "count once")]
 
 
 async def test_where_nothing_that_read_a_file_was_run_again_nothing_is_decided(toybox):

@@ -69,10 +69,10 @@ def test_the_file_is_the_same_for_the_same_findings_in_any_order():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
-        ("[]", "no baseline of format 1"),
-        ('{"format": 2, "findings": []}', "no baseline of format 1"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[]", "not a baseline of format 1"),
+        ('{"format": 2, "findings": []}', "not a baseline of format 1"),
         ('{"format": 1, "findings": [{"path": "a.py"}]}', "lacks its path"),
         ('{"format": 1, "findings": [3]}', "lacks its path"),
     ],

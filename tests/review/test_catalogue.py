@@ -54,7 +54,7 @@ def test_a_rule_of_a_module_that_is_handed_over_runs(other_package, tmp_path):
 
 
 def test_two_rules_with_one_code_are_refused(other_package):
-    with pytest.raises(DefinitionError, match="ESP101 is taken by gradients-not-cleared"):
+    with pytest.raises(DefinitionError, match="ESP101 is already used by gradients-not-cleared"):
         catalogue([other_package("ESP101")])
 
 

@@ -77,7 +77,7 @@ def test_pipes_are_not_opened(tmp_path):
     write(tmp_path, "a.py")
     os.mkfifo(tmp_path / "pipe.py")
     assert listed(tmp_path, ".") == ["a.py"]
-    with pytest.raises(InputFileError, match="no regular file"):
+    with pytest.raises(InputFileError, match="not a regular file"):
         discover(tmp_path, [tmp_path / "pipe.py"])
 
 

@@ -294,9 +294,9 @@ def test_what_a_folder_holds_and_cannot_be_read_is_named(tmp_path):
     report = review(root, [root])
     assert [each.path for each in report.examined] == ["a.py", "inside.py"]
     assert [(each.path, each.problem) for each in report.unreadable] == [
-        ("nowhere.py", "link that leads nowhere"),
-        ("out.py", "link that leads out of the project"),
-        ("pipe.py", "no regular file"),
+        ("nowhere.py", "broken link"),
+        ("out.py", "link to a path outside the project"),
+        ("pipe.py", "not a regular file"),
     ]
 
 

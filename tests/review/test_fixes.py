@@ -328,7 +328,7 @@ def test_a_fix_that_would_bring_something_else_is_not_made(mended, monkeypatch):
     monkeypatch.setattr("esper_agents.review.fixes.rewrite", spoiled)
     sources = {"a.py": "optimizer.zero_grad(set_to_none=False)\n"}
     assert mended(sources)["a.py"].decode() == sources["a.py"]
-    assert [each.why for each in mended.left] == ["the review finds something else in what would come of it"]
+    assert [each.why for each in mended.left] == ["the review reports other problems in the fixed source"]
 
 
 def test_a_notebook_is_not_written_to(mended):

@@ -136,7 +136,7 @@ def test_a_broken_cell_is_reported_and_the_rest_reviewed(tmp_path):
     [
         ('{"cells": [', "broken JSON"),
         ("", "broken JSON"),
-        ("[]", "no object"),
+        ("[]", "not an object"),
         ("{}", "no cells"),
         ('{"cells": 3}', "no cells"),
         ('{"cells": []} x', "broken JSON"),
@@ -144,7 +144,7 @@ def test_a_broken_cell_is_reported_and_the_rest_reviewed(tmp_path):
         ('{"cells" []}', "broken JSON"),
         ("{1: []}", "broken JSON"),
         ('{"a": 1 "cells": []}', "broken JSON"),
-        ("[" * 100_000, "nests too deeply"),
+        ("[" * 100_000, "nested too deeply"),
         ('{"cells": [], "metadata": {"language_info": {"name": "R"}}}', "a notebook in R"),
         ('{"cells": [], "metadata": {"kernelspec": {"language": "julia"}}}', "a notebook in julia"),
     ],

@@ -46,9 +46,9 @@ def test_a_newer_python_is_named_with_what_to_do_and_the_rest_is_reviewed():
     [
         (LOOP.encode("utf-16"), "UTF-16"),
         (b"# coding: utf-16\nx = 1\n", "cannot be decoded"),
-        (b"# coding: unicode_escape\nx = '\\ud800'\n", "no encoding of source"),
-        (b"# coding: idna\nx = 1\n", "no encoding of source"),
-        (b"# coding: undefined\nx = 1\n", "no encoding of source"),
+        (b"# coding: unicode_escape\nx = '\\ud800'\n", "not an encoding for source code"),
+        (b"# coding: idna\nx = 1\n", "not an encoding for source code"),
+        (b"# coding: undefined\nx = 1\n", "not an encoding for source code"),
         (b"# coding: hex\nx = 1\n", "cannot be decoded"),
         (b"\xef\xbb\xbf# coding: latin-1\nx = 1\n", "cannot be decoded"),
         (b"# coding: utf-7\nx = '+2AA-'\n", "does not parse"),

@@ -86,7 +86,7 @@ def test_files_are_taken_from_the_project_only_as_they_were_read(project):
     with scratch_tree(project, replace(then, dirty=("deep/old.py", "new.py")), files) as tree:
         assert (tree.root / "new.py").read_text() == "new"
         assert tree.missing == {"deep/old.py"}
-        assert tree.unknown == "'deep/old.py' differed from the commit, and how is not on record"
+        assert tree.unknown == "'deep/old.py' differed from the commit, and the difference is not recorded"
 
 
 @pytest.mark.parametrize(

@@ -78,14 +78,14 @@ def test_what_says_what_agents_may_do_is_read_and_never_written(context, path):
     (context.root / path).parent.mkdir(parents=True, exist_ok=True)
     (context.root / path).write_text("x")
     assert readable(context, path)
-    with pytest.raises(EvidenceError, match="not written by a tool"):
+    with pytest.raises(EvidenceError, match="cannot be written by a tool"):
         writable(context, path)
 
 
 def test_a_folder_of_settings_is_not_written_through_a_link(context):
     (context.root / ".esper").mkdir()
     (context.root / "elsewhere").symlink_to(".esper")
-    with pytest.raises(EvidenceError, match="not written by a tool"):
+    with pytest.raises(EvidenceError, match="cannot be written by a tool"):
         writable(context, "elsewhere/config.toml")
 
 
@@ -99,7 +99,7 @@ def test_nothing_outside_is_written(context, path):
 def test_a_file_that_is_not_there_may_be_written_and_a_folder_may_not(context):
     assert writable(context, "new/deep/x.py") == context.root / "new/deep/x.py"
     (context.root / "folder").mkdir()
-    with pytest.raises(EvidenceError, match="is no file"):
+    with pytest.raises(EvidenceError, match="is not a file"):
         writable(context, "folder")
 
 

@@ -54,7 +54,7 @@ async def test_at_most_500_paths_are_told_and_how_many_there_are(call, tree):
         (tree / f"many{number:03}.txt").write_text("")
     found = await call("find-files", pattern="many*.txt")
     assert (len(found.output["paths"]), found.output["found"]) == (500, 501)
-    assert "the first 500" in found.summary
+    assert "first 500 shown" in found.summary
 
 
 @pytest.mark.parametrize(("pattern", "path"), [("**/*.py", "."), ("*/model.py*", "src"), ("**/x.py", "src/b")])

@@ -100,7 +100,7 @@ async def test_a_lab_that_died_is_replaced(search):
     assert (await search("make_step", steps=1)).output["status"] == "clean"
     for each in children():
         os.kill(each, signal.SIGKILL)
-    with pytest.raises(EvidenceError, match="is gone"):
+    with pytest.raises(EvidenceError, match="has ended"):
         await search("make_step", steps=1)
     assert (await search("make_step", steps=1)).output["status"] == "clean"
     await search.bench.close()
@@ -118,11 +118,11 @@ async def test_where_no_sandbox_holds_nothing_runs(tmp_path, monkeypatch):
         tmp_path / "project", {"m.py": f"open({str(ran)!r}, 'w')\n\n\ndef make_step():\n    return print\n"}
     )
     tool = load_tools().get("torch-nan")
-    with pytest.raises(EvidenceError, match="no sandbox holds here"):
+    with pytest.raises(EvidenceError, match="no sandbox works here"):
         await tool.run(ToolContext(project), {"target": "m.py:make_step"})
     # Saying so in the settings does not help: only a person may, on the command line.
     bench = LabPool(project, LabSettings(is_unconfined=True))
-    with pytest.raises(EvidenceError, match="no sandbox holds here"):
+    with pytest.raises(EvidenceError, match="no sandbox works here"):
         await tool.run(ToolContext(project, bench=bench), {"target": "m.py:make_step"})
     await bench.close()
     assert not ran.exists()

@@ -55,7 +55,7 @@ async def test_one_endless_line_is_cut(load):
 
 
 async def test_without_skills_it_says_so(tmp_path):
-    with pytest.raises(EvidenceError, match="there are no skills here"):
+    with pytest.raises(EvidenceError, match="no skills are available"):
         await TOOL.run(ToolContext(tmp_path), {"name": "herons"})
 
 

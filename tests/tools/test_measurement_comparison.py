@@ -43,13 +43,13 @@ def test_a_measurement_of_something_else_is_not_comparable(compare, of, other):
     assert compare(output, deepcopy(output)).outcome is ReproductionOutcome.REPRODUCED
     found = compare(output, elsewhere)
     assert found.outcome is ReproductionOutcome.NOT_COMPARABLE
-    assert found.why.startswith(f"it was measured on something else: output.{of}: {OF[of]} is on record")
+    assert found.why.startswith(f"the environments differ: output.{of}: recorded {OF[of]}")
 
 
 def test_intervals_that_overlap_are_reproduced_and_told():
     found = comparison(compared(), compared(lower="1.55", upper="1.9"))
     assert found.outcome is ReproductionOutcome.REPRODUCED
-    assert found.why == "the outcome is the same; 1.4x to 1.6x is on record, 1.55x to 1.9x came out"
+    assert found.why == "the outcome is the same; recorded 1.4x to 1.6x, now 1.55x to 1.9x"
     assert [(each.recorded, each.again, each.by) for each in found.intervals] == [("1.4x to 1.6x", "1.55x to 1.9x", "")]
 
 
@@ -140,7 +140,7 @@ def test_memory_is_held_to_its_bytes_nearly_and_to_its_counts_exactly():
     assert memory(output, near).outcome is ReproductionOutcome.REPRODUCED
     assert memory(output, output | {"status": "model too large"}).outcome is ReproductionOutcome.DIFFERS
     assert str(memory(output, far).differences[0]) == (
-        "output.result.split_bytes.gradients: 100 is on record, 120 came out (by +20, +20.0%)"
+        "output.result.split_bytes.gradients: recorded 100, now 120 (by +20, +20.0%)"
     )
 
 

@@ -93,7 +93,7 @@ async def test_commands_that_there_are_not_are_refused(project, arguments):
 
 
 async def test_outside_a_session_nobody_remembers(project):
-    with pytest.raises(EvidenceError, match="nobody remembers"):
+    with pytest.raises(EvidenceError, match="no memory is available"):
         await memory.run(ToolContext(project), {"command": "view", "path": "/memories"})
 
 

@@ -41,7 +41,7 @@ def test_a_long_result_loses_its_middle_and_says_where_all_of_it_is():
     assert len(head) + len(tail) == MOST_SHOWN
     assert head.startswith('{"evidence": "ev_1"')
     assert tail.endswith('"line 4999"]}}') or "line 4999" in tail
-    assert f"read-artifact has all of it: output.json {whole.sha256}" in line
+    assert f"read-artifact returns all of it: output.json {whole.sha256}" in line
 
 
 def test_where_nothing_was_kept_nothing_is_promised():
@@ -59,7 +59,7 @@ def test_a_cut_text_has_as_many_characters_as_are_allowed_and_counts_the_others(
     else:
         head, line, tail = said.split("\n")
         assert (head, tail) == (text[:6], text[-4:])
-        assert line == f"[... {length - 10} of {length} characters are left out here]"
+        assert line == f"[... {length - 10} of {length} characters omitted here]"
 
 
 def test_an_output_that_is_too_long_is_kept_under_the_digest_that_is_on_record(tmp_path):

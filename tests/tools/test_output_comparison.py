@@ -53,14 +53,14 @@ def test_each_difference_says_where_and_numbers_by_how_much():
     recorded = {"a": [1, {"b": "0.5"}], "gone": 1, "same": None}
     again = {"a": [1, {"b": "0.75"}, 3], "same": None}
     assert found(recorded, again) == [
-        "output.a[1].b: 0.5 is on record, 0.75 came out (by +0.25, +50.0%)",
-        "output.a[2]: (nothing) is on record, 3 came out",
-        "output.gone: 1 is on record, (nothing) came out",
+        "output.a[1].b: recorded 0.5, now 0.75 (by +0.25, +50.0%)",
+        "output.a[2]: recorded (nothing), now 3",
+        "output.gone: recorded 1, now (nothing)",
     ]
 
 
 def test_true_is_not_one():
-    assert found({"is_clear": True}, {"is_clear": 1}) == ["output.is_clear: True is on record, 1 came out"]
+    assert found({"is_clear": True}, {"is_clear": 1}) == ["output.is_clear: recorded True, now 1"]
 
 
 def test_members_that_a_tool_leaves_aside_do_not_count_anywhere():

@@ -33,7 +33,7 @@ async def test_a_long_file_is_read_page_by_page(context, keep):
 async def test_a_place_may_be_found_by_what_stands_there(context, keep):
     name = keep("x" * 30_000 + "needle" + "y" * 100)
     assert (await read_artifact.run(context, {"sha256": name, "find": "needle"})).output["start"] == 30_000
-    with pytest.raises(EvidenceError, match="does not stand there"):
+    with pytest.raises(EvidenceError, match="does not occur"):
         await read_artifact.run(context, {"sha256": name, "find": "needle", "start": 30_001})
 
 
@@ -51,10 +51,10 @@ async def test_what_is_no_digest_of_something_kept_is_refused(context, keep, nam
 
 
 async def test_bytes_that_are_no_text_are_refused(context, keep):
-    with pytest.raises(EvidenceError, match="is no text"):
+    with pytest.raises(EvidenceError, match="is not text"):
         await read_artifact.run(context, {"sha256": keep(b"\xff\x00")})
 
 
 async def test_where_nothing_is_kept_there_is_nothing_to_read(project):
-    with pytest.raises(EvidenceError, match="no files are kept"):
+    with pytest.raises(EvidenceError, match="no files are stored"):
         await read_artifact.run(ToolContext(project), {"sha256": "0" * 64})

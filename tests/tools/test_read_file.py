@@ -56,7 +56,7 @@ async def test_what_lies_outside_or_is_no_file_is_refused(call, project, path):
 async def test_an_enormous_file_is_refused(call, project):
     with (project / "big.txt").open("wb") as file:
         file.truncate(6_000_000)
-    with pytest.raises(EvidenceError, match="is no file of at most"):
+    with pytest.raises(EvidenceError, match="is not a file of at most"):
         await call("read-file", path="big.txt")
 
 

@@ -105,7 +105,7 @@ async def test_a_file_that_differed_from_its_commit_is_taken_from_the_project_wh
     file.write_text("z = 3\n")
     found = await again(toybox, certificate)
     assert ended(found) is ReproductionOutcome.NOT_RUN
-    assert found.output["why"] == "'train.py' is not to be had as it was"
+    assert found.output["why"] == "'train.py' is no longer available in its certified version"
     assert found.examined == ()
 
 
@@ -119,7 +119,7 @@ async def test_what_came_out_otherwise_is_named_with_by_how_much(toybox):
     assert (difference["recorded"], difference["again"], difference["by"]) == ("100", "150", "by +50, +50.0%")
     (claim,) = found.claims
     assert (str(claim.location), claim.excerpt) == ("train.py:1", "import torch")
-    assert "output.deep[0].bytes: 100 is on record, 150 came out (by +50, +50.0%)" in claim.message
+    assert "output.deep[0].bytes: recorded 100, now 150 (by +50, +50.0%)" in claim.message
 
 
 async def test_a_claim_that_nobody_recorded_is_a_difference(toybox):
@@ -127,7 +127,7 @@ async def test_a_claim_that_nobody_recorded_is_a_difference(toybox):
     toybox.tools[0] = looking_tool("look", lambda _: {}, claims=[CLAIM])
     found = await again(toybox, certificate)
     assert ended(found) is ReproductionOutcome.DIFFERS
-    assert found.output["why"] == "claims: nothing is on record, TOY1 at train.py:1 came out"
+    assert found.output["why"] == "claims: recorded nothing, now TOY1 at train.py:1"
 
 
 async def test_a_finding_on_record_is_where_a_difference_is_told(toybox):
@@ -143,7 +143,7 @@ async def test_a_difference_shows_nothing_where_other_files_were_not_as_committe
     certificate = await issued(toybox, looking_tool("look", lambda _: {"number": next(numbers)}))
     found = await again(toybox, certificate)
     assert ended(found) is ReproductionOutcome.NOT_COMPARABLE
-    assert found.output["why"].startswith("'settings.txt' differed from the commit, and how is not on record")
+    assert found.output["why"].startswith("'settings.txt' differed from the commit, and the difference is not recorded")
 
 
 async def test_without_a_commit_only_what_was_read_is_known(toybox):
@@ -162,7 +162,7 @@ async def test_another_version_of_the_tool_is_no_witness_against_a_record(toybox
     toybox.tools[0] = looking_tool("look", lambda _: {"rules": 2}, provider="toys 2")
     found = await again(toybox, certificate)
     assert ended(found) is ReproductionOutcome.NOT_COMPARABLE
-    assert found.output["why"].startswith("it came from toys 1, and toys 2 is installed here")
+    assert found.output["why"].startswith("its provider was toys 1, and toys 2 is installed")
     toybox.tools[0] = looking_tool("look", lambda _: {"rules": 1}, provider="toys 2")
     assert ended(await again(toybox, certificate)) is ReproductionOutcome.REPRODUCED
 
@@ -170,10 +170,10 @@ async def test_another_version_of_the_tool_is_no_witness_against_a_record(toybox
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"risk": Risk.MEDIUM}, "its risk is medium, so a person must agree to it"),
-        ({"risk": Risk.HIGH}, "its risk is high, so a person must agree to it"),
-        ({"is_repeatable": False}, "it says that it must not be run twice"),
-        ({"provider": "others 1"}, "it came from toys, and the tool of that name here comes from others"),
+        ({"risk": Risk.MEDIUM}, "its risk is medium, so it needs approval"),
+        ({"risk": Risk.HIGH}, "its risk is high, so it needs approval"),
+        ({"is_repeatable": False}, "the tool is not repeatable"),
+        ({"provider": "others 1"}, "its provider was toys, and the installed tool is from others"),
     ],
 )
 async def test_what_may_not_be_run_without_asking_is_not_run(toybox, options, why):
@@ -190,7 +190,7 @@ async def test_a_tool_that_is_not_installed_is_not_run(toybox):
     found = await again(toybox, certificate)
     assert (ended(found), found.output["why"]) == (
         ReproductionOutcome.NOT_RUN,
-        "no tool 'look' is installed here; it came from toys 1",
+        "no tool 'look' is installed here; its provider was toys 1",
     )
 
 
@@ -254,7 +254,7 @@ async def test_evidence_that_is_not_there_and_an_archive_that_is_not_are_said(to
     with pytest.raises(NotFoundError):
         await again(toybox, certificate, evidence="ev_00000000000000000000000000000000")
     async with toybox.open() as opened:
-        with pytest.raises(EvidenceError, match="no archive at hand"):
+        with pytest.raises(EvidenceError, match="no certificate archive is available"):
             await opened.workshop.tools.get(NAME).run(
                 ToolContext(project), {"certificate": certificate.id, "evidence": "ev_1"}
             )

@@ -239,7 +239,7 @@ async def test_where_no_sandbox_holds_nothing_runs(context, monkeypatch):
     monkeypatch.setattr(bubblewrap, "find", lambda: None)
     monkeypatch.setattr(landlock, "version", lambda: 0)
     for run in (python, shell):
-        with pytest.raises(EvidenceError, match="no sandbox holds here"):
+        with pytest.raises(EvidenceError, match="no sandbox works here"):
             await run(context, "print(1)")
 
 

@@ -209,10 +209,10 @@ async def test_outside_the_sandbox_lines_are_counted_as_well_and_the_record_says
 
 async def test_without_a_sandbox_nothing_runs(call, tested, monkeypatch):
     def none_holds(*_, **__):
-        raise EvidenceError("no sandbox holds here (bubblewrap: it is not installed)", remedy="install it")
+        raise EvidenceError("no sandbox works here (bubblewrap: it is not installed)", remedy="install it")
 
     monkeypatch.setattr(run_tests_module, "sandbox_copy", none_holds)
-    with pytest.raises(EvidenceError, match="no sandbox holds here") as refused:
+    with pytest.raises(EvidenceError, match="no sandbox works here") as refused:
         await call("run-tests", paths=["test_good.py"])
     assert "--allow run-tests:unsandboxed" in refused.value.remedy
 

@@ -38,7 +38,7 @@ async def test_only_the_paths_that_are_named_are_searched(call, two):
 
 async def test_nothing_found_is_said(call, two):
     found = await call("search-code", text="nowhere to be seen", paths=["."])
-    assert (found.summary, found.examined) == ("no line holds 'nowhere to be seen'", ())
+    assert (found.summary, found.examined) == ("no line contains 'nowhere to be seen'", ())
 
 
 async def test_at_most_200_lines_come_back_and_long_ones_are_cut(call, two):

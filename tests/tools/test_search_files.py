@@ -39,7 +39,7 @@ async def test_case_folder_and_kind_of_file_may_be_chosen(call, tree):
         "b.py"
     ]
     assert [each["path"] for each in (await call("search-files", pattern="lr", path="b.py")).output["hits"]] == ["b.py"]
-    assert (await call("search-files", pattern="lr", path="conf", files="*.py")).summary == "no line fits 'lr'"
+    assert (await call("search-files", pattern="lr", path="conf", files="*.py")).summary == "no line matches 'lr'"
 
 
 async def test_an_expression_that_never_ends_is_stopped(call, tree, monkeypatch):

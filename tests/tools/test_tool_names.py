@@ -61,11 +61,11 @@ def test_a_name_of_claude_code_comes_to_a_tool_of_ours_and_what_reads_comes_alon
         ("TodoWrite", "ledger"),
         ("mcp__github__create_issue", "MCP"),
         ("mcp__github", "MCP"),
-        ("Bash(npm run build:*)", "no shell is kept to 'npm run build:*'"),
-        ("Bash(git push:*)", "no shell is kept to 'git push:*'"),
-        ("Bash(sudo rm -rf /)", "no shell is kept to"),
-        ("Edit(docs/**)", "edit-file is not kept to a part"),
-        ("Write(*.md)", "write-file is not kept to a part"),
+        ("Bash(npm run build:*)", "no shell can be limited to 'npm run build:*'"),
+        ("Bash(git push:*)", "no shell can be limited to 'git push:*'"),
+        ("Bash(sudo rm -rf /)", "no shell can be limited to"),
+        ("Edit(docs/**)", "edit-file cannot be limited to part"),
+        ("Write(*.md)", "write-file cannot be limited to part"),
     ],
 )
 def test_what_cannot_be_offered_is_said_and_gives_no_leave(name, why):

@@ -123,7 +123,7 @@ async def test_a_line_that_runs_many_times_in_a_call_bears_the_claim_out_and_mak
     assert settled == {at("repeats"): "borne out"}
     (claim,) = found.claims
     assert claim.confidence is Confidence.HIGH
-    assert "borne out by a run of m.py:Net: it runs 12 times in 3 calls" in claim.basis
+    assert "confirmed by a run of m.py:Net: it runs 12 times in 3 calls" in claim.basis
     assert found.refutes == ()
     assert [each.path for each in found.examined] == ["m.py"]
     assert found.artifacts

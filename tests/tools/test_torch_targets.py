@@ -94,7 +94,7 @@ def test_a_function_wants_as_many_inputs_as_there_are():
     text = "def one(x):\n    return x\n\n\ndef two(x, y):\n    return x\n\n\ndef some(x, y=1):\n    return x\n"
     assert {name: each.needs for name, each in found(text + INPUTS).items()} == {
         "one": (),
-        "two": ("inputs: x, y, where 1 are at hand",),
+        "two": ("inputs: x, y, but 1 given",),
         "some": (),
     }
     assert needs(text, "two", inputs=2) == ()
@@ -103,7 +103,7 @@ def test_a_function_wants_as_many_inputs_as_there_are():
 @pytest.mark.parametrize("parameter", ["model", "loader", "optimizer", "args", "path"])
 def test_a_function_that_wants_something_that_is_no_tensor_is_not_fed_one(parameter):
     assert needs(f"def evaluate({parameter}):\n    return 1\n{INPUTS}", "evaluate") == (
-        f"arguments that are no inputs: {parameter}",
+        f"arguments that are not inputs: {parameter}",
     )
 
 

@@ -121,7 +121,7 @@ async def test_a_copy_is_not_as_fast_as_claimed(call):
     [
         ({"target": "model.py:Nothing"}, "has no 'Nothing'"),
         ({"target": "ops.py:slow"}, "needs inputs: x"),
-        ({"target": "model.py:Net", "inputs": ["rand("]}, "is no input"),
+        ({"target": "model.py:Net", "inputs": ["rand("]}, "invalid input"),
     ],
 )
 async def test_what_cannot_be_run_is_bad_input(call, arguments, words):
@@ -136,7 +136,7 @@ async def test_what_is_not_in_the_project_is_not_run(call, target):
 
 
 async def test_a_claimed_speed_up_must_be_a_number(call):
-    with pytest.raises(UsageError, match="'fast' is no speed-up"):
+    with pytest.raises(UsageError, match="invalid speed-up 'fast'"):
         await call("torch-compare", baseline="ops.py:slow", candidate="ops.py:fast", claim="fast")
-    with pytest.raises(UsageError, match="'sideways' is no mode"):
+    with pytest.raises(UsageError, match="invalid mode 'sideways'"):
         await call("torch-compare", baseline="ops.py:slow", candidate="ops.py:fast", mode="sideways")

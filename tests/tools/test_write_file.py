@@ -63,7 +63,7 @@ async def test_a_file_with_a_second_name_that_may_lie_outside_is_not_changed(con
     outside = context.root.parent / "outside.py"
     outside.write_text("x = 1\n")
     (context.root / "inside.py").hardlink_to(outside)
-    with pytest.raises(EvidenceError, match="has another name"):
+    with pytest.raises(EvidenceError, match="has another hard link"):
         await write_file.run(context, {"path": "inside.py", "content": "x = 2\n"})
     assert outside.read_text() == "x = 1\n"
 

@@ -84,9 +84,9 @@ def test_what_is_not_there_is_refused(tmp_path):
 
 @pytest.mark.parametrize("text", ["echo hello", "exit 3", "echo '{\"esper\": 7}'", "kill -9 $$"])
 def test_what_is_no_python_is_refused(tmp_path, text):
-    with pytest.raises(UsageError, match="is no interpreter of Python 3") as caught:
+    with pytest.raises(UsageError, match="is not a Python 3 interpreter") as caught:
         interpreter(_program(tmp_path / "python", text))
-    assert caught.value.remedy.startswith("try it:")
+    assert caught.value.remedy.startswith("check it with:")
 
 
 def test_what_does_not_run_is_refused(tmp_path):

@@ -102,11 +102,11 @@ def test_no_descriptor_is_left_after_workers(lab):
     [
         ("absent.py:run", (), "there is no file 'absent.py'"),
         ("nothing.py:absent", (), "'nothing.py' has no 'absent'"),
-        ("nothing.py", (), "'nothing.py' names no target"),
+        ("nothing.py", (), "invalid target name 'nothing.py'"),
         ("no_such_module:run", (), "there is no module 'no_such_module'"),
         ("nothing.py:nothing", (), "'nothing.py:nothing' needs inputs: x"),
-        ("nothing.py:nothing", ("rand(",), "'rand(' is no input"),
-        ("torch.nn:Linear", ("randn(4)",), "'torch.nn:Linear' needs arguments to be made: in_features, out_features"),
+        ("nothing.py:nothing", ("rand(",), "invalid input 'rand('"),
+        ("torch.nn:Linear", ("randn(4)",), "'torch.nn:Linear' needs arguments: in_features, out_features"),
     ],
 )
 def test_a_target_that_cannot_be_used_is_bad_input(lab, name, inputs, problem):

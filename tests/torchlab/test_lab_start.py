@@ -76,7 +76,7 @@ def test_a_lab_whose_warm_parent_is_killed_says_so_and_leaves_no_worker():
         theirs = descendants(os.getpid()) - before
         for each in theirs - {worker.pid}:
             os.kill(each, signal.SIGKILL)
-        with pytest.raises(EvidenceError, match="is gone"):
+        with pytest.raises(EvidenceError, match="has ended"):
             lab.worker()
         assert not lab.is_alive
         with pytest.raises(WorkerError):

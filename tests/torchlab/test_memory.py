@@ -198,7 +198,7 @@ def test_the_screen_shows_the_trouble_its_holder_and_the_command_and_takes_no_ma
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [({"optimizer": "adamx"}, "no optimizer named 'adamx'"), ({"steps": 3}, "3 steps show no growth")],
+    [({"optimizer": "adamx"}, "no optimizer named 'adamx'"), ({"steps": 3}, "3 steps are too few to detect growth")],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_runs(options, problem):
     with pytest.raises(UsageError, match=problem):

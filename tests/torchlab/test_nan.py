@@ -270,7 +270,7 @@ def test_no_step_at_all_is_refused(lab):
     with pytest.raises(UsageError) as caught:
         nan(lab, TargetSpec("faulty.py:divides", ROWS), steps=0)
 
-    assert caught.value.remedy == "give --steps 1 or more"
+    assert caught.value.remedy == "use --steps 1 or more"
 
 
 def test_a_report_is_json_and_its_words_follow_from_it(lab):

@@ -51,7 +51,7 @@ def test_an_artifact_that_lies_elsewhere_is_said_to_be_absent(kept):
 def test_an_artifact_that_was_changed_is_found_out(kept):
     report, folder = kept()
     (folder / "trace.json").write_text("[]")
-    with pytest.raises(IntegrityError, match=r"'trace\.json' is not the file that the report names"):
+    with pytest.raises(IntegrityError, match=r"'trace\.json' does not match its digest in the report"):
         recheck(report, folder)
 
 
@@ -64,12 +64,12 @@ def test_a_file_outside_the_folder_is_not_looked_at(kept):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda body: body["result"].update(headline="NaN"), "what the report concludes .*: headline"),
-        (lambda body: body["result"].update(steps_run=4), "what the report concludes .*: headline"),
-        (lambda body: body["result"].pop("status"), "the report lacks what it concludes from"),
-        (lambda body: body.update(result=[]), "the report lacks what it concludes from"),
-        (lambda body: body.update(artifacts=None), "the report lacks what it concludes from"),
-        (lambda body: body.pop("started_at"), "the report lacks what it concludes from"),
+        (lambda body: body["result"].update(headline="NaN"), "conclusions do not follow .*: headline"),
+        (lambda body: body["result"].update(steps_run=4), "conclusions do not follow .*: headline"),
+        (lambda body: body["result"].pop("status"), "the report lacks measurements for its conclusions"),
+        (lambda body: body.update(result=[]), "the report lacks measurements for its conclusions"),
+        (lambda body: body.update(artifacts=None), "the report lacks measurements for its conclusions"),
+        (lambda body: body.pop("started_at"), "the report lacks measurements for its conclusions"),
     ],
 )
 def test_a_report_that_was_changed_is_found_out(kept, change, problem):

@@ -238,9 +238,9 @@ def test_a_tree_that_unfolds_without_end_is_refused(make_project, plumb, commit_
 
 @pytest.mark.parametrize("name", ["-n", "--all", "", " ", "a\0b", "a\nb"])
 def test_what_can_be_no_revision_is_refused_before_git_sees_it(project, tmp_path, name):
-    with pytest.raises(UsageError, match="is no revision") as refused:
+    with pytest.raises(UsageError, match="is not a valid revision") as refused:
         checkout(project, name, tmp_path / "then")
-    assert refused.value.remedy == "name a branch, a tag or a commit, such as HEAD~1"
+    assert refused.value.remedy == "name a branch, tag or commit, such as HEAD~1"
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_before_the_first_commit_there_is_no_revision(make_project, git, tmp_pat
 
 def test_outside_git_and_without_git_it_says_so(make_project, monkeypatch, tmp_path):
     root = make_project(under_git=False)
-    with pytest.raises(UsageError, match="is no git project that git trusts"):
+    with pytest.raises(UsageError, match="is not a git repository that git trusts"):
         checkout(root, "HEAD", tmp_path / "then")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="git is not installed"):

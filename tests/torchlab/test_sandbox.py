@@ -115,7 +115,7 @@ def test_a_bubblewrap_without_walls_is_better_than_none(tmp_path, project, monke
 def test_without_any_sandbox_nothing_runs(tmp_path, project, monkeypatch):
     _path_with(tmp_path / "bin", monkeypatch)
     monkeypatch.setattr(landlock, "version", lambda: 0)
-    with pytest.raises(EvidenceError, match="no sandbox holds here") as caught:
+    with pytest.raises(EvidenceError, match="no sandbox works here") as caught:
         sandbox.choose(view_of(tmp_path, project), is_waived=False)
     assert "install bubblewrap" in caught.value.remedy
     assert "--no-sandbox" in caught.value.remedy
@@ -139,7 +139,7 @@ def test_the_root_of_the_file_system_is_no_project(tmp_path):
 
 
 def test_a_project_that_is_to_be_hidden_is_refused(tmp_path, project):
-    with pytest.raises(UsageError, match="keeps its keys") as caught:
+    with pytest.raises(UsageError, match="contains the keys") as caught:
         sandbox.choose(view_of(tmp_path, project, hidden=[project]), is_waived=False)
     assert "ESPER_HOME" in caught.value.remedy
 

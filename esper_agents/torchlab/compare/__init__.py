@@ -1,1 +1,1 @@
-"""Whether one function may take another's place, and how much faster it is."""
+"""Comparison of a candidate with a baseline: equivalence first, then speed."""

@@ -1,4 +1,4 @@
-"""The rules of acceptance as `acceptance.toml` has them."""
+"""Acceptance rules read from `acceptance.toml`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ _FILE = Path(__file__).parent.parent / "acceptance.toml"
 
 @cache
 def acceptance() -> JsonObject:
-    """Return the rules; reports hold a copy, and a verdict is recomputed by the copy."""
+    """Return the acceptance rules; reports contain a copy, from which a verdict is recomputed."""
     rules: JsonObject = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return rules

@@ -1,4 +1,4 @@
-"""What a change must be accompanied by: one variable at a time, everything frozen that is random, and a way back."""
+"""Change control of a comparison: one variable at a time, frozen randomness, a rollback."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class BaseRevision:
-    """The project as it was at a revision.
+    """Project at a base revision.
 
     Attributes:
-        root: Where its files lie.
+        root: Root of its files.
         commit: Full object id.
         is_target_changed: Whether the target's own file differs from it.
-        others: Other files that differ.
+        others: Other differing files.
     """
 
     root: Path
@@ -32,21 +32,21 @@ class BaseRevision:
 
 @dataclass(frozen=True, slots=True)
 class ChangeControl:
-    """How a change could be taken back, and what else changed with it.
+    """Rollback of a change, and its confounding changes.
 
     Attributes:
-        base: The revision that the baseline was taken from, where it was.
-        flag: The feature flag that turns the candidate off.
+        base: Revision of the baseline, if it was taken from one.
+        flag: Feature flag that disables the candidate.
     """
 
     base: BaseRevision | None = None
     flag: str = ""
 
     def described(self, seed: int) -> JsonObject:
-        """Return it as reports hold it.
+        """Return the change control as stored in reports.
 
         Args:
-            seed: What every random choice of the comparison follows from.
+            seed: Seed of every random choice of the comparison.
         """
         said = [["frozen", f"seed {seed}; inputs, order and processors follow from it"]]
         if self.base is not None:

@@ -1,4 +1,4 @@
-"""Compares two functions: whether they are the same, then how much faster one is; three outcomes, wrong, or error."""
+"""Compare two functions: equivalence first, then speed, with one verdict for the report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Recheck: TypeAlias = "Callable[[WorkerReply, WorkerReply, int], list[JsonObject]
 
 
 class ComparisonMode(StrEnum):
-    """What is compared; each has its own threshold."""
+    """Measured quantity of a comparison; each has its own threshold."""
 
     LATENCY = "latency"
     THROUGHPUT = "throughput"
@@ -39,7 +39,7 @@ class ComparisonMode(StrEnum):
 
 
 class Effort(StrEnum):
-    """How long a comparison may take after the correctness of the candidate was seen."""
+    """Measurement time of a comparison, after the equivalence check."""
 
     QUICK = "quick"
     NORMAL = "normal"
@@ -48,16 +48,16 @@ class Effort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRequest:
-    """What is claimed, and how it is looked into.
+    """Claim of a comparison and settings for testing it.
 
     Attributes:
-        mode: What is compared.
-        claim: The speedup that is claimed; the rule's own where None.
-        effort: How long it may take.
-        allow: Differences that are no fault here: `strides`, `waiting`.
-        metric: What judges the outputs in place of the rule for numbers.
-        seed: Every random choice follows from it.
-        has_extras: Whether memory and graphs of both are looked at as well; they decide nothing.
+        mode: Measured quantity.
+        claim: Claimed speedup; None for the threshold of the acceptance rules.
+        effort: Measurement time.
+        allow: Allowed differences: `strides`, `waiting`.
+        metric: User's metric for outputs, instead of the numeric tolerance.
+        seed: Seed of every random choice.
+        has_extras: Whether to measure memory and graphs of both arms too; they decide nothing.
     """
 
     mode: ComparisonMode = ComparisonMode.LATENCY
@@ -70,11 +70,11 @@ class ComparisonRequest:
 
     @property
     def is_training(self) -> bool:
-        """Whether gradients belong to what is compared."""
+        """Whether to compare gradients."""
         return self.mode is ComparisonMode.TRAINING_STEP
 
     def described(self) -> JsonObject:
-        """Return it as reports hold it."""
+        """Return the request as stored in reports."""
         return {
             "mode": self.mode.value,
             "claim": self.claim,
@@ -97,12 +97,12 @@ def compare(
     """Compare a candidate with a baseline.
 
     Args:
-        lab: Where; it must have been opened with the roots of both arms.
-        baseline: What is there.
-        candidate: What is said to be as good and faster.
-        question: What is claimed.
-        governance: Where the baseline comes from, and the way back.
-        tell: Told how far it is.
+        lab: Lab, opened with the roots of both arms.
+        baseline: The existing code.
+        candidate: The code that claims to be equivalent and faster.
+        question: The claim and its settings.
+        governance: Origin of the baseline, and the rollback.
+        tell: Progress callback.
 
     Returns:
         A report whose verdict can be recomputed from it.
@@ -135,7 +135,7 @@ def recheck(report: MeasurementReport) -> JsonObject:
     """Recompute the verdict of a comparison from its report alone.
 
     Raises:
-        IntegrityError: The report's verdict is not what its measurements say, or judged by what nobody asked for.
+        IntegrityError: The verdict does not follow from the measurements, or its settings differ from the request.
     """
     stated = report.result.get("verdict")
     try:
@@ -144,20 +144,20 @@ def recheck(report: MeasurementReport) -> JsonObject:
         judged_by = result["threshold"], result["allow"]
         verdict = judge({name: part for name, part in report.result.items() if name != "verdict"})
     except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
-        raise IntegrityError("the report lacks what its verdict rests on", remedy="measure again") from error
+        raise IntegrityError("the report lacks measurements for its verdict", remedy="measure again") from error
     if asked != judged_by:
         raise IntegrityError(
-            f"the report was asked for {asked!r:.200} and judges by {judged_by!r:.200}", remedy="measure again"
+            f"the request is {asked!r:.200}, but the verdict used {judged_by!r:.200}", remedy="measure again"
         )
     if verdict != stated:
         raise IntegrityError(
-            f"the report says {stated!r:.200}, and its measurements say {verdict!r:.200}", remedy="measure again"
+            f"the verdict is {stated!r:.200}, but its measurements give {verdict!r:.200}", remedy="measure again"
         )
     return verdict
 
 
 def empty_measurement(lab: Lab, candidate: Arm, question: ComparisonRequest) -> dict[str, Any]:
-    """Return what a comparison has measured before it measures anything."""
+    """Return an empty measurement of a comparison."""
     rules = acceptance()
     return {
         "rules": rules,
@@ -171,7 +171,7 @@ def empty_measurement(lab: Lab, candidate: Arm, question: ComparisonRequest) -> 
 
 
 def _threshold(rules: JsonObject, claim: float | None, mode: str) -> float:
-    """Return the speedup that is asked for: the claim, or the rule's own where nothing was claimed."""
+    """Return the required speedup: the claim, or the rules' threshold without a claim."""
     asked: float = rules["threshold"][mode] if claim is None else claim
     return asked
 
@@ -186,16 +186,16 @@ def time_until_decided(
     tell: Tell,
     is_stateless: bool = True,
 ) -> None:
-    """Time pairs of fresh processes until a look decides, or the time is over.
+    """Time pairs of fresh processes until an interim analysis decides, or time runs out.
 
     Args:
-        lab: Where.
+        lab: The lab.
         arms: Baseline and candidate.
-        question: What is claimed.
-        measured: As `begun` has it; gets `plan`, `samples` and `timed_ns`.
-        recheck: Judges what both returned for a timed call.
-        tell: Told how far it is.
-        is_stateless: Whether a call returns the same however often it was called before.
+        question: The claim and its settings.
+        measured: As `empty_measurement` returns it; receives `plan`, `samples` and `timed_ns`.
+        recheck: Compares both outputs of a timed call.
+        tell: Progress callback.
+        is_stateless: Whether the output of a call is independent of the number of earlier calls.
 
     Raises:
         WorkerError: An arm failed.
@@ -211,7 +211,7 @@ def time_until_decided(
         tell(f"timing, pair {number + 1} of at most {looks[-1]}", min(spent_s / limit_s, 0.99))
         samples.append(measure.replicate(lab, arms, plan, seed=seed, recheck=recheck))
         spent_s = (time.monotonic_ns() - begun_ns) / 1e9
-        # Whoever asks for a verdict on calls that take long waits for the first look.
+        # With slow calls, the first interim analysis still has to be reached, even if time runs out.
         is_out_of_time = len(samples) >= looks[0] and spent_s + spent_s / len(samples) > limit_s
         has_failed = any(not each["is_passed"] for each in samples[-1]["rechecked"])
         if has_failed or is_out_of_time or (len(samples) in looks and judge(measured)["is_final"]):

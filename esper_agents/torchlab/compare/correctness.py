@@ -1,4 +1,4 @@
-"""Whether the candidate does what the baseline does: seen in fresh processes, judged where no user code was loaded."""
+"""Equivalence check: outputs from fresh processes, judged in a process without user code."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.target import Tell
     from esper_agents.torchlab.worker_handle import WorkerReply
 
-# Runs of the baseline on inputs an ulp away, until the referee needs no more.
+# Maximum runs of the baseline on inputs one ulp away; ends earlier once the referee needs no more.
 _MOST_SHIFTED = 6
 _MOST_BUDGET_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class OutputMetric:
-    """A person's own measure of an output.
+    """User's metric for an output.
 
     Attributes:
         name: `FILE:FUNCTION`; called as `metric(output, *args, **kwargs)` with the inputs of the call.
-        tolerance: How far the two arms may be apart by it.
+        tolerance: Allowed difference of the metric between the arms.
     """
 
     name: str
@@ -39,11 +39,11 @@ class OutputMetric:
 
 
 class Correctness:
-    """Looks into one comparison; a context manager that holds what was seen until its end.
+    """Equivalence check of one comparison; a context manager that keeps the observations until it ends.
 
     Attributes:
-        notes: What the referee has to say beside its checks.
-        is_stateless: Whether a call returns the same however often it was called before.
+        notes: Notes of the referee, besides its checks.
+        is_stateless: Whether the output of a call is independent of the number of earlier calls.
     """
 
     def __init__(
@@ -56,15 +56,15 @@ class Correctness:
         allow: Sequence[str],
         metric: OutputMetric | None = None,
     ) -> None:
-        """Prepare.
+        """Prepare the check.
 
         Args:
-            lab: Where.
+            lab: The lab.
             arms: Baseline and candidate.
-            seed: Of all inputs.
-            train: Whether gradients belong to what is compared.
-            allow: Checks whose failure is no fault here.
-            metric: What judges the outputs in place of the rule for numbers.
+            seed: Seed of all inputs.
+            train: Whether to compare gradients.
+            allow: Checks whose failure is allowed.
+            metric: User's metric for outputs, instead of the numeric tolerance.
         """
         self._lab, self._arms, self._metric = lab, arms, metric
         self._seed, self._train, self._allow = seed, train, sorted(allow)
@@ -80,14 +80,14 @@ class Correctness:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the referee and close what was seen."""
+        """End the referee and close the observations."""
         self._open.close()
 
     def checks(self, tell: Tell) -> list[JsonObject]:
         """Return every check of the candidate against the baseline.
 
         Raises:
-            UsageError: A target or its inputs cannot be used, or the baseline does not do the same thing twice.
+            UsageError: A target or its inputs cannot be used, or the baseline is not deterministic.
             WorkerError: The baseline hung, crashed or raised.
         """
         tell("planning what both are run on", 0.0)
@@ -96,7 +96,7 @@ class Correctness:
         planned = self._hold(answer)
         self.is_stateless = bool(answer.result["is_stateless"])
         if answer.result["needs_compiler"]:
-            # Else each of the processes below loads it for itself.
+            # Otherwise each of the processes below would import it separately.
             self._lab.warm("observe")
         seen = [("plan", planned)]
         for number, (role, arm, more) in enumerate(_RUNS):
@@ -107,7 +107,7 @@ class Correctness:
                 if arm == 1:
                     return [_check("runs", self._last_step or "its first call", error.problem)]
                 if role == "reference":
-                    # Some code has no float64; the referee then goes by what an ulp in the inputs changes.
+                    # Some code has no float64 version; the referee then uses the effect of one ulp in the inputs.
                     continue
                 raise
         if self._metric is not None:
@@ -117,7 +117,7 @@ class Correctness:
     def _read(self, metric: OutputMetric, seen: dict[str, int]) -> JsonObject:
         files = (seen["plan"], seen["baseline"], seen["candidate"])
         with self._lab.worker(label="metric") as worker:
-            # It is called with outputs, not with inputs of its own.
+            # It is called with outputs, not with inputs.
             worker.load(TargetSpec(metric.name, ("None",)))
             readings: JsonObject = worker.ask("metric", {}, files=files).result["readings"]
         return {"readings": readings, "tolerance": metric.tolerance}
@@ -134,7 +134,7 @@ class Correctness:
         if judgement["nondeterministic"]:
             first = judgement["nondeterministic"][0]
             raise UsageError(
-                f"{self._arms[0].target.name!r} does not do the same thing twice: {first.get('detail', first)!s:.200}",
+                f"{self._arms[0].target.name!r} is not deterministic: {first.get('detail', first)!s:.200}",
                 remedy="make it deterministic for a seed, or judge it by --metric FILE:FUNCTION --tolerance NUMBER",
             )
         self._scales = judgement["scales"]
@@ -145,12 +145,12 @@ class Correctness:
         return checks
 
     def recheck(self, baseline: WorkerReply, candidate: WorkerReply, seed: int) -> list[JsonObject]:
-        """Judge what the two returned for the same timed call, and close both answers.
+        """Compare the outputs of both arms for the same timed call, and close both replies.
 
         Args:
-            baseline: What the baseline's worker handed over.
-            candidate: What the candidate's worker handed over.
-            seed: Of the inputs, to say which call it was.
+            baseline: Reply of the baseline's process.
+            candidate: Reply of the candidate's process.
+            seed: Seed of the inputs, to identify the call.
         """
         request = {
             "phase": "timed",

@@ -1,4 +1,4 @@
-"""Times two arms in lock-step, in fresh processes for each replicate, with clocks inside and outside of them."""
+"""Paired timing of two arms in fresh processes per replicate, with clocks inside and outside."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_WARM_CALLS = 200
 _MOST_PADDING = 1 << 20
 _MOST_SHIFT = 64 << 10
 _SHIFTS = 8
-# ABBA or BAAB, never ABAB: a drift of the clock frequency must fall on both alike.
+# ABBA or BAAB, never ABAB: clock frequency drift must affect both arms alike.
 _QUADS = ("ABBA", "BAAB")
 
 
@@ -34,8 +34,8 @@ class Arm:
     """One side of a comparison.
 
     Attributes:
-        target: What is run.
-        root: The folder that its name is about.
+        target: Its target.
+        root: Folder for resolving the target's name.
     """
 
     target: TargetSpec
@@ -44,16 +44,16 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class TimingPlan:
-    """What every replicate does alike, settled by a pilot before the first.
+    """Timing plan shared by all replicates, fixed by a pilot before the first.
 
     Attributes:
         calls: Timed calls in a batch of the baseline and of the candidate. Their batches take about as long, so that
-            whatever costs the same for a batch, and whatever interrupts it, leaves the ratio as it is.
-        lead_in: Calls in a batch before the clock is started, of either.
-        quads: Quads of batches.
-        warm_calls: Calls before the clock.
+            constant costs per batch, and interruptions, do not change the ratio.
+        lead_in: Untimed calls at the start of a batch, in both arms.
+        quads: Number of quads of batches.
+        warm_calls: Calls before any timing.
         train: Whether a call is forward and backward.
-        remembers: Whether every call gets the same inputs, which are whole numbers and cannot be varied.
+        remembers: Whether every call gets the same inputs, because integers cannot be varied.
     """
 
     calls: tuple[int, int]
@@ -64,7 +64,7 @@ class TimingPlan:
     remembers: bool
 
     def described(self) -> JsonObject:
-        """Return it as reports hold it."""
+        """Return the plan as stored in reports."""
         return asdict(self)
 
 
@@ -80,7 +80,7 @@ class _Side:
     _left: tuple[int, int] | None = None
 
     def time(self, request: JsonObject) -> None:
-        """Have one batch timed, by the worker's clock, by ours, and by the kernel's count of its processor time."""
+        """Time one batch by the process's own clock, by this process's clock, and by the kernel's CPU time."""
         clock = processor_clock(self.worker.pid)
         queued = _queued_ns(self.worker.pid)
         begun, before = time.perf_counter_ns(), time.clock_gettime_ns(clock)
@@ -117,9 +117,9 @@ def calibrate(
     seed: int,
     is_stateless: bool = True,
 ) -> TimingPlan:
-    """Try both arms once and decide how long a batch and a replicate are.
+    """Run both arms once and choose the lengths of a batch and a replicate.
 
-    Where what a call returns depends on how often it was called before, both arms are called as often.
+    If outputs depend on the number of earlier calls, both arms make the same number of calls.
 
     Raises:
         WorkerError: An arm cannot be run.
@@ -174,14 +174,14 @@ def replicate(
     """Time both arms in a fresh pair of processes.
 
     Args:
-        lab: Where.
+        lab: The lab.
         arms: Baseline and candidate.
-        plan: What every replicate does alike.
-        seed: Of this replicate; everything random in it follows from it.
-        recheck: Judges what the two returned for the same timed call; takes both answers and the seed of the inputs.
+        plan: The timing plan.
+        seed: Seed of every random choice in this replicate.
+        recheck: Compares both outputs of a timed call; takes both replies and the seed of the inputs.
 
     Raises:
-        WorkerError: An arm did not do what it did before.
+        WorkerError: An arm failed that had worked before.
     """
     chance = random.Random(seed)  # noqa: S311 - a design, not a secret
     cpu = _processor(lab, chance)
@@ -193,7 +193,7 @@ def replicate(
         _started(lab, arms[1], "candidate", shift[1], cpu) as other,
     ):
         sides = (_Side(one), _Side(other))
-        # Which arm comes first to the memory and the caches must not be the same one each time.
+        # Alternates the arm that first gets memory and caches.
         for number in chance.sample((0, 1), 2):
             sides[number].worker.load(arms[number].target)
         warm_seed = chance.getrandbits(31)
@@ -201,7 +201,7 @@ def replicate(
             _warm(sides[number].worker, plan.warm_calls, train=plan.train, seed=warm_seed)
         rechecked: list[JsonObject] = []
         for number in range(plan.quads * 2):
-            # Both arms draw the same inputs in a pair of batches, and use as many of them as they make calls.
+            # In a pair of batches, both arms draw the same inputs, and each uses as many as it makes calls.
             request: dict[str, Any] = {
                 "phase": "time",
                 "seed": chance.getrandbits(31),
@@ -228,7 +228,7 @@ def replicate(
 
 
 def log_ratio(sample: JsonObject) -> float:
-    """Return ln(time of a call of the baseline / of the candidate) of a replicate, each by its fastest batch."""
+    """Return ln(call time of the baseline / of the candidate) of a replicate, by the fastest batch of each."""
     baseline, candidate = (min(sample[arm]["batch_ns"]) for arm in ("baseline", "candidate"))
     return math.log(baseline * sample["calls"][1] / (candidate * sample["calls"][0]))
 
@@ -242,7 +242,7 @@ def _warm(worker: WorkerHandle, calls: int, *, train: bool, seed: int) -> JsonOb
 
 
 def _processor(lab: Lab, chance: random.Random) -> int | None:
-    """Return the one processor that both arms of a replicate use in turn, where an arm needs only one."""
+    """Return the processor that both arms of a replicate share in turn, if one is enough for an arm."""
     if lab.settings.threads > 1:
         return None
     return chance.choice(sorted(os.sched_getaffinity(0)))
@@ -254,18 +254,18 @@ def processor_clock(pid: int) -> int:
 
 
 def _queued_ns(pid: int) -> int:
-    """Return how long a process was ready and others ran; 0 where the kernel does not tell."""
+    """Return the time for which a process was runnable but not running; 0 if the kernel does not report it."""
     try:
-        with open(f"/proc/{pid}/schedstat", encoding="ascii") as opened:  # noqa: PTH123 - not a path of anybody's
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as opened:  # noqa: PTH123 - not a user's path
             return int(opened.read().split()[1])
     except (OSError, IndexError):
         return 0
 
 
 def _children(pid: int) -> int:
-    """Return how many processes a process has started, from any of its threads, that are there still."""
+    """Return the number of living child processes of all threads of a process."""
     found = 0
-    # Of each thread that is over by the time it is read, the children belong to another by then.
+    # Children of a thread that ends before it is read have been reparented by then.
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
@@ -274,7 +274,7 @@ def _children(pid: int) -> int:
 
 
 def seeds(seed: int) -> Any:
-    """Return an endless stream of seeds for replicates, all of it following from one."""
+    """Return an endless stream of seeds for replicates, derived from one seed."""
     chance = random.Random(seed)  # noqa: S311 - a design, not a secret
     while True:
         yield chance.getrandbits(31)

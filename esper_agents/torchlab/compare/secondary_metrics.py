@@ -1,4 +1,4 @@
-"""What else differs between two arms: peak memory, operations, graph breaks. It decides nothing."""
+"""Secondary metrics of two arms: peak memory, operations, graph breaks. They decide nothing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def secondary_metrics(lab: Lab, arms: tuple[Arm, Arm], *, train: bool, tell: Tell) -> JsonObject:
-    """Return what each arm needs beside time, as far as it can be found out.
+    """Return the memory use and graph counts of each arm, as far as they can be measured.
 
     Args:
-        lab: Where.
+        lab: The lab.
         arms: Baseline and candidate.
-        train: Whether to run backward, too.
-        tell: Told what is being done.
+        train: Also run backward.
+        tell: Progress callback.
     """
     found = {}
     for name, arm in zip(("baseline", "candidate"), arms, strict=True):
@@ -36,7 +36,7 @@ def _asked(lab: Lab, arm: Arm, job: str, train: bool, read: Any) -> dict[str, An
             worker.load(arm.target)
             given: dict[str, Any] = read(worker.ask(job, {"train": train, "steps": 0}).result)
     except (EvidenceError, UsageError):
-        # The verdict stands without it, and what is absent is shown as not measured.
+        # The verdict does not need it, and a missing value is shown as not measured.
         return {}
     return given
 

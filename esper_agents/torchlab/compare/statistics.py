@@ -1,4 +1,4 @@
-"""Wilcoxon's signed-rank interval: exact for any symmetric distribution, and the same bits on every machine."""
+"""Wilcoxon signed-rank interval: exact for symmetric distributions, bit-identical on every machine."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A speedup with its bounds.
+    """Speedup with its interval.
 
     Attributes:
         estimate: Baseline time over candidate time.
         lower: Lower bound of the same ratio.
         upper: Upper bound.
-        confidence: Chance that a single interval of this kind covers the truth.
+        confidence: Coverage probability of a single interval of this kind.
     """
 
     estimate: float
@@ -32,12 +32,12 @@ class Interval:
 
 
 def speedup_interval(log_ratios: Sequence[float], *, rank: int, resolution: float) -> Interval:
-    """Estimate how many times faster the candidate is.
+    """Estimate the speedup of the candidate with its interval.
 
     Args:
         log_ratios: ln(fastest baseline / fastest candidate), one for each replicate pair of fresh processes.
-        rank: How many Walsh averages lie outside on each side; more makes a narrower interval.
-        resolution: By which fraction each bound is moved outwards, for what is the same in all replicates.
+        rank: Number of Walsh averages excluded on each side; a higher rank gives a narrower interval.
+        resolution: Fraction by which each bound is moved outwards, for errors common to all replicates.
 
     Returns:
         The Hodges-Lehmann estimate and the signed-rank bounds as ratios, to six digits.
@@ -61,14 +61,14 @@ def speedup_interval(log_ratios: Sequence[float], *, rank: int, resolution: floa
 
 
 def confidence(replicates: int, rank: int) -> float:
-    """Return the chance that the interval of this rank covers the centre of a symmetric distribution."""
+    """Return the coverage probability of the interval of this rank for a symmetric distribution."""
     outside = 2 * sum(_ways(replicates)[: rank + 1])
     return 1 - outside / (1 << replicates)
 
 
 @cache
 def _ways(replicates: int) -> tuple[int, ...]:
-    """Return in how many of the 2^n sign patterns the ranks of the positive ones add up to 0, 1, 2, ..."""
+    """Return the number of the 2^n sign patterns whose positive ranks sum to 0, 1, 2, ..."""
     ways = [1]
     for rank in range(1, replicates + 1):
         longer = [0] * (len(ways) + rank)

@@ -1,4 +1,4 @@
-"""The verdict of a comparison: a pure function of what its report holds, so that anybody can recompute it."""
+"""Verdict of a comparison, as a pure function of its report, so that anyone can recompute it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARMS = ("baseline", "candidate")
 
 
 class ComparisonOutcome(StrEnum):
-    """What a comparison came to."""
+    """Outcome of a comparison."""
 
     FASTER = "faster as claimed"
     NOT_FASTER = "not as fast as claimed"
@@ -30,14 +30,14 @@ class ComparisonOutcome(StrEnum):
 
 
 def judge(measured: JsonObject) -> JsonObject:
-    """Return the verdict on what was measured.
+    """Return the verdict on the measurements of a comparison.
 
     Args:
         measured: `checks`, `samples`, `threshold`, `rules` (a copy of the acceptance rules), `threads`, `device`,
-            `allow`, and `error` where a worker failed.
+            `allow`, and `error` if a measurement process failed.
 
     Returns:
-        `outcome`, `because` (one sentence for each reason), and where both were timed `speedup`, `latency_drop`,
+        `outcome`, `because` (one sentence for each reason), and if both were timed `speedup`, `latency_drop`,
         `replicates` and `is_final`: whether a further replicate could still change the outcome.
     """
     failed = [each for each in measured["checks"] if not each["is_passed"]]
@@ -95,7 +95,7 @@ def _too_few(measured: JsonObject) -> str:
 
 
 def _last_look(measured: JsonObject) -> tuple[int, Interval | None]:
-    """Return the first look that decides, or the last that was reached."""
+    """Return the first interim analysis that decides, or the last one reached."""
     looks = measured["rules"]["looks"]
     ratios = [log_ratio(each) for each in measured["samples"]]
     reached, interval = 0, None
@@ -109,7 +109,7 @@ def _last_look(measured: JsonObject) -> tuple[int, Interval | None]:
 
 
 def _doubts(measured: JsonObject) -> Iterator[str]:
-    """Yield what the witnesses outside of the processes hold against a speedup."""
+    """Yield evidence against a speedup from the clocks outside of the processes."""
     limits, samples = measured["rules"]["witnesses"], measured["samples"]
     if measured["plan"]["remembers"]:
         yield "every call gets the same inputs, so remembering an answer would look like speed: give inputs that change"
@@ -133,14 +133,14 @@ def _doubts(measured: JsonObject) -> Iterator[str]:
 
 
 def _waiting(arm: JsonObject) -> float:
-    """Return how many times its processor time an arm takes at its best, without the time that others took from it."""
+    """Return the ratio of an arm's best call time to its processor time, without the time that others took from it."""
     clocks = zip(arm["outside_ns"], arm["queued_ns"], arm["processor_ns"], strict=True)
     times: list[float] = [(outside - queued) / max(processor, 1) for outside, queued, processor in clocks]
     return min(times)
 
 
 def _idle(baseline: JsonObject, candidate: JsonObject) -> float:
-    """Return which share of a processor the candidate uses beyond what answering takes both."""
+    """Return the candidate's share of a processor while idle, beyond the cost of replying in both arms."""
     beyond: int = candidate["idle_ns"] - baseline["idle_ns"]
     wall: int = candidate["idle_wall_ns"]
     return beyond / max(wall, 1)
@@ -152,10 +152,10 @@ def _least(arm: JsonObject, clock: str) -> int:
 
 
 def _share_saved(samples: Sequence[JsonObject], clock: str) -> float:
-    """Return how much of the claimed saving another clock confirms; the median over replicates.
+    """Return the share of the claimed saving that another clock confirms; the median over replicates.
 
-    That clock also counts what both arms do beside the calls, such as making the same inputs: the baseline tells how
-    much that is.
+    That clock also counts work of both arms besides the calls, such as making the same inputs: the baseline measures
+    that work.
     """
     shares = []
     for each in samples:

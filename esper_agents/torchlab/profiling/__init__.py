@@ -1,1 +1,1 @@
-"""What follows from the measurements of a profile, without torch and without running anything."""
+"""Analysis of profile measurements, without torch and without running anything."""

@@ -1,4 +1,4 @@
-"""What to change about a bottleneck, in words, with the line it is about and the most that can come of it."""
+"""Advice on a bottleneck: the line, the change and its largest possible gain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from esper_agents.torchlab.report import rounded
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
 
-# From here on a product is about as fast as this machine computes them.
+# Share of the ceiling above which a product counts as optimal on this machine.
 _NEAR_CEILING = 0.7
 _WORTH_SAYING = 0.05
 _BUSY = 0.5
@@ -20,18 +20,18 @@ _SLOWER_DTYPE = 0.8
 
 
 def advice_on(measured: JsonObject, analysis: JsonObject) -> list[dict[str, Any]]:
-    """Return what to change, the bottleneck first: `about`, `problem`, `remedy` and, where known, `file` and `line`.
+    """Return advice, the bottleneck first: `about`, `problem`, `remedy` and, if known, `file` and `line`.
 
     Args:
-        measured: What the job `profile` returned.
-        analysis: What `bottleneck.analyse` made of it.
+        measured: Result of the job `profile`.
+        analysis: Result of `bottleneck.analyse`.
     """
     first = _on_bottleneck(Bottleneck(analysis["bottleneck"]), measured, analysis)
     return [first, *_on_dtypes(measured, analysis), *_on_waits(measured), *_on_run(measured, analysis)]
 
 
 def most_speedup(analysis: JsonObject) -> Any:
-    """Return how many times faster a call were if the whole bottleneck went away: the bound, not a promise."""
+    """Return the speedup if the whole bottleneck were removed: an upper bound, not a promise."""
     return rounded(1.0 / max(1.0 - analysis["share"], 1e-3))
 
 
@@ -157,7 +157,7 @@ def _first(analysis: JsonObject) -> JsonObject:
 
 
 def _busiest_line(analysis: JsonObject) -> JsonObject:
-    """Return the line that asks for most operations, where it asks for many; else the function that takes most."""
+    """Return the line that runs the most operations, if they are many; else the function with the largest share."""
     lines: list[JsonObject] = analysis["lines"]
     busiest = max(lines, key=lambda each: each["count"], default={})
     if busiest and busiest["share"] >= _WORTH_SAYING and busiest["count"] >= _MANY_WAITS:
@@ -171,7 +171,7 @@ def _hot(analysis: JsonObject) -> JsonObject:
 
 
 def _loader(measured: JsonObject) -> JsonObject:
-    """Return the user's function that loads, or else the line from which an operation of loading was asked for."""
+    """Return the user's function that loads data, or else the line that ran a loading operation."""
     loading = [each for each in measured["python"]["functions"] if each["loads"]]
     rows = [each for each in measured["operations"] if each["phase"] == "input" and each.get("file")]
     return max(loading, key=lambda each: each["total_ns"], default=rows[0] if rows else {})

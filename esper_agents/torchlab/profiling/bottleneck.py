@@ -1,7 +1,7 @@
-"""From what was measured of a target to where its time goes and what bounds it; the same for the same measurements.
+"""Bottleneck of a target: time shares and the limiting resource, a pure function of measurements.
 
-Every share is of one undisturbed call: the least processor time of a call in any round, and the least waiting. Times
-from the profiler are only ever used after what the profiler itself costs was taken off.
+Every share is of one undisturbed call: the minimum processor time of a call over all rounds, and the minimum wait.
+Profiler times are used only after the profiler's own cost has been subtracted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Bottleneck(StrEnum):
-    """What bounds a target."""
+    """Limiting resource of a target."""
 
     COMPUTE = "cpu-compute"
     BANDWIDTH = "memory-bandwidth"
@@ -34,21 +34,21 @@ class Bottleneck(StrEnum):
     ALLOCATION = "memory-allocation"
 
 
-# Nearer than this to the second, a bottleneck is not clear.
+# Minimum lead of a bottleneck over the runner-up to count as clear.
 _CLEAR_MARGIN = 0.1
 _MOST_ROWS = 40
 
 
 def analyse(measured: JsonObject) -> dict[str, Any]:
-    """Work out what bounds a target.
+    """Analyse the bottleneck of a target.
 
     Args:
-        measured: What the job `profile` returned.
+        measured: Result of the job `profile`.
 
     Returns:
         `bottleneck` with its `share`, the `runner_up`, `margin` and `is_clear`; `shares` of all; `call`, `split`,
-        `overhead`, `ceilings`, `achieved`; costliest first `operations` (each with what bounds it and its share of that
-        ceiling), `lines`, `modules` and `functions`.
+        `overhead`, `ceilings`, `achieved`; costliest first `operations` (each with its limiting resource and its share
+        of that ceiling), `lines`, `modules` and `functions`.
     """
     call, ceilings = call_of(measured), ceilings_of(measured)
     profiler = ProfilerCost(measured, call, ceilings)
@@ -83,7 +83,7 @@ def analyse(measured: JsonObject) -> dict[str, Any]:
 def _shares(
     measured: JsonObject, operations: Sequence[JsonObject], call: UnprofiledCall, ceilings: MachineCeilings
 ) -> dict[str, float]:
-    """Return which part of a call goes where; together they are 1."""
+    """Return the shares of a call by resource; they add up to 1."""
     total = float(call.ns)
     loading = min(total * _loading(measured), total)
     waits = {each["kind"]: each["ns"] for each in measured["python"]["waits"]}
@@ -100,7 +100,7 @@ def _shares(
         worked = defaultdict(float, {Bottleneck.GPU: sum(worked.values())})
     else:
         _add_faults(worked, call.faults * ceilings.fault_ns, left)
-    # The profile may hold more work than a call has time, where the call it is taken off was a luckier one.
+    # The profile may contain more work than a call has time, if the undisturbed call was a faster one.
     fitted = min(1.0, left / (sum(worked.values()) or 1.0))
     parts = {name: worked[name] * fitted for name in Bottleneck}
     parts[Bottleneck.OVERHEAD] += left - sum(parts.values())
@@ -118,10 +118,10 @@ _BY_BOUND = {
 
 
 def _add_faults(worked: dict[str, float], faults_ns: float, left: float) -> None:
-    """Add what first touches cost in calls without a profiler and did not in the attributed one.
+    """Add the cost of page faults that occur in calls without a profiler and not in the attributed one.
 
-    Whether a freed block goes back to the system depends on what else lies on the heap, and that differs from pass to
-    pass. What no operation was seen to take is theirs first; then what memory and arithmetic took.
+    Whether a freed block returns to the system depends on the rest of the heap, and that differs between
+    passes. The cost is first subtracted from unattributed time, then from memory and arithmetic time.
     """
     unseen = max(0.0, faults_ns - worked[Bottleneck.ALLOCATION])
     free = min(unseen, max(0.0, left - sum(worked.values())))
@@ -135,7 +135,7 @@ def _add_faults(worked: dict[str, float], faults_ns: float, left: float) -> None
 
 
 def _loading(measured: JsonObject) -> float:
-    """Return the part of a call that loads its input: by torch's own mark, or by the user's functions that load."""
+    """Return the share of a call that loads its input: by torch's own mark, or by loading functions of the user."""
     calls = measured["profiled"]["calls"]
     marked = sum(each["input_ns"] for each in calls) / max(sum(each["wall_ns"] for each in calls), 1)
     python = measured["python"]
@@ -161,7 +161,7 @@ def _described_call(measured: JsonObject, call: UnprofiledCall, profiler: Profil
 
 
 def _split(measured: JsonObject) -> dict[str, Any]:
-    """Return which part of the profiled calls was input, forward, backward and optimizer."""
+    """Return the shares of the profiled calls by input, forward, backward and optimizer."""
     calls = measured["profiled"]["calls"]
     total = max(sum(each["wall_ns"] for each in calls), 1)
     parts = {name: sum(each[f"{name}_ns"] for each in calls) / total for name in ("input", "backward", "optimizer")}
@@ -184,7 +184,7 @@ def _overhead(
 
 
 def _achieved(operations: Sequence[JsonObject], call: UnprofiledCall, ceilings: MachineCeilings) -> dict[str, Any]:
-    """Return what the whole call reaches of the ceilings."""
+    """Return the rates of the whole call relative to the ceilings."""
     flops = sum(row.get("flops") or 0 for row in operations)
     moved = sum(row.get("moved_bytes") or 0 for row in operations)
     at_best_s = sum(
@@ -200,11 +200,11 @@ def _achieved(operations: Sequence[JsonObject], call: UnprofiledCall, ceilings: 
 
 
 def _by_line(rows: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the operations with those of one line together, whatever module ran it, costliest first."""
+    """Return operations merged by line, whatever module ran them, costliest first."""
     together: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
         key = tuple(row.get(name) for name in ("name", "phase", "file", "line", "dtype"))
-        # Without a line, the module is all there is to say where.
+        # Without a line, the module is the only location.
         if row.get("file") is None:
             key = (*key, row.get("module"))
         if key not in together:
@@ -221,7 +221,7 @@ def _by_line(rows: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def _summed(operations: Iterable[JsonObject], keys: tuple[str, ...], call: UnprofiledCall) -> list[dict[str, Any]]:
-    """Return the time of operations by what they have in common, costliest first; without what has no such thing."""
+    """Return the total time of operations by a common key, costliest first; operations without the key are omitted."""
     spent: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0, 0])
     for row in operations:
         key = tuple(row.get(name) for name in keys)
@@ -236,7 +236,7 @@ def _summed(operations: Iterable[JsonObject], keys: tuple[str, ...], call: Unpro
 
 
 def _functions(measured: JsonObject) -> list[dict[str, Any]]:
-    """Return the user's functions by torch's stacks, where there are any, with cProfile's share beside."""
+    """Return the user's functions by torch's stacks, if there are any, with cProfile's share for each."""
     stacks, python = measured["stacks"], measured["python"]
     python_ns = max(python["total_ns"], 1)
     seen = {(each["file"], each["line"], each["name"]): each for each in python["functions"]}

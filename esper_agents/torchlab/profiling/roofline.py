@@ -1,4 +1,4 @@
-"""What bounds one operation: arithmetic, bandwidth, dispatch or fresh memory, against what the machine did at best."""
+"""Roofline of one operation: arithmetic, bandwidth, dispatch or fresh memory against machine ceilings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Bound(StrEnum):
-    """What bounds one operation."""
+    """Limiting resource of one operation."""
 
     COMPUTE = "compute"
     BANDWIDTH = "bandwidth"
@@ -23,10 +23,10 @@ class Bound(StrEnum):
     ALLOCATION = "allocation"
 
 
-# An operation without a product that reaches this share of the bandwidth is bound by it; one that stays below computes.
+# An operation without a product is bandwidth-bound above this share of the bandwidth, and compute-bound below.
 _BANDWIDTH_BOUND = 0.4
-# They compute nothing, or so little for each element that a vector unit is done before the next one arrives: what they
-# take is memory, however slow.
+# Operations with no arithmetic, or so little per element that a vector unit finishes before the next element arrives:
+# their time is memory time, however slow.
 _MOVEMENTS = frozenset(
     (
         "_to_copy",
@@ -97,13 +97,13 @@ _ALLOCATIONS = ("aten::empty", "aten::resize_", "aten::new_empty")
 
 @dataclass(frozen=True, slots=True)
 class MachineCeilings:
-    """The best that the machine did in any sample.
+    """Best performance of the machine in any sample.
 
     Attributes:
-        products: Floating-point operations per second by dtype.
-        streams: Bytes per second, by the bytes of memory that were touched, smallest first.
-        dispatch_ns: An operation on nothing.
-        fault_ns: Touching a page for the first time, as it usually is.
+        products: Floating-point operations per second, by dtype.
+        streams: Bytes per second, by the number of bytes touched, smallest first.
+        dispatch_ns: Time of an operation on an empty tensor.
+        fault_ns: Typical time of the first touch of a page.
     """
 
     products: dict[str, int]
@@ -112,13 +112,13 @@ class MachineCeilings:
     fault_ns: int
 
     def bandwidth(self, touched: float) -> int | None:
-        """Return the ceiling for so many bytes: the nearest caches are for those that fit."""
+        """Return the bandwidth ceiling for a number of bytes: small sizes fit into the nearest caches."""
         fitting = [rate for size, rate in self.streams if touched <= size]
         return fitting[0] if fitting else self.streams[-1][1] if self.streams else None
 
 
 def ceilings_of(measured: JsonObject) -> MachineCeilings:
-    """Return the best of all samples, and the usual price of a fresh page: it is multiplied by what is usual, too."""
+    """Return the best of all samples, and the median page fault cost: it is multiplied by median counts."""
     samples = measured["ceilings"]
     return MachineCeilings(
         {each["dtype"]: max(each["flops_per_s"]) for each in samples["matrix"]},
@@ -129,54 +129,54 @@ def ceilings_of(measured: JsonObject) -> MachineCeilings:
 
 
 class ProfilerCost:
-    """What of the profile's times is no work of the operations.
+    """Share of the profile's times that is overhead and not work of the operations.
 
     Attributes:
-        fastest_ns: Processor time of the profiled call that took least.
+        fastest_ns: Processor time of the fastest profiled call.
     """
 
     def __init__(self, measured: JsonObject, call: UnprofiledCall, ceilings: MachineCeilings) -> None:
-        """Work out what the profiler cost.
+        """Estimate the cost of the profiler.
 
         Args:
-            measured: What the job `profile` returned.
-            call: A call without it.
-            ceilings: Of the machine.
+            measured: Result of the job `profile`.
+            call: A call without the profiler.
+            ceilings: Ceilings of the machine.
         """
         calls = measured["profiled"]["calls"]
         self._empty_ns: int = measured["profiled"]["empty_ns"]
         fastest = min(calls, key=lambda each: each["thread_ns"])
         self.fastest_ns: int = fastest["thread_ns"]
-        # A busy moment of the profiled calls must not make an event cost more than part of an operation on nothing.
+        # A busy moment during the profiled calls must not raise the cost of an event above part of an empty operation.
         extra = max(0, fastest["thread_ns"] - call.computing_ns) / max(fastest["events"], 1)
         self._event_ns = min(extra, self._empty_ns / 2)
         faults = sum(row.get("faults", 0) for row in measured["operations"])
-        # The attributed call may have grown the heap where calls as a rule find it grown.
+        # The attributed call may have grown the heap, which is already grown in typical calls.
         self._fault_ns = ceilings.fault_ns * min(1.0, call.faults / faults) if faults else 0.0
 
     def work_ns(self, row: JsonObject) -> int:
-        """Return what an operation took, less what an operation on nothing takes and what its inner events cost."""
+        """Return the time of an operation, less that of an empty operation and the cost of its inner events."""
         if "device_ns" in row:
             return int(row["device_ns"])
         idle_ns = row["count"] * self._empty_ns + row.get("events", 0) * self._event_ns
         return int(max(0, row["self_ns"] - idle_ns))
 
     def allocation_ns(self, row: JsonObject, work_ns: int) -> int:
-        """Return which part of an operation's work was touching fresh memory."""
+        """Return the share of an operation's work that was touching fresh memory."""
         return int(min(work_ns, row.get("faults", 0) * self._fault_ns))
 
 
 def judged(row: JsonObject, profiler: ProfilerCost, ceilings: MachineCeilings, call: UnprofiledCall) -> dict[str, Any]:
-    """Return a row of operations with what bounds it.
+    """Return a row of operations with its limiting resource.
 
     Args:
         row: One operation of a line and module.
-        profiler: What to take off.
-        ceilings: What the machine did at best.
-        call: Shares are of it.
+        profiler: Cost to subtract.
+        ceilings: Ceilings of the machine.
+        call: The call to which shares refer.
 
     Returns:
-        The row with `work_ns`, `allocation_ns`, `share`, `bound`, and where counted `flops_per_s`, `bytes_per_s` and
+        The row with `work_ns`, `allocation_ns`, `share`, `bound`, and if counted `flops_per_s`, `bytes_per_s` and
         their shares of the ceilings, `product_ceiling_share` and `stream_ceiling_share`.
     """
     whole_ns = profiler.work_ns(row)

@@ -1,4 +1,4 @@
-"""One call of a target as it is without a profiler, from rounds on a machine that others use as well."""
+"""Cost of one call without a profiler, estimated from rounds on a shared machine."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnprofiledCall:
-    """One call as it is without a profiler.
+    """Cost of one call without a profiler.
 
     Attributes:
         computing_ns: Processor time of its thread.
-        waiting_ns: Wall time beyond that in which it could not have run.
+        waiting_ns: Wall time beyond that, without time lost to other processes.
         wall_ns: Shortest wall time.
         median_ns: Median of the rounds' wall times.
-        faults: Pages touched for the first time.
-        reads: Whether it reads files or sockets, as the kernel counts.
+        faults: Number of pages touched for the first time.
+        reads: Whether it reads files or sockets, by the kernel's counters.
     """
 
     computing_ns: int
@@ -34,12 +34,12 @@ class UnprofiledCall:
 
     @property
     def ns(self) -> int:
-        """What a call takes when nobody else is on the machine."""
+        """Time of a call on an otherwise idle machine."""
         return max(self.computing_ns + self.waiting_ns, 1)
 
 
 def call_of(measured: JsonObject) -> UnprofiledCall:
-    """Return what the rounds say of one call."""
+    """Return the cost of one call, from the rounds."""
     rounds = measured["rounds"]
     walls = [each["wall_ns"] // each["calls"] for each in rounds]
     return UnprofiledCall(
@@ -53,10 +53,10 @@ def call_of(measured: JsonObject) -> UnprofiledCall:
 
 
 def _usual_waiting_ns(rounds: Sequence[JsonObject]) -> int:
-    """Return for how long a call waits for something other than its turn.
+    """Return the time for which a call waits for something other than a processor.
 
-    Where the kernel says how long the thread was kept from running, what is left is waiting, and the middle of the
-    rounds is as it usually is. Where it does not, only the least of them has surely nothing of others in it.
+    If the kernel reports the time for which the thread was runnable but not running, the rest is waiting, and the
+    median of the rounds is typical. Otherwise, only the minimum of the rounds is free of other processes' time.
     """
     waited = [_waited_ns(each) // each["calls"] for each in rounds]
     return int(median(waited)) if all("queued_ns" in each for each in rounds) else min(waited)

@@ -158,12 +158,12 @@ def test_the_file_and_line_of_a_target_are_the_users(project):
     ("name", "texts", "problem"),
     [
         ("code.py:absent", (), "'code.py' has no 'absent'"),
-        ("code.py:Needy", (), "'code.py:Needy' needs arguments to be made: width"),
+        ("code.py:Needy", (), "'code.py:Needy' needs arguments: width"),
         ("code.py:number", (), "'code.py:number' is of type int, which cannot be called"),
         ("code.py:double", (), "'code.py:double' needs inputs: x"),
         ("absent.py:double", (), "there is no file 'absent.py'"),
         ("pack.absent:double", (), "there is no module 'pack.absent'"),
-        ("code.py:", (), "'code.py:' names no target"),
+        ("code.py:", (), "invalid target name 'code.py:'"),
     ],
 )
 def test_a_name_that_leads_nowhere_says_so(project, name, texts, problem):

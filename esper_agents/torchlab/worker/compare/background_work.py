@@ -1,4 +1,4 @@
-"""What goes on in a process beside and after a call: threads, other processes, and work that was put off."""
+"""Detection of work outside a call: threads, other processes and deferred callbacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from ..process import confine
 from .tensor_bundle import capture
 
-# Taken before user code ran; what it puts in their place later is not used here.
+# Saved before user code ran; later patches have no effect here.
 _process_time_ns = time.process_time_ns
 _thread_time_ns = time.thread_time_ns
 _sleep = time.sleep
@@ -27,20 +27,20 @@ _python_state = random.getstate
 _python_seed = random.seed
 _functions_on: Any = torch._C._len_torch_function_stack  # noqa: SLF001 - no public name
 _dispatches_on: Any = torch._C._len_torch_dispatch_stack  # noqa: SLF001 - no public name
-# What torch's compiler tells itself.
+# State that torch's compiler keeps for itself.
 _COMPILERS = ("_TORCHINDUCTOR_", "TORCHINDUCTOR_", "TRITON_")
 _WINDOW_S = 0.004
 _LIMITS = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_NOFILE", "RLIMIT_STACK")
 
 
 def clocks_ns() -> tuple[int, int]:
-    """Return the processor time of this thread, and that of all others of this process together."""
+    """Return the processor time of this thread, and the total of all other threads of this process."""
     own = _thread_time_ns()
     return own, _process_time_ns() - own
 
 
 def has_children() -> bool:
-    """Return whether this process has child processes, running or dead."""
+    """Return whether this process has child processes, running or zombie."""
     try:
         _waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -49,7 +49,7 @@ def has_children() -> bool:
 
 
 def work_while_idle_ns(windows: int = 3) -> int:
-    """Sleep for some milliseconds and return the processor time that other threads of this process used in them."""
+    """Sleep for some milliseconds and return the processor time that other threads of this process used meanwhile."""
     most = 0
     for _ in range(windows):
         _, before = clocks_ns()
@@ -59,7 +59,7 @@ def work_while_idle_ns(windows: int = 3) -> int:
 
 
 def seed(number: int) -> None:
-    """Seed the random generators that PyTorch code commonly draws from, past what stands in `torch.manual_seed` now."""
+    """Seed the common random generators of PyTorch code, bypassing patches of `torch.manual_seed`."""
     _cpu_seed(number)
     _python_seed(number)
     numpy = sys.modules.get("numpy")
@@ -70,7 +70,7 @@ def seed(number: int) -> None:
 
 
 def generators() -> dict[str, str]:
-    """Return digests of the states of the random generators that PyTorch code commonly draws from."""
+    """Return digests of the states of the common random generators of PyTorch code."""
     states: dict[str, Any] = {"torch": _cpu_state(), "python": repr(_python_state())}
     numpy = sys.modules.get("numpy")
     if numpy is not None and hasattr(numpy, "random"):
@@ -81,10 +81,10 @@ def generators() -> dict[str, str]:
 
 
 def surroundings(scratch: str) -> dict[str, Any]:
-    """Return what of the process itself code can change for whoever runs after it.
+    """Return process state that code can change for later code.
 
     Args:
-        scratch: The folder of this process, which is another one in each and is left out of every path.
+        scratch: Scratch folder of this process, which differs between processes and is removed from every path.
     """
     return {
         "environment": {
@@ -105,5 +105,5 @@ def _limit(name: str) -> list[int] | str:
 
 
 def modes() -> tuple[int, int]:
-    """Return how many of torch's function and dispatch modes are on: both rewrite operations that others call."""
+    """Return the number of active function and dispatch modes of torch: both rewrite operations of other code."""
     return _functions_on(), _dispatches_on()

@@ -1,4 +1,4 @@
-"""Derives from a target's inputs the ones that break what was written for the common case only."""
+"""Derive edge-case inputs from a target's inputs, to break code written for the common case only."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .tensor_variants import LAYOUTS, Change, few_changed, in_float64, is_real, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# In bytes of an input: what is derived from larger ones is derived from their first rows.
+# Input size in bytes; edge cases of larger inputs use their first rows.
 _SMALL = 4 << 20
 _FEW_ROWS = 4
 
 
 @dataclass
 class EdgeCase:
-    """Inputs derived from others.
+    """Edge-case inputs, derived from other inputs.
 
     Attributes:
-        name: What they are, such as `leading dimension 1`.
+        name: Description, such as `leading dimension 1`.
         group: `history`, `sizes`, `layout`, `numbers` or `precision`.
         args: Positional arguments.
-        kwargs: Arguments by name.
+        kwargs: Keyword arguments.
     """
 
     name: str
@@ -36,12 +36,12 @@ class EdgeCase:
 
 
 def derive(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Iterator[EdgeCase]:
-    """Yield everything that can be derived from inputs; those that poison a target's hidden state come last.
+    """Yield all edge cases of the inputs; those that poison a target's hidden state come last.
 
     Args:
         args: Positional arguments of a plain call.
-        kwargs: Its arguments by name.
-        seed: Of what is random in the edges.
+        kwargs: Its keyword arguments.
+        seed: Seed of random choices in the edge cases.
     """
     base = _shortened((args, kwargs))
     whole, tensors = (args, kwargs), tensors_of(base)
@@ -63,7 +63,7 @@ def derive(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Iterator
 
 
 def _changed(name: str, group: str, inputs: Any, change: Change | None) -> EdgeCase | None:
-    """Return an edge, or None where it would be the same as what it is derived from."""
+    """Return an edge case, or None if it would equal its source."""
     if change is None:
         return None
     touched = False
@@ -79,7 +79,7 @@ def _changed(name: str, group: str, inputs: Any, change: Change | None) -> EdgeC
     try:
         args, kwargs = map_tensors(inputs, once)
     except (RuntimeError, NotImplementedError):
-        # Some dtypes lack the operation that would make this edge.
+        # Some dtypes lack the operation for this edge case.
         return None
     return EdgeCase(name, group, args, kwargs) if touched else None
 
@@ -99,7 +99,7 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _shortened(inputs: Any) -> Any:
-    """Return the inputs with as many leading rows as keeps them small."""
+    """Return the inputs with as many leading rows as keep them small."""
     tensors = [each for each in tensors_of(inputs) if _is_plain(each)]
     size = sum(each.nbytes for each in tensors)
     rows = _leading(tensors)
@@ -114,7 +114,7 @@ def _leading(tensors: list[torch.Tensor]) -> int | None:
 
 
 def _cut(rows: int, size: int) -> Change:
-    """Return what gives every tensor with so many rows another number of them, by leaving out or repeating."""
+    """Return a function that gives every tensor with this number of rows another number, by cutting or repeating."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if not _is_plain(tensor) or not tensor.dim() or tensor.shape[0] != rows:
@@ -145,7 +145,7 @@ def _cut_last(size: int) -> Change:
 
 
 def _passed_twice(inputs: Any, tensors: list[torch.Tensor]) -> Iterator[EdgeCase]:
-    """Yield inputs in which a tensor stands in the place of another one of the same kind, too."""
+    """Yield inputs in which one tensor is also passed in place of another of the same kind."""
     for first, second in ((i, j) for j in range(len(tensors)) for i in range(j)):
         one, other = tensors[first], tensors[second]
         if one is not other and (one.shape, one.dtype) == (other.shape, other.dtype):
@@ -160,10 +160,10 @@ def _passed_twice(inputs: Any, tensors: list[torch.Tensor]) -> Iterator[EdgeCase
 
 
 def _planted(inputs: Any, tensors: list[torch.Tensor], chance: torch.Generator) -> Iterator[EdgeCase]:
-    """Yield inputs with something that is no number in a random place, for each of three tensors that are data.
+    """Yield inputs with a NaN or Inf at a random position, for each of three data tensors.
 
-    Data is what has the leading dimension of the first tensor. Others are weights, as a rule, and who multiplies them
-    with a zero of padding and who leaves that out differ without a fault.
+    A data tensor has the leading dimension of the first tensor. Others are usually weights: code that multiplies them
+    by zero padding and code that skips the padding differ legitimately.
     """
     rows = _leading(tensors)
     able = [

@@ -1,4 +1,4 @@
-"""Judges whether a candidate does what a baseline does, from bytes alone, where no user code was ever loaded."""
+"""Judge whether a candidate is equivalent to a baseline, from bytes alone and without user code."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _MOST_TEXTS = 3
 
 
 def judge(request: _Json) -> _Json:
-    """Judge a candidate.
+    """Judge the equivalence of a candidate.
 
     Args:
-        request: `files`: descriptors of bundles, with `roles` beside them: `plan`, `baseline`, `again`, `candidate`,
+        request: `files`: descriptors of bundles, with their `roles`: `plan`, `baseline`, `again`, `candidate`,
             `reference`, any number of `shifted`. `allow`: names of checks or variants. `readings` and `tolerance` of
             a metric.
 
     Returns:
         `checks`: a list of `check`, `variant`, `is_passed`, `detail`, and numbers; `is_settled`: whether runs of the
-        baseline with the noise of rounding could no longer change the answer; `nondeterministic`: what the baseline
-        does not do twice; `notes`; `refused` and `missing`; `parameters`; `scales`, which `judge_timed` takes.
+        baseline with rounding noise could no longer change the result; `nondeterministic`: outputs of the baseline that
+        are not repeatable; `notes`; `refused` and `missing`; `parameters`; `scales`, which `judge_timed` takes.
     """
     return _Judgement(read_case(request)).result()
 
 
 def judge_timed(request: _Json) -> list[_Json]:
-    """Judge what the two returned for the same timed call.
+    """Compare both outputs of a timed call.
 
     Args:
         request: `files`: descriptors of the two bundles, baseline first, with their piece `output`; `scales` from
-            `judge`; `variant`: what the call is called; `allow`.
+            `judge`; `variant`: name of the call; `allow`.
 
     Returns:
         Checks.
@@ -142,12 +142,12 @@ class _Judgement:
             self._take(number, variant, what, values, each)
 
     def _take(self, number: int, variant: str, what: str, values: str, found: LeafDifference) -> None:
-        """Make a check of a difference, or a note, or nothing."""
+        """Turn a difference into a check, a note, or nothing."""
         is_layout = self._case.steps[number]["group"] == "layout"
         if found.check in FORM and not found.detail:
             return
         if found.check == "strides" and what == "output" and is_layout:
-            # Whoever makes its input contiguous first returns what is contiguous.
+            # Code that first makes its input contiguous returns contiguous outputs.
             self._note(variant, found.detail)
         elif found.check == "values" and what == "output" and variant in (self._case.readings or {}):
             self._say_metric(values, variant)
@@ -202,7 +202,7 @@ class _Judgement:
             self._say("finished", "all calls", side_effects.idle_text(idle, own))
 
     def _nondeterministic(self) -> Iterator[_Json]:
-        """Yield what two runs of the baseline on the same inputs and seeds do not agree about."""
+        """Yield outputs in which two runs of the baseline on the same inputs and seeds differ."""
         case = self._case
         plain = [number for number, step in enumerate(case.steps) if step["group"] == "plain"]
         for number, what in ((number, what) for number in plain for what in ("output", "gradients")):
@@ -210,13 +210,13 @@ class _Judgement:
             other = case.again.piece(number, what) if case.again is not None and case.readings is None else one
             if one is None or other is None or one == other:
                 continue
-            # Not by its float64 run: that of a baseline which is random would excuse anything.
+            # Not by its float64 run: that of a random baseline would excuse any difference.
             for each in compared(one, other, lambda _, runs: fit(runs)):
                 if each.detail and each.check != "strides":
                     yield {"variant": case.steps[number]["name"], "check": each.check, "detail": each.detail}
 
     def _scales(self) -> _Json:
-        """Return, for each leaf of the output, how far the runs on plain inputs were apart."""
+        """Return, for each leaf of the output, the difference of the runs on plain inputs."""
         scales: dict[str, dict[str, float]] = {}
         for number, leaf, runs in self._plain_outputs():
             more = self._case.with_other_runs(number, "output", leaf, runs)
@@ -260,12 +260,12 @@ def _check(check: str, variant: str, problem: str, numbers: _Json | None = None,
 
 
 def _is_final(check: _Json) -> bool:
-    """Return whether a check failed that has nothing to do with rounding."""
+    """Return whether a check failed for reasons other than rounding."""
     return not check["is_passed"] and check["check"] not in _ROUNDED
 
 
 def _in_a_row(checks: list[_Json], repeats: set[str]) -> list[_Json]:
-    """Return the checks with those of calls in a row taken together: the first that failed stands for all of them."""
+    """Return the checks with those of consecutive calls merged: the first failed one represents all of them."""
     kept, rows = [], dict[str, list[_Json]]()
     for each in checks:
         if each["variant"] in repeats:
@@ -280,7 +280,7 @@ def _in_a_row(checks: list[_Json], repeats: set[str]) -> list[_Json]:
 
 
 def _timed_fit(runs: Runs, scale: dict[str, float] | None) -> ToleranceFit:
-    """Judge two timed outputs by how far the arms were apart on plain inputs: these have no float64 run."""
+    """Judge two timed outputs by the difference of the arms on plain inputs: timed calls have no float64 run."""
     if scale is None:
         return fit(runs)
     return fit(Runs(runs.baseline, runs.candidate, apart=scale["apart"]))

@@ -1,4 +1,4 @@
-"""The same computation in float64, whatever dtypes the code asks for."""
+"""Run a computation in float64, whatever dtypes its code requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def widen(thing: Any) -> Any:
-    """Return a nest with every floating-point tensor in float64 and every complex one in complex128."""
+    """Return a pytree with every floating-point tensor in float64 and every complex one in complex128."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         wide = _WIDE.get(tensor.dtype)
@@ -38,7 +38,7 @@ def widen(thing: Any) -> Any:
 
 
 def eagerly() -> AbstractContextManager[Any]:
-    """Return a block in which nothing is compiled, not even what user code compiles itself (torch 2.6 and newer)."""
+    """Return a block in which nothing is compiled, including the user's own compilation (torch 2.6 and newer)."""
     if "torch._dynamo" not in sys.modules or not hasattr(torch.compiler, "set_stance"):
         return nullcontext()
     stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
@@ -46,7 +46,7 @@ def eagerly() -> AbstractContextManager[Any]:
 
 
 class UncompiledDispatchMode(TorchDispatchMode):
-    """A mode that is not prepared for torch.compile: preparing it would import that, which takes seconds."""
+    """Dispatch mode without torch.compile support: preparing it would import the compiler, which takes seconds."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -54,16 +54,16 @@ class UncompiledDispatchMode(TorchDispatchMode):
 
 
 class Float64Mode(UncompiledDispatchMode):
-    """While it is on, floating-point operations run in float64, whatever dtype the code asks for.
+    """Mode in which floating-point operations run in float64, whatever dtype the code requests.
 
-    Random numbers are drawn in the dtype they would have been drawn in, so that both runs see the same ones.
+    Random numbers are drawn in their original dtype, so that both runs get the same ones.
     """
 
     def __init__(self, working: torch.dtype) -> None:
-        """Make the mode.
+        """Create the mode.
 
         Args:
-            working: The dtype in which random numbers are drawn that the code leaves to its inputs.
+            working: Dtype for random numbers whose dtype the code does not specify.
         """
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._working = working
@@ -90,7 +90,7 @@ class Float64Mode(UncompiledDispatchMode):
             func(scratch, *others, **tree_map(self._narrowed, kwargs))
             return written.copy_(scratch)
         if kwargs.get("dtype") is None and _leaves_dtype_open(func):
-            # The default is float64 while this mode is on; what asks for float64 itself says so.
+            # The default dtype is float64 in this mode; code that requests float64 does so explicitly.
             kwargs["dtype"] = self._working
         given = func(*tree_map(self._narrowed, args), **tree_map(self._narrowed, kwargs))
         return given if written is not None else tree_map(_widened, given)
@@ -102,21 +102,21 @@ class Float64Mode(UncompiledDispatchMode):
 
 
 class DtypeRecorder(UncompiledDispatchMode):
-    """While it is on, the coarsest floating-point dtype that any operation returns is noted.
+    """Mode that records the coarsest floating-point dtype that any operation returns.
 
     Attributes:
-        coarsest: That dtype; float64 where nothing came.
+        coarsest: That dtype; float64 if there was none.
     """
 
     def __init__(self) -> None:
-        """Make the mode."""
+        """Create the mode."""
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.coarsest = torch.float64
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run one operation and look at what it returns."""
+        """Run one operation and check the dtypes of its results."""
         del types
         given = func(*args, **(kwargs or {}))
         tree_map(self._note, given)
@@ -128,7 +128,7 @@ class DtypeRecorder(UncompiledDispatchMode):
 
 
 def coarsest_of(call: Callable[[], Any]) -> str:
-    """Return the name of the coarsest floating-point dtype that a call computes in."""
+    """Return the name of the coarsest floating-point dtype used in a call."""
     with eagerly(), DtypeRecorder() as noted:
         call()
     return str(noted.coarsest).removeprefix("torch.")

@@ -1,4 +1,4 @@
-"""Tries inputs on the baseline, to find what it takes and what it refuses."""
+"""Probe the baseline with inputs to find those it accepts and those it rejects."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ _PLACEHOLDERS = {"sequence", "mapping", "record", "opaque"}
 
 
 class _TooLongError(BaseException):
-    """A call takes longer than what is left for all of them; no `except Exception` of the user's may swallow it."""
+    """Timeout of a call; not an `Exception`, so that user code cannot catch it as one."""
 
 
 class Probe:
-    """A baseline that is tried on inputs.
+    """Baseline with inputs to try.
 
     Attributes:
         target: The baseline.
         pieces: Inputs and states by name.
-        ends: When time is up, by the monotonic clock.
+        ends: Deadline, by the monotonic clock.
     """
 
     def __init__(self, target: LoadedTarget, pieces: dict[str, Piece], ends: float) -> None:
-        """Take a baseline."""
+        """Create a probe of a baseline."""
         self.target, self.pieces, self.ends = target, pieces, ends
 
     def run(self, step: dict[str, Any]) -> tuple[Any, Inputs]:
-        """Run the baseline on a step's inputs; return what it returned and what it took.
+        """Run the baseline on a step's inputs; return its output and its arguments.
 
         Args:
-            step: A step as a plan has it.
+            step: A step of a plan.
 
         Raises:
-            Exception: Whatever the baseline raises.
+            Exception: Any exception of the baseline.
         """
         args, kwargs = inputs = self.inputs(step)
         module = self.target.module
@@ -59,7 +59,7 @@ class Probe:
             everything = parameters.Matching({name: name for name in parameters.state_of(module)})
             parameters.write(module, everything, values, step["set"])
         aftermath.seed(step["seed"])
-        # What the baseline takes on its own inputs is its own affair.
+        # Time on the baseline's own inputs is not limited.
         seconds = max(self.ends - time.monotonic(), 1.0) if step["group"] != "plain" else 0.0
         with _at_most(seconds), self._in_mode(step["mode"]):
             given = self.target.call(*args, **kwargs)
@@ -68,17 +68,17 @@ class Probe:
         return given, inputs
 
     def refusal(self, step: dict[str, Any]) -> dict[str, Any] | None:
-        """Return with what words the baseline refuses a step's inputs; None where it takes them."""
+        """Return the baseline's error for a step's inputs; None if it accepts them."""
         try:
             self.run(step)
         except _TooLongError:
             return {"type": "TimeoutError", "message": "it takes too long", "is_deliberate": False}
-        except Exception as error:  # noqa: BLE001 - whatever the baseline refuses it with is what is noted
+        except Exception as error:  # noqa: BLE001 - the baseline's error is recorded, whatever its type
             return described(self.target, error)
         return None
 
     def inputs(self, step: dict[str, Any]) -> Inputs:
-        """Return a step's inputs, fresh."""
+        """Return a step's inputs, newly made."""
         template = None
         if step["needs_template"]:
             made = self.target.inputs(step["template_seed"])
@@ -91,10 +91,10 @@ class Probe:
         return args, kwargs
 
     def ownership(self, step: dict[str, Any]) -> dict[str, bool]:
-        """Return whether a caller may write into outputs and inputs without changing anything that is not its own.
+        """Return whether a caller may write into outputs and inputs without changing the target's own data.
 
         Args:
-            step: A step that the baseline takes.
+            step: A step that the baseline accepts.
 
         Returns:
             `outputs`, `inputs`, and `is_same`: whether it returns the same for the same inputs a second time.
@@ -128,12 +128,12 @@ class Probe:
 
 
 def needs_template(node: dict[str, Any]) -> bool:
-    """Return whether a description holds what only a living example can be made from."""
+    """Return whether a description contains parts that only a live example can reproduce."""
     return node["kind"] in _PLACEHOLDERS or any(needs_template(each) for each in node.get("items", ()))
 
 
 def chance_of(seed: int) -> random.Random:
-    """Return the source of a plan's random choices."""
+    """Return the generator of a plan's random choices."""
     return random.Random(seed)  # noqa: S311 - a design, not a secret
 
 
@@ -147,7 +147,7 @@ def _overlap(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> bool
 
 @contextlib.contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Interrupt what takes longer; zero never does."""
+    """Interrupt a block after a time; zero means no limit."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise _TooLongError

@@ -1,4 +1,4 @@
-"""How large numbers and their errors are: ulps, typical sizes, and what is not finite. Everything in float64."""
+"""Magnitudes and errors of numbers in float64: ulps, typical sizes, non-finite elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def masked(mask: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def ulp(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the distance between neighbouring numbers of a dtype at these sizes (float64, not negative)."""
+    """Return the distance between neighbouring numbers of a dtype at these magnitudes (float64, not negative)."""
     limits = torch.finfo(dtype)
     _, exponent = torch.frexp(size)
     spacing = torch.ldexp(torch.full_like(size, limits.eps), exponent - 1)
@@ -29,10 +29,10 @@ def ulp(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def pooled(size: torch.Tensor) -> torch.Tensor:
-    """Return the typical size around each element.
+    """Return the typical magnitude around each element.
 
-    It is the least of the root mean squares along the dimensions that have at least 8 elements, so that neither large
-    rows nor large columns hide what happens in small ones; over everything where there is no such dimension.
+    It is the minimum of the root mean squares along the dimensions with at least 8 elements, so that neither large
+    rows nor large columns hide errors in small ones; over all elements if there is no such dimension.
     """
     dims = [number for number, extent in enumerate(size.shape) if extent >= _FEWEST_POOLED]
     if not dims:
@@ -45,12 +45,12 @@ def pooled(size: torch.Tensor) -> torch.Tensor:
 
 
 def root_mean_square(tensor: torch.Tensor, count: int) -> float:
-    """Return the root mean square of so many elements; the others must be zero."""
+    """Return the root mean square of a number of elements; the others must be zero."""
     return float((tensor.square().sum() / max(count, 1)).sqrt())
 
 
 def kind_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return 0 for finite, 1 and 2 for the infinities, 3 for NaN."""
+    """Return 0 for finite elements, 1 and 2 for the infinities, 3 for NaN."""
     kinds = torch.zeros(tensor.shape, dtype=torch.int8)
     for kind, mask in enumerate((tensor == float("inf"), tensor == -float("inf"), torch.isnan(tensor)), start=1):
         kinds[mask] = kind
@@ -58,12 +58,12 @@ def kind_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def first_of(mask: torch.Tensor) -> tuple[int, ...]:
-    """Return where the first set element is."""
+    """Return the position of the first set element."""
     return tuple(int(each) for each in mask.nonzero()[0])
 
 
 def place_of(number: int, shape: torch.Size) -> tuple[int, ...]:
-    """Return the indices of the element of this number (torch.unravel_index imports sympy: half a second)."""
+    """Return the indices of an element by its number (torch.unravel_index imports sympy: half a second)."""
     place = []
     for extent in reversed(shape):
         number, at = divmod(number, extent)
@@ -72,14 +72,14 @@ def place_of(number: int, shape: torch.Size) -> tuple[int, ...]:
 
 
 def typical_gap(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Return the root mean square difference of two tensors of one shape where both are finite."""
+    """Return the root mean square difference of two tensors of one shape over their finite elements."""
     left, right = widened(one), widened(other)
     finite = torch.isfinite(left) & torch.isfinite(right)
     return root_mean_square(masked(finite, left - right), int(finite.sum()))
 
 
 def relative_error(baseline: torch.Tensor, reference: torch.Tensor) -> float:
-    """Return the typical error of a baseline against its float64 run, as a fraction of the typical size."""
+    """Return the typical error of a baseline against its float64 run, as a fraction of the typical magnitude."""
     if not baseline.is_floating_point() or baseline.shape != reference.shape:
         return 0.0
     finite = torch.isfinite(widened(baseline)) & torch.isfinite(widened(reference))
@@ -91,7 +91,7 @@ def relative_error(baseline: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def largest_gap(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Return the largest difference of two tensors of one shape that is finite; 0 where there is none."""
+    """Return the largest finite difference of two tensors of one shape; 0 without one."""
     if one.is_complex():
         gaps = (one.to(torch.complex128) - other.to(torch.complex128)).abs()
     else:
@@ -101,7 +101,7 @@ def largest_gap(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def of_float(number: float, like: float) -> torch.Tensor:
-    """Return a Python number as a tensor of the dtype that it seems to come from: float32 if `like` fits into one."""
+    """Return a Python number as a tensor of its likely source dtype: float32 if `like` fits into it."""
     try:
         is_short = struct.unpack("f", struct.pack("f", like))[0] == like or is_nan(like)
     except OverflowError:
@@ -110,10 +110,10 @@ def of_float(number: float, like: float) -> torch.Tensor:
 
 
 def is_nan(number: float) -> bool:
-    """Return whether a number is none."""
-    return number != number  # noqa: PLR0124 - that is what NaN is
+    """Return whether a number is NaN."""
+    return number != number  # noqa: PLR0124 - the definition of NaN
 
 
 def rounded(number: float) -> float | str:
-    """Return a number to 6 significant digits; as text where it is not finite, which JSON cannot hold."""
+    """Return a number rounded to 6 significant digits; as text if it is not finite, which JSON cannot represent."""
     return str(number) if is_nan(number) or abs(number) == float("inf") else float(f"{number:.6g}")

@@ -1,4 +1,4 @@
-"""Everything that was observed of two arms, as a referee has it before it."""
+"""Observations of both arms, as the equivalence check reads them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from .tolerance import Runs
 
 _Json = dict[str, Any]
-# Half of the digits: a reference further away than this does not compute the same thing.
+# Half of the digits: a reference further away computes something else.
 _HALF = 0.5
-# Unless the noise of rounding moves the baseline by a tenth as much: then it is rounding.
+# Except if rounding noise moves the baseline by a tenth as much: then the difference is rounding.
 _TIMES_SHIFT = 10
 _OF_PARAMETERS = {"gradients", "state_after"}
 _WITH_NUMBERS = ("output", "gradients", "state_after", "inputs_after")
@@ -28,9 +28,9 @@ class ObservedRun:
     """One run of a plan.
 
     Attributes:
-        bundle: What was observed.
-        steps: By the number of the step in the plan.
-        hidden: Parameters of which the candidate has no counterpart.
+        bundle: Observations of the run.
+        steps: Steps by their number in the plan.
+        hidden: Parameters without a counterpart in the candidate.
     """
 
     bundle: Bundle
@@ -39,7 +39,7 @@ class ObservedRun:
     _reduced: dict[str, Piece] = field(default_factory=dict)
 
     def piece(self, step: int, what: str) -> Piece | None:
-        """Return the nest that a step has under this name, without hidden parameters; None where it has none."""
+        """Return the pytree of a step under a name, without hidden parameters; None if there is none."""
         name = self.steps.get(step, {}).get(what)
         if not isinstance(name, str) or name not in self.bundle.pieces:
             return None
@@ -53,18 +53,18 @@ class ObservedRun:
 
 @dataclass
 class ComparisonObservations:
-    """Everything that was observed.
+    """Observations of all runs of a comparison.
 
     Attributes:
-        plan: What was run.
-        baseline: The baseline.
-        candidate: The candidate.
-        again: The baseline once more, in another process.
-        reference: The baseline in float64; None where it could not be run.
-        shifted: The baseline with the noise of rounding.
-        allow: Checks, or variants, whose differences are no fault here.
-        readings: By variant, what the user's own metric says of both, in place of the rule for numbers.
-        tolerance: How much the two may differ.
+        plan: The plan.
+        baseline: Run of the baseline.
+        candidate: Run of the candidate.
+        again: Second run of the baseline, in another process.
+        reference: Run of the baseline in float64; None if it could not run.
+        shifted: Runs of the baseline with rounding noise.
+        allow: Checks, or variants, whose differences are allowed.
+        readings: By variant, the user's metric of both arms, which replaces the numeric tolerance.
+        tolerance: Allowed difference of the metric.
     """
 
     plan: Bundle
@@ -78,7 +78,7 @@ class ComparisonObservations:
     tolerance: float = 0.0
 
     def __post_init__(self) -> None:
-        """Find which steps have one reference, and which references are none."""
+        """Find the steps with a float64 reference, and the references that cannot be trusted."""
         self.steps: list[_Json] = self.plan.about["steps"]
         self._same: dict[tuple[str, str | None, str], int] = {}
         for number, step in enumerate(self.steps):
@@ -91,7 +91,7 @@ class ComparisonObservations:
         self.distrusted = self._find_distrusted()
 
     def with_other_runs(self, number: int, what: str, leaf: int, runs: Runs) -> Runs:
-        """Return the runs of a leaf with those of the baseline in float64 and with noise."""
+        """Return the values of a leaf with those of the baseline in float64 and with noise."""
         runs.reference = self._run_of(self.reference, number, what, leaf, runs.baseline)
         found = (self._run_of(each, number, what, leaf, runs.baseline) for each in self.shifted)
         runs.shifted = [each for each in found if each is not None]
@@ -108,7 +108,7 @@ class ComparisonObservations:
         return found if found is not None and found.shape == like.shape else None
 
     def _find_distrusted(self) -> set[tuple[str, int]]:
-        """Return the leaves at which the float64 run computes something else, as with other random numbers."""
+        """Return the leaves whose float64 run computes something else, such as with other random numbers."""
         coarsest = getattr(torch, self.plan.about["coarsest"], torch.float32)
         limit = torch.finfo(coarsest).eps ** _HALF
         found: set[tuple[str, int]] = set()
@@ -122,7 +122,7 @@ class ComparisonObservations:
         return found
 
     def _is_like(self, number: int, what: str, leaf: int, own: torch.Tensor, limit: float) -> bool:
-        """Return whether the float64 run is as far from the baseline as rounding can bring it."""
+        """Return whether the float64 run differs from the baseline no more than rounding explains."""
         wide = self._run_of(self.reference, number, what, leaf, own)
         if wide is None:
             return False
@@ -133,7 +133,7 @@ class ComparisonObservations:
         return bool(gaps) and typical_gap(own, wide) <= _TIMES_SHIFT * max(gaps)
 
     def missing(self) -> list[_Json]:
-        """Return what could not be looked at, each with why."""
+        """Return the checks that could not be made, with the reasons."""
         missing: list[_Json] = list(self.plan.about["missing"])
         if self.reference is None:
             missing.append({"what": "float64 reference", "why": "the baseline could not be run in float64"})
@@ -153,13 +153,13 @@ class ComparisonObservations:
 
 
 def read_case(request: _Json) -> ComparisonObservations:
-    """Return the case whose bundles a request names.
+    """Return the observations whose bundles a request names.
 
     Args:
-        request: `files`: descriptors, with `roles` beside them; `allow`; `readings` and `tolerance` of a metric.
+        request: `files`: descriptors, with their `roles`; `allow`; `readings` and `tolerance` of a metric.
 
     Raises:
-        BundleError: One of the files is none.
+        BundleError: One of the files is not a bundle.
     """
     plan: Bundle | None = None
     seen: dict[str, list[ObservedRun]] = {}

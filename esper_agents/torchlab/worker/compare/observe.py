@@ -1,4 +1,4 @@
-"""Runs a target through the steps of a plan and writes down what was seen."""
+"""Run a target through the steps of a plan and record its observations."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def observe(
 
     Args:
         target: The baseline or the candidate.
-        request: `files`: the descriptor of the plan; `scratch`: the worker's folder; `precision`: `float64` for a
-            reference run; `jitter`: the seed of a run with the noise of rounding; `distinct`: of steps on the same
-            inputs and state only the first, where the target keeps nothing from one call to the next.
-        tell: Told which step is run, before it is: where a target hangs, that is where.
+        request: `files`: the descriptor of the plan; `scratch`: the scratch folder; `precision`: `float64` for a
+            reference run; `jitter`: the seed of a run with rounding noise; `distinct`: of steps with the same
+            inputs and state run only the first, if the target keeps no state between calls.
+        tell: Called before each step with its name, so that a hang can be located.
 
     Returns:
-        A few words, and the descriptor of the observation's bundle.
+        A summary, and the descriptor of the observation's bundle.
     """
     plan = Bundle(request["files"][0])
     stage = Stage(target, plan, is_wide=request.get("precision") == "float64", jitter_seed=request.get("jitter"))
@@ -53,7 +53,7 @@ def observe(
 
 
 def own_path(target: LoadedTarget) -> str:
-    """Return where the file lies that a target stands in: two targets of one file run each other's module code."""
+    """Return the path of the target's file: two targets of one file run each other's module code."""
     return f"{target.root}/{target.file}" if target.file is not None else ""
 
 
@@ -68,5 +68,5 @@ def _global_state(target: LoadedTarget, scratch: str) -> dict[str, Any]:
 
 
 def _is_possible(step: dict[str, Any], matching: parameters.Matching | None) -> bool:
-    """Return whether a step can be run: parameters can only be changed where all of them have their counterpart."""
+    """Return whether a step can run: changing parameters requires that all of them have a counterpart."""
     return step["group"] != "parameters" or (matching is not None and not matching.unmatched)

@@ -1,4 +1,4 @@
-"""The functions of torch and the interpreter as they were before user code ran, to tell what was put in their place."""
+"""Original functions of torch and the interpreter, saved before user code runs to detect patches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import torch.testing
 import torch.utils.checkpoint
 
 _MISSING = object()
-# Held here: whoever replaces functions may replace those that would show it.
+# Saved here: code that patches functions may also patch those that would detect it.
 _callable, _dict, _getattr, _isinstance = callable, dict, getattr, isinstance
 _sorted, _type, _vars = sorted, type, vars
 _C: Any = torch._C  # noqa: SLF001 - operations live there
@@ -46,7 +46,7 @@ def _code_of(thing: Any) -> FunctionType | None:
 
 
 class _Pristine:
-    """The attributes of modules and classes at one time, held so that nothing else can come to have their identity."""
+    """Attributes of modules and classes at one time, kept alive so that no other object can get their identity."""
 
     def __init__(self) -> None:
         self._modules = [(module.__name__, _vars(module), _dict(_vars(module))) for module in _MODULES]
@@ -84,7 +84,7 @@ class _Pristine:
         found = {}
         for name, cls, known in self._classes:
             now = _vars(cls)
-            # What a class did not have itself may cover what it inherits.
+            # A new attribute of a class may hide an inherited one.
             for key in known if now.keys() == known.keys() else {**known, **now}:
                 each = now.get(key, _MISSING)
                 if each is not known.get(key, _MISSING) and key not in _BOOKKEEPING and not _is_torchs(key, each):
@@ -99,17 +99,17 @@ class _Pristine:
         }
 
 
-# What Python and torch themselves write into classes as they are used.
+# Attributes that Python and torch themselves add to classes in use.
 _BOOKKEEPING = frozenset(("__abstractmethods__", "_abc_impl", "__annotations__", "__annotations_cache__", "__doc__"))
 
 
-# What torch's compiler and optimizers put round functions of theirs when they are first used.
+# Wrappers that torch's compiler and optimizers put around their own functions on first use.
 _WRAPPED = frozenset(("__init__", "__setstate__", "_init_group", "step", "manual_seed", "Storage"))
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 
 
 def _is_torchs(key: str, each: Any) -> bool:
-    """Return whether a replacement is one that torch makes: of a name known for it, by a function of torch's files."""
+    """Return whether torch itself made a replacement: a known name, replaced by a function from torch's files."""
     if key == "___needs_generation_tag_patch" or (key == "Storage" and _isinstance(each, type)):
         return True
     code = _getattr(_code_of(each), "__code__", None)
@@ -117,7 +117,7 @@ def _is_torchs(key: str, each: Any) -> bool:
 
 
 def _is_state(was: Any, each: Any) -> bool:
-    """Return whether a module's attribute is one that it sets itself, when it is first needed."""
+    """Return whether a module's attribute is one that the module itself sets on first use."""
     return was is None or _isinstance(was, ModuleType) or _isinstance(each, ModuleType)
 
 
@@ -133,8 +133,8 @@ _KNOWN = _Pristine()
 
 
 def replaced() -> dict[str, str]:
-    """Return what is not what it was when this module was imported: names, each with what is there now.
+    """Return the names whose objects have changed since this module was imported, with their current objects.
 
-    Looks at attributes of modules, at attributes of classes (new ones, too), and at code and defaults of functions.
+    Covers attributes of modules, attributes of classes (new ones, too), and code and defaults of functions.
     """
     return _KNOWN.replaced()

@@ -1,4 +1,4 @@
-"""Tells what stands in the place of a library's function or of ours, and whether the project put it there."""
+"""Detection of patched library functions and of whether the project patched them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _KNOWN = _functions()
 
 
 def replaced_of_ours() -> dict[str, str]:
-    """Return what of the measuring code itself is no longer what it was when this module was imported."""
+    """Return the names in the measuring code itself that have changed since this module was imported."""
     now = _functions()
     gone = (object(), None)
     return {
@@ -65,11 +65,11 @@ def replaced_of_ours() -> dict[str, str]:
 
 
 def is_by_user(target: LoadedTarget, name: str) -> bool:
-    """Return whether a replacement comes from the user's files, or does not say where it comes from.
+    """Return whether a replacement comes from the user's files, or has no known origin.
 
     Args:
-        target: Whose project it is.
-        name: What was replaced, such as `torch.Tensor.clone`.
+        target: Target whose project counts.
+        name: Replaced name, such as `torch.Tensor.clone`.
     """
     thing = _found(name)
     for _ in range(8):
@@ -86,7 +86,7 @@ def is_by_user(target: LoadedTarget, name: str) -> bool:
 
 
 def _found(name: str) -> Any:
-    """Return what a dotted name leads to; None where it leads nowhere any more."""
+    """Return the object of a dotted name; None if it no longer exists."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         module = sys.modules.get(".".join(parts[:length]))

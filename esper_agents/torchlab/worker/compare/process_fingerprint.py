@@ -1,4 +1,4 @@
-"""What torch and the interpreter are set to in this process, and what was put in the place of their functions."""
+"""Fingerprint of this process: settings of torch and the interpreter, and patched functions."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ import torch
 from ..process.devices import driver_version
 from .original_functions import replaced
 
-# Held here, so that what user code puts in their place later is not asked.
+# Saved here, so that later patches by user code are not called.
 _gettrace, _getprofile, _getsignal = sys.gettrace, sys.getprofile, signal.getsignal
 _affinity = getattr(os, "sched_getaffinity", None)
 _sorted = sorted
 _SIGNALS = tuple(sorted(signal.valid_signals()))
-# What changes how torch computes; values with a path in them are shown by their last part.
+# Variables that affect torch's computations; of values that contain a path, only the last part is shown.
 _PREFIXES = (
     "ATEN_", "CUBLAS_", "CUDA_", "DNNL_", "GOMP_", "HIP_", "KMP_", "MALLOC_", "MKL_", "MPS_", "NCCL_",
     "NVIDIA_TF32", "OMP_", "ONEDNN_", "OPENBLAS_", "PYTORCH_", "ROCM_", "TORCH", "TRITON_",
 )  # fmt: skip
-# Dispatch keys under which an operation computes, rather than only say shapes.
+# Dispatch keys under which an operation computes, not only infers shapes.
 _COMPUTES = ("/CPU", "/AutogradCPU", "/Autograd", "/CompositeImplicitAutograd", "/CompositeExplicitAutograd")
-# Where something lies changes nothing that is computed.
+# Locations do not affect results.
 _PLACES = ("_DIR", "_PATH", "_HOME", "_FILE", "_ROOT")
 _NAMES = ("LD_PRELOAD", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONMALLOC", "GLIBC_TUNABLES", "CXX")
 _DETERMINISTIC: Any = torch.utils.deterministic
 _LIBRARIES = ("numpy", "triton", "torchvision", "torchaudio")
 _TINY, _HALF = sys.float_info.min, 0.5
-# How float32 may be rounded inside an operation, by backend and operation as torch names them; none before torch 2.9.
-_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # noqa: SLF001 - asks for all in one way
+# Permitted float32 rounding inside operations, by torch's names of backend and operation; empty before torch 2.9.
+_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # noqa: SLF001 - uniform access to all of them
 _PRECISIONS = {
     "fp32_precision": ("generic", "all"),
     "cuda.matmul.fp32_precision": ("cuda", "matmul"),
@@ -52,9 +52,9 @@ _PRECISIONS = {
 
 
 def describe() -> dict[str, Any]:
-    """Return what measures here: Python, torch, its devices, threads, precision, determinism and compiler.
+    """Return a description of this process: Python, torch, devices, threads, precision, determinism and compiler.
 
-    Unknown things are `unknown`, things that do not exist here `absent`. Initialises CUDA where there is one.
+    Unknown facts are `unknown`, missing ones `absent`. Initialises CUDA if present.
     """
     return {
         "python": _python(),
@@ -82,17 +82,17 @@ def describe() -> dict[str, Any]:
 
 
 def global_state() -> dict[str, Any]:
-    """Return what code could have changed for all that runs after it, cheap enough to ask before and after a call.
+    """Return the state that code could have changed for later code, cheap enough to query before and after a call.
 
     Returns:
         `flags`: settings of torch and the interpreter. `replaced`: names such as `torch.matmul` or `time.perf_counter`
-        whose object is not the one that was there when this module was imported, each with what stands there now.
+        whose object has changed since this module was imported, with the current objects.
     """
     return {"flags": flags() | _surroundings(), "replaced": replaced()}
 
 
 def patched(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what differs between two results of `global_state`: `name`, `before` and `after`, by name."""
+    """Return the differences between two results of `global_state`: `name`, `before` and `after`, by name."""
     found = []
     for kind in ("flags", "replaced"):
         one, other = before[kind], after[kind]
@@ -105,7 +105,7 @@ def patched(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any
 
 
 def flags() -> dict[str, Any]:
-    """Return torch's global settings, by the name of the function or attribute that tells them."""
+    """Return torch's global settings, by the function or attribute that reads them."""
     cuda, cudnn, mkldnn = torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn
     return {
         "num_threads": torch.get_num_threads(),
@@ -148,7 +148,7 @@ def flags() -> dict[str, Any]:
 
 
 def _agreed(read: Callable[[], bool | str]) -> bool | str:
-    """Return an old switch; `mixed` where new ones were set so that torch refuses to say how it stands."""
+    """Return an old switch; `mixed` if new ones are set so that torch refuses to report the old one."""
     try:
         return read()
     except RuntimeError:
@@ -156,7 +156,7 @@ def _agreed(read: Callable[[], bool | str]) -> bool | str:
 
 
 def _surroundings() -> dict[str, Any]:
-    """Return what is set around torch: tracing, collector, signals, processors."""
+    """Return process settings around torch: tracing, collector, signals, processors."""
     state: dict[str, Any] = {
         "sys.trace": _described(_gettrace()),
         "sys.profile": _described(_getprofile()),
@@ -233,7 +233,7 @@ def _version(name: str) -> str:
 
 
 def _kernels() -> list[str]:
-    """Return which of torch's own operations have had an implementation put in from Python, such as `aten/mm/CPU`."""
+    """Return torch's own operations with an implementation registered from Python, such as `aten/mm/CPU`."""
     known = torch.library._impls  # noqa: SLF001 - no public name
     return _sorted(each for each in known if each.startswith("aten/") and each.endswith(_COMPUTES))
 

@@ -1,4 +1,4 @@
-"""Compares two nests of what two targets returned, leaf by leaf: structure, types, shapes, memory and numbers."""
+"""Compare two returned pytrees leaf by leaf: structure, types, shapes, memory and numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .tensor_bundle import Piece
 
 _Json = dict[str, Any]
-# What is said of a tensor beside its numbers.
+# Properties of a tensor besides its numbers.
 FORM = ("type", "dtype", "shape", "strides", "requires-grad")
 _ORDER = ("structure", "comparable", *FORM, "values", "aliasing")
 _ALWAYS = {*FORM, "values"}
@@ -27,17 +27,17 @@ _MOST_TEXTS = 3
 
 
 class OtherStructureError(Exception):
-    """Two nests are not of one shape."""
+    """Structural difference of two pytrees."""
 
 
 @dataclass
 class LeafDifference:
-    """What came of one check of two nests.
+    """Result of one check of two pytrees.
 
     Attributes:
         check: `structure`, `comparable`, `type`, `dtype`, `shape`, `strides`, `requires-grad`, `values` or `aliasing`.
-        detail: What is wrong; empty where nothing is.
-        numbers: What was measured.
+        detail: The difference; empty without one.
+        numbers: Measured numbers.
     """
 
     check: str
@@ -47,14 +47,14 @@ class LeafDifference:
 
 @dataclass
 class Leaf:
-    """One place in two nests.
+    """One leaf position in two pytrees.
 
     Attributes:
-        path: Such as `output[0]`.
-        number: Which leaf it is.
-        one: What the first nest holds there: the record of a tensor, or a node.
-        other: What the second holds.
-        runs: Both tensors, where their numbers can be compared.
+        path: Path of the leaf, such as `output[0]`.
+        number: Index of the leaf.
+        one: Leaf of the first pytree: the record of a tensor, or a node.
+        other: Leaf of the second pytree.
+        runs: Both tensors, if their numbers can be compared.
     """
 
     path: str
@@ -65,11 +65,11 @@ class Leaf:
 
 
 def compared(one: Piece, other: Piece, judge: Callable[[Leaf, Runs], ToleranceFit]) -> Iterator[LeafDifference]:
-    """Yield every check of two nests, passed ones included.
+    """Yield every check of two pytrees, passed ones included.
 
     Args:
-        one: The baseline's.
-        other: The candidate's.
+        one: Pytree of the baseline.
+        other: Pytree of the candidate.
         judge: Judges the numbers of a leaf.
     """
     try:
@@ -99,11 +99,11 @@ def compared(one: Piece, other: Piece, judge: Callable[[Leaf, Runs], ToleranceFi
 
 
 def leaves_of(one: Piece, other: Piece) -> Iterator[Leaf]:
-    """Yield the leaves of two nests side by side.
+    """Yield the leaves of two pytrees in pairs.
 
     Raises:
-        OtherStructureError: They are not of one shape.
-        BundleError: The memory of one does not hold what it says.
+        OtherStructureError: Their structures differ.
+        BundleError: The memory of one does not match its header.
     """
     text = _tree_text(one.tree, other.tree, "output")
     if text:
@@ -123,7 +123,7 @@ def leaves_of(one: Piece, other: Piece) -> Iterator[Leaf]:
 
 
 def number_at(piece: Piece, number: int, like: torch.Tensor | None = None) -> torch.Tensor | None:
-    """Return the tensor, or the Python float as one, that is a nest's leaf; None where there is none."""
+    """Return a pytree's leaf as a tensor, Python floats included; None if there is none."""
     if number >= len(piece.leaves()):
         return None
     node = piece.leaves()[number]
@@ -136,7 +136,7 @@ def number_at(piece: Piece, number: int, like: torch.Tensor | None = None) -> to
 
 
 def without(node: _Json, names: set[str]) -> _Json:
-    """Return the description of a nest of dicts without the entries of these names."""
+    """Return the description of a pytree of dicts without the entries of these names."""
     if node["kind"] != "dict":
         return node
     kept = [(key, each) for key, each in zip(node["keys"], node["items"], strict=True) if key not in names]
@@ -150,7 +150,7 @@ def _runs(one: torch.Tensor | None, other: torch.Tensor | None) -> Runs | None:
 
 
 def _tree_text(one: _Json, other: _Json, path: str) -> str:
-    """Return how two descriptions differ as containers; nothing where they do not."""
+    """Return the difference of two container structures, in words; empty without one."""
     if one["kind"] != other["kind"]:
         return f"{path} is a {_type_text(one)} and became a {_type_text(other)}"
     if "items" not in one:
@@ -173,7 +173,7 @@ def _type_text(node: _Json) -> str:
 
 
 def _short(name: str) -> str:
-    """Return the name of a class without its module, where that is the user's: each arm may define it for itself."""
+    """Return the name of a class, without the module if that is the user's: each arm may define it separately."""
     return name if name.startswith(_LIBRARIES) else name.rpartition(".")[2]
 
 
@@ -204,7 +204,7 @@ def _leaf_differences(one: _Json, other: _Json) -> Iterator[tuple[str, str]]:
 
 
 def _strides(record: _Json) -> list[int]:
-    """Return the strides that mean something: those of dimensions with more than one element."""
+    """Return the significant strides: those of dimensions with more than one element."""
     if 0 in record["shape"]:
         return []
     return [step for step, size in zip(record["stride"], record["shape"], strict=True) if size > 1]

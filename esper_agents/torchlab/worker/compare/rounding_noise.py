@@ -1,4 +1,4 @@
-"""The noise of rounding, added to inputs and operations: what comes out differs as careful implementations do."""
+"""Rounding noise on inputs and operations, to reproduce the spread of careful implementations."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def jitter(thing: Any, seed: int) -> Any:
-    """Return a nest with every floating-point number moved to its neighbour above or to the one below, at random.
+    """Return a pytree with every floating-point number moved at random to its upper or lower neighbour.
 
-    Zeros stay: they are seldom the rounding of something else.
+    Zeros are kept: they are rarely rounded results.
     """
     chance = torch.Generator().manual_seed(seed)
 
@@ -37,10 +37,10 @@ def _neighbours(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
 
 
 class RoundingNoiseMode(UncompiledDispatchMode):
-    """While it is on, the result of every operation is moved as rounding could have moved it.
+    """Mode that perturbs the result of every operation as rounding could.
 
-    What comes out is what an implementation could return that is as careful and takes other steps, or the same in
-    another order: each number goes to a neighbour at random, and a sum by as much as its order can make.
+    The results are those of an equally careful implementation that takes other steps, or the same in
+    another order: each number moves to a random neighbour, and a sum by the effect of its order.
 
     Source:
         Parker, Monte Carlo Arithmetic (1997), for rounding as noise; the spread of a sum is the standard deviation of
@@ -48,10 +48,10 @@ class RoundingNoiseMode(UncompiledDispatchMode):
     """
 
     def __init__(self, seed: int) -> None:
-        """Make the mode.
+        """Create the mode.
 
         Args:
-            seed: Of the noise.
+            seed: Seed of the noise.
         """
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._chance = torch.Generator().manual_seed(seed)
@@ -59,7 +59,7 @@ class RoundingNoiseMode(UncompiledDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run one operation and move what it returns."""
+        """Run one operation and perturb its results."""
         del types
         given = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
@@ -82,13 +82,13 @@ class RoundingNoiseMode(UncompiledDispatchMode):
     def _reordered(
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], given: torch.Tensor
     ) -> torch.Tensor:
-        """Return a sum as another order of its terms could have given it."""
+        """Return a sum perturbed as by another order of its terms."""
         terms = _SUMS[name](args, given)
         plain = {key: each for key, each in kwargs.items() if key != "dtype"}
         size = func(*tree_map(_squared, args), **tree_map(_squared, plain)).sqrt()
         if name == "mean":
             size /= max(terms, 1.0) ** 0.5
-        # Short formats are summed in float32 by everybody.
+        # All implementations sum short formats in float32.
         eps = min(torch.finfo(given.dtype).eps, torch.finfo(torch.float32).eps)
         spread = _UNIFORM * eps * terms**0.5 * torch.maximum(size, given.to(torch.float64).abs())
         sign = torch.randint(0, 2, given.shape, generator=self._chance).to(given.device) * 2 - 1
@@ -96,7 +96,7 @@ class RoundingNoiseMode(UncompiledDispatchMode):
         return torch.where(torch.isfinite(moved) & torch.isfinite(given), moved, given)
 
 
-# Operations that round nothing.
+# Operations without rounding.
 _EXACT = frozenset((
     "clone", "copy_", "fill_", "zero_", "cat", "stack", "index", "index_select", "gather", "scatter", "where",
     "masked_fill", "constant_pad_nd", "repeat", "flip", "roll", "empty", "zeros", "ones", "full", "empty_like",
@@ -106,7 +106,7 @@ _EXACT = frozenset((
     "isfinite", "round", "floor", "ceil", "trunc", "maximum", "minimum", "set_", "resize_", "empty_strided",
     "_local_scalar_dense",
 ))  # fmt: skip
-# The standard deviation of an error spread evenly over one unit.
+# The standard deviation of an error distributed uniformly over one unit.
 _UNIFORM = 12**-0.5
 
 
@@ -118,7 +118,7 @@ def _terms_of_all(args: tuple[Any, ...], given: torch.Tensor) -> float:
     return float(args[0].numel()) / max(given.numel(), 1)
 
 
-# For each operation that is a sum: how many terms a number of its result has.
+# Number of terms per result element, for each operation that sums.
 _SUMS: dict[str, Callable[[tuple[Any, ...], torch.Tensor], float]] = {
     "sum": _terms_of_all,
     "mean": _terms_of_all,

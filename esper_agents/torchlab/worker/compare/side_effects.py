@@ -1,4 +1,4 @@
-"""Words for what a candidate changes beside what it returns; each function returns nothing where there is nothing."""
+"""Descriptions of side effects of a candidate; each function returns nothing without a difference."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _Json = dict[str, Any]
-# Of a pause of 4 ms: what threads beside an idle one may compute.
+# In a pause of 4 ms: processor time that other threads may use.
 _IDLE_NS = 1_000_000
-# Of calls in a row: what threads beside the caller's may compute.
+# In consecutive calls: processor time that other threads may use.
 _OTHERS_NS = 200_000
 _OTHERS_SHARE = 0.1
 _MOST_TEXTS = 3
 
 
 def of_process(one: _Json, other: _Json, *, is_one_file: bool) -> Iterator[tuple[str, str]]:
-    """Yield checks of what became of the process, each with what is wrong.
+    """Yield checks of the process state, with the differences.
 
     Args:
-        one: What was observed of the baseline.
-        other: What was observed of the candidate.
-        is_one_file: Both stand in one file, so that what it does on import it does in both.
+        one: Observations of the baseline.
+        other: Observations of the candidate.
+        is_one_file: Whether both are in one file, so that both have its import side effects.
     """
     starts = other["end"]["has_children"] and not one["end"]["has_children"]
     yield "processes", "it starts processes" if starts else ""
     yield "threads", "" if pool_of(one, other) else _threads_text(one["end"], other["end"])
     yield "global-state", state_text(one["after"], other["after"])
-    # What libraries replace in both is no difference; what stands in the file of both is the user's.
+    # Replacements by libraries occur in both arms; those in a file of both arms are the user's.
     suspects = set(other["replaced_by_user"]) if is_one_file else set()
     known, found = one["replaced"], other["replaced"]
     names = sorted(name for name in found if name in suspects or found[name] != known.get(name))
@@ -44,12 +44,12 @@ def _threads_text(one: _Json, other: _Json) -> str:
 
 
 def pool_of(one: _Json, other: _Json) -> int:
-    """Return how many threads of torch's own a person allowed; they spin for a while after each operation."""
+    """Return the number of torch's own threads that the user allowed; they spin for a while after each operation."""
     return int(other["after"].get("num_threads", 1)) - 1 if one["after"] == other["after"] else 0
 
 
 def idle_text(idle_ns: int, own_ns: int) -> str:
-    """Return whether threads of the candidate work on while it is idle.
+    """Return a description if threads of the candidate keep working while it is idle.
 
     Args:
         idle_ns: Processor time of other threads in a pause of 4 ms.
@@ -61,17 +61,17 @@ def idle_text(idle_ns: int, own_ns: int) -> str:
 
 
 def generators_text(one: dict[str, str], other: dict[str, str]) -> str:
-    """Return which random generators are in another state than after the baseline."""
+    """Return the random generators whose state differs from that after the baseline."""
     names = [name for name in one if one[name] != other.get(name)]
     return f"it leaves the random generator of {', '.join(names)} in another state" if names else ""
 
 
 def relations_text(one: list[Any], other: list[Any], steps: Sequence[str]) -> str:
-    """Return how the memory that outputs share with other things differs between the arms.
+    """Return the differences in memory that outputs share with other tensors.
 
     Args:
-        one: The baseline's: leaf of the output, kind of thing, which one.
-        other: The candidate's.
+        one: Baseline's relations: leaf of the output, kind of tensor, its index.
+        other: Relations of the candidate.
         steps: Names of the steps, for outputs of earlier ones.
     """
     ours, theirs = ({tuple(each) for each in relations} for relations in (one, other))
@@ -88,7 +88,7 @@ def relations_text(one: list[Any], other: list[Any], steps: Sequence[str]) -> st
 
 
 def state_text(one: _Json, other: _Json) -> str:
-    """Return which global settings are others than after the baseline."""
+    """Return the global settings that differ from those after the baseline."""
     ours, theirs = _flat(one), _flat(other)
     names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     texts = [f"{name} is {theirs.get(name)!r:.60}, and {ours.get(name)!r:.60} after the baseline" for name in names]
@@ -96,7 +96,7 @@ def state_text(one: _Json, other: _Json) -> str:
 
 
 def _flat(state: Any, path: str = "") -> dict[str, Any]:
-    """Return a nest of JSON as one level, with paths as names."""
+    """Return a nested JSON value as one level, with paths as names."""
     if not isinstance(state, dict) or not state:
         return {path: state}
     parts = (_flat(part, f"{path}.{key}".lstrip(".")) for key, part in state.items())

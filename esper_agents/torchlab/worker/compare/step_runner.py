@@ -1,4 +1,4 @@
-"""A target that is run step by step, and everything of each step that anybody outside of it can see."""
+"""Run a target step by step and record everything that is visible from outside after each step."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _LARGE_STATE = 16 << 20
 
 
 class Stage:
-    """A target and a plan, ready to be run step by step."""
+    """Target and plan, ready to run step by step."""
 
     def __init__(
         self, target: LoadedTarget, plan: Bundle, *, is_wide: bool = False, jitter_seed: int | None = None
     ) -> None:
-        """Prepare the target: its parameters become the baseline's as far as they can.
+        """Prepare the target and load the baseline's parameters into it as far as they match.
 
         Args:
-            target: What is run.
-            plan: The bundle that `plan.prepare` wrote.
+            target: The target.
+            plan: Bundle written by `test_plan.prepare`.
             is_wide: Run in float64.
-            jitter_seed: Move every floating-point input, parameter and result as rounding could, from this seed.
+            jitter_seed: Seed for perturbing every floating-point input, parameter and result by rounding noise.
         """
         self.target, self.plan = target, plan
         self._is_wide, self._jitter_seed = is_wide, jitter_seed
@@ -55,7 +55,7 @@ class Stage:
             self._hold("state 0")
 
     def _noise(self, what: str) -> int:
-        """Return a seed of its own for each source of noise: equal ones would cancel each other."""
+        """Return a separate seed for each source of noise: equal ones would cancel."""
         return random.Random(f"{self._jitter_seed} {what}").getrandbits(31)  # noqa: S311 - noise, not a secret
 
     def _values(self, name: str) -> dict[str, torch.Tensor]:
@@ -65,11 +65,11 @@ class Stage:
         return parameters.prepared(values, is_wide=self._is_wide)
 
     def run(self, number: int, step: dict[str, Any]) -> dict[str, Any]:
-        """Run one step and return what was seen.
+        """Run one step and return its observations.
 
         Args:
-            number: The step's place in the plan.
-            step: The step; see `plan`.
+            number: Number of the step in the plan.
+            step: The step; see `test_plan`.
         """
         if step["before"] == "overwrite outputs":
             overwrite(self._sequence.given)
@@ -82,10 +82,10 @@ class Stage:
             modes, clocks = aftermath.modes(), aftermath.clocks_ns()
             try:
                 given = self._call(step, *inputs)
-            except BaseException as error:  # noqa: BLE001 - whatever user code throws is what is observed
+            except BaseException as error:  # noqa: BLE001 - any error of user code is an observation
                 self._sequence.held = None
                 return {"name": step["name"], "raised": described(self.target, error)}
-            # Before anything else: what is not there when a call returns was not returned.
+            # Before anything else: output that appears after a call returned was not returned by it.
             output = capture(given)
             if step["is_repeat"]:
                 self._count(clocks)
@@ -107,7 +107,7 @@ class Stage:
     def _look(
         self, number: int, step: dict[str, Any], given: Any, output: Piece, inputs: tuple[Any, dict[str, Any]]
     ) -> dict[str, Any]:
-        """Return what there is to see of what was returned, now and a little later."""
+        """Return the observations of an output, now and after a pause."""
         seen: dict[str, Any] = {"output": self._sequence.keep(number, step, output)}
         seen["generators"] = aftermath.generators() if step["is_close"] else {}
         seen["relations"] = self._relations(given, inputs)
@@ -135,7 +135,7 @@ class Stage:
         module = self.target.module
         if step["mode"] == "given" or module is None:
             return self.target.call(*args, **kwargs)
-        # Flags are put back one by one: a frozen part of a module in training stays in evaluation.
+        # Flags are restored one by one: a frozen part of a module in training stays in evaluation mode.
         flags = [(each, each.training) for each in module.modules()]
         module.eval()
         try:
@@ -145,7 +145,7 @@ class Stage:
                 each.training = flag
 
     def finish(self) -> dict[str, Any]:
-        """Return what can be said at the end: which outputs changed later, and what the process became."""
+        """Return the final observations: outputs that changed later, and the process state."""
         changed = [each.step for each in self._sequence.kept if capture(each.given) != each.piece]
         return {
             "changed_outputs": changed,
@@ -156,7 +156,7 @@ class Stage:
         }
 
     def bundle(self, about: dict[str, Any]) -> int:
-        """Return the descriptor of a bundle with everything that was seen."""
+        """Return the descriptor of a bundle with all observations."""
         return write(self._sequence.pieces, about)
 
     def _inputs(self, step: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -191,7 +191,7 @@ class Stage:
         self._sequence.held_piece = self._state()
 
     def _state(self) -> Piece | None:
-        """Return the matched parameters and buffers as they are now; None where they are too many to look at."""
+        """Return the matched parameters and buffers as they are now; None if they are too large to copy."""
         if self.target.module is None or self.matching is None:
             return None
         own = parameters.state_of(self.target.module)
@@ -200,7 +200,7 @@ class Stage:
         return capture({theirs: own[mine] for theirs, mine in self.matching.names.items() if mine in own})
 
     def _relations(self, given: Any, inputs: tuple[Any, dict[str, Any]]) -> list[list[Any]]:
-        """Return with what else the output shares memory."""
+        """Return the tensors with which the output shares memory."""
         others: list[tuple[list[Any], torch.Tensor]] = [
             (["input", index], each) for index, each in enumerate(tensors_of(inputs))
         ]
@@ -218,7 +218,7 @@ class Stage:
         return relations
 
     def _effects(self, number: int, before: Piece, inputs: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
-        """Return the names of pieces with what became of inputs and parameters."""
+        """Return the names of pieces with the inputs and parameters after the step."""
         seen: dict[str, Any] = {}
         pieces = self._sequence.pieces
         after = capture(inputs, is_whole=True)

@@ -1,4 +1,4 @@
-"""What lasts from one step of a plan to the next: inputs, outputs still alive, and what goes into the bundle."""
+"""State that lasts between steps of a plan: inputs, live outputs, and contents of the bundle."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .tensor_bytes import address
 if TYPE_CHECKING:
     from .tensor_bundle import Piece
 
-# Of the outputs of earlier calls, so many bytes are kept to see whether a later call changes them.
+# Bytes of earlier outputs that are kept alive to detect whether a later call changes them.
 _MOST_KEPT = 256 << 20
 
 
 @dataclass
 class LiveOutputs:
-    """Outputs of a step that are still alive.
+    """Live outputs of a step.
 
     Attributes:
-        step: The step's number.
-        given: What the step returned.
-        piece: What it looked like then.
-        spans: Where its tensors lie in memory.
+        step: Number of the step.
+        given: Output of the step.
+        piece: Copy of the output at that time.
+        spans: Memory spans of its tensors.
     """
 
     step: int
@@ -34,18 +34,18 @@ class LiveOutputs:
 
 @dataclass
 class Sequence:
-    """What lasts from one step of a plan to the next.
+    """State that lasts between steps of a plan.
 
     Attributes:
         last: Inputs of the last step.
-        given: What the last step returned.
-        kept: Outputs of earlier steps, still alive.
-        kept_bytes: Their size.
-        pieces: What goes into the bundle.
+        given: Output of the last step.
+        kept: Outputs of earlier steps, kept alive.
+        kept_bytes: Size of these outputs.
+        pieces: Contents of the bundle.
         names: For each step by number, the piece with its output.
-        held: The state that the module has as far as is known; None where a call may have changed it.
-        held_piece: What it looked like when it was set; None where that was not looked at.
-        own_ns: Processor time of the calls in a row.
+        held: Known state of the module; None if a call may have changed it.
+        held_piece: Copy of that state when it was set; None if it was not copied.
+        own_ns: Processor time of the consecutive calls.
         others_ns: Processor time of other threads in the same time.
     """
 
@@ -61,7 +61,7 @@ class Sequence:
     others_ns: int = 0
 
     def keep(self, number: int, step: dict[str, Any], piece: Piece) -> str:
-        """Return the name of the piece that holds an output: an earlier one of the same inputs where it is the same."""
+        """Return the name of the piece with an output: an existing one for the same inputs if it is equal."""
         earlier = self.names.get(step["same_as"]) if step["same_as"] is not None else None
         if earlier is not None and self.pieces[earlier] == piece:
             name = earlier
@@ -72,7 +72,7 @@ class Sequence:
         return name
 
     def remember(self, number: int, given: Any, output: Piece, inputs: tuple[Any, dict[str, Any]]) -> None:
-        """Take a step's inputs and outputs over to the next."""
+        """Store a step's inputs and outputs for the next step."""
         self.last, self.given = inputs, given
         if self.kept_bytes + output.nbytes() <= _MOST_KEPT:
             self.kept_bytes += output.nbytes()

@@ -1,8 +1,8 @@
-"""Tensors as bytes and back: what a worker hands over is memory and a JSON header, and nothing in it can be run.
+"""Serialize tensors to bytes and back: raw memory and a JSON header, with nothing executable in it.
 
 A file is `ESPB`, the header's length as eight bytes, the header, and then the memory of the storages, each at a
-multiple of 64 bytes. A header holds pieces by name; a piece describes one nest of containers, such as what a call
-returned.
+multiple of 64 bytes. A header holds pieces by name; a piece describes one nest of containers, such as the return value
+of a call.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _ALIGNMENT = 64
 
 @dataclass
 class Piece:
-    """One nest of containers, taken apart.
+    """Pytree split into structure and memory.
 
     Attributes:
-        tree: What it is made of; see `structure.describe`.
+        tree: Structure; see `pytrees.describe`.
         tensors: For each tensor: `type`, `dtype`, `shape`, `stride`, `offset` (elements into its storage), `device`,
             `layout`, `requires_grad`, `is_inference`, `is_conj`, `is_neg`, `storage` (tensors with the same one share
-            memory), or `problem` where its numbers cannot be had.
-        storages: For each storage: `nbytes`, and `start`, the first byte of it that is kept.
-        blocks: The kept memory of each.
+            memory), or `problem` if its numbers are not accessible.
+        storages: For each storage: `nbytes`, and `start`, the first stored byte.
+        blocks: Stored memory of each storage.
     """
 
     tree: Node
@@ -66,18 +66,18 @@ class Piece:
     _leaves: list[Node] | None = field(default=None, compare=False, repr=False)
 
     def digest(self) -> str:
-        """Return a digest of everything in it: equal pieces have equal ones."""
+        """Return a digest of the contents: equal pieces have equal digests."""
         hashed = _digest_of(json.dumps([self.tree, self.tensors, self.storages]).encode(), digest_size=16)
         for each in self.blocks:
             hashed.update(each)
         return hashed.hexdigest()
 
     def nbytes(self) -> int:
-        """Return how much memory it keeps."""
+        """Return the number of stored bytes."""
         return sum(len(each) for each in self.blocks)
 
     def views(self) -> list[torch.Tensor | None]:
-        """Return its tensors on the piece's own memory, on the CPU; None where a tensor's numbers cannot be had.
+        """Return its tensors on the piece's own memory, on the CPU; None for a tensor without accessible numbers.
 
         Raises:
             BundleError: A tensor lies outside of its storage.
@@ -87,20 +87,20 @@ class Piece:
         return self._views
 
     def leaves(self) -> list[Node]:
-        """Return the nodes of its tree that are no containers, in order."""
+        """Return the leaf nodes of its tree, in order."""
         if self._leaves is None:
             self._leaves = [node for _, node in walk(self.tree, "")]
         return self._leaves
 
     def restore(self, template: Any = None) -> Any:
-        """Return the nest with memory of its own: same strides, same sharing, same flags.
+        """Return the pytree with memory of its own: same strides, same sharing, same flags.
 
         Args:
-            template: A living nest of the same shape, for containers that cannot be made from their names.
+            template: A live pytree of the same structure, for containers that cannot be created by name.
 
         Raises:
             BundleError: A tensor cannot be restored.
-            ValueError: The template does not fit, or one is needed.
+            ValueError: The template does not match, or is required and missing.
         """
         homes: list[torch.Tensor | None] = [None] * len(self.storages)
         return rebuild(self.tree, [self._restored(each, homes) for each in self.tensors], template)
@@ -124,11 +124,11 @@ class Piece:
 
 
 def capture(thing: Any, *, is_whole: bool = False) -> Piece:
-    """Take a nest apart and copy its memory as it is at this moment.
+    """Split a pytree and copy its current memory.
 
     Args:
         thing: Containers, tensors and plain values.
-        is_whole: Keep all of every storage, not only what the tensors span of it.
+        is_whole: Store all of every storage, not only the part that the tensors span.
     """
     with plainly():
         tensors: list[torch.Tensor] = []
@@ -149,11 +149,11 @@ def capture(thing: Any, *, is_whole: bool = False) -> Piece:
 
 
 def write(pieces: Mapping[str, Piece], about: dict[str, Any]) -> int:
-    """Write pieces into a file that lies nowhere and return its descriptor, positioned at the start.
+    """Write pieces into an anonymous file and return its descriptor, positioned at the start.
 
     Args:
-        pieces: What goes in, by name.
-        about: Anything else there is to say, as JSON.
+        pieces: Contents, by name.
+        about: Additional information, as JSON.
     """
     at, described, blocks = 0, {}, []
     for name, piece in pieces.items():
@@ -176,16 +176,16 @@ def write(pieces: Mapping[str, Piece], about: dict[str, Any]) -> int:
 
 
 def to_file(thing: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Return what a nest holds in a few words, and the descriptor of a bundle with it as the piece `output`."""
+    """Return a summary of a pytree, and the descriptor of a bundle with it as the piece `output`."""
     piece = capture(thing)
     return {"tensors": len(piece.tensors), "nbytes": piece.nbytes()}, (write({"output": piece}, {}),)
 
 
 class Bundle:
-    """A bundle that was read.
+    """Bundle read from a file.
 
     Attributes:
-        about: What was said beside the pieces.
+        about: Additional information besides the pieces.
         pieces: The pieces by name; their memory is the file's own, and writing to it changes no file.
     """
 
@@ -193,7 +193,7 @@ class Bundle:
         """Map a bundle's file; the descriptor may be closed afterwards.
 
         Raises:
-            BundleError: It is none.
+            BundleError: The file is not a bundle.
         """
         size = os.fstat(descriptor).st_size
         if size < len(_MAGIC) + _LENGTH.size:
@@ -202,13 +202,13 @@ class Bundle:
         first = len(_MAGIC) + _LENGTH.size
         (length,) = _LENGTH.unpack_from(mapped, len(_MAGIC))
         if bytes(mapped[: len(_MAGIC)]) != _MAGIC or length > size - first:
-            raise BundleError("it does not begin as a bundle does")
+            raise BundleError("it has no bundle signature")
         try:
             header = json.loads(bytes(mapped[first : first + length]))
             self.about: dict[str, Any] = dict(header["about"])
             self.pieces = {str(name): _read(each, mapped[first + length :]) for name, each in header["pieces"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-            raise BundleError(f"its header is not one: {error}") from error
+            raise BundleError(f"its header is not valid: {error}") from error
 
 
 def _read(described: dict[str, Any], memory: memoryview) -> Piece:

@@ -1,6 +1,6 @@
-"""The memory of tensors: where it lies, what can be said about it, and how it becomes bytes and back.
+"""Memory of tensors: its address, its description, and conversion to bytes and back.
 
-Uses the C functions themselves, taken before any user code ran: replacing methods of torch.Tensor does not reach them.
+Uses the C functions directly, saved before any user code ran: replacing methods of torch.Tensor does not affect them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..target.pytrees import type_name
 
 _Base: Any = torch._C.TensorBase  # noqa: SLF001 - see above
 _Storage: Any = torch._C.StorageBase  # noqa: SLF001 - see above
-plainly: Any = torch._C.DisableTorchFunction  # noqa: SLF001 - past modes and subclasses
+plainly: Any = torch._C.DisableTorchFunction  # noqa: SLF001 - bypasses modes and subclasses
 _string_at, _memmove, _memset, _type_of = ctypes.string_at, ctypes.memmove, ctypes.memset, type
 _EXACT = {torch.Tensor: "torch.Tensor", torch.nn.Parameter: "torch.nn.Parameter"}
 _NAMES = (
@@ -24,16 +24,16 @@ _NAMES = (
 )
 DTYPES: dict[str, torch.dtype] = {each: getattr(torch, each) for each in _NAMES.split() if hasattr(torch, each)}
 _NAME_OF = {dtype: name for name, dtype in DTYPES.items()}
-# Blocks begin where every dtype can: numbers of 16 bytes are the largest.
+# Blocks are aligned for every dtype: the largest numbers have 16 bytes.
 GRAIN = 16
 
 
 class BundleError(Exception):
-    """The bytes are no bundle."""
+    """Error for bytes that are not a valid bundle."""
 
 
 def address(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Return the first and one past the last byte of memory that a tensor's elements span; None where it has none."""
+    """Return the first and one past the last byte of memory that a tensor's elements span; None without memory."""
     with plainly():
         _, span = record_of(tensor)
     if span is None or span.first == span.last:
@@ -43,14 +43,14 @@ def address(tensor: torch.Tensor) -> tuple[int, int] | None:
 
 @dataclass
 class MemorySpan:
-    """Where a tensor's elements lie.
+    """Memory span of a tensor's elements.
 
     Attributes:
         at: Address of its storage.
         nbytes: Size of the storage.
         first: First byte of the storage that they span.
         last: One past the last.
-        device: Such as `cpu`.
+        device: Device, such as `cpu`.
         tensor: A tensor on that storage.
     """
 
@@ -63,7 +63,7 @@ class MemorySpan:
 
 
 def record_of(tensor: torch.Tensor) -> tuple[dict[str, Any], MemorySpan | None]:
-    """Return what there is to say about a tensor, and where its memory lies."""
+    """Return the record of a tensor, and its memory span."""
     record: dict[str, Any] = {"type": _EXACT.get(_type_of(tensor)) or f"{type_name(tensor)}, a subclass"}
     try:
         dtype, layout = _Base.dtype.__get__(tensor), _Base.layout.__get__(tensor)
@@ -89,7 +89,7 @@ def record_of(tensor: torch.Tensor) -> tuple[dict[str, Any], MemorySpan | None]:
 
 
 def _problem(tensor: torch.Tensor, dtype: torch.dtype, layout: torch.layout) -> str | None:
-    """Return why the numbers of a tensor cannot be had from its memory."""
+    """Return the reason the numbers of a tensor are not accessible from its memory."""
     if _type_of(tensor) not in _EXACT:
         return f"a {type_name(tensor)} need not hold what it says when it is asked"
     device = _Base.device.__get__(tensor).type
@@ -117,7 +117,7 @@ def _span(tensor: torch.Tensor) -> MemorySpan:
 
 
 def enter(found: MemorySpan, spans: list[MemorySpan], known: dict[tuple[str, int], int]) -> int:
-    """Add a span to those of other tensors, joined with one on the same storage; return its number."""
+    """Add a span to those of other tensors, merged with one on the same storage; return its number."""
     key = found.device, found.at
     if found.at == 0 or key not in known:
         known[key] = len(spans)
@@ -133,7 +133,7 @@ def enter(found: MemorySpan, spans: list[MemorySpan], known: dict[tuple[str, int
 
 
 def memory_of(span: MemorySpan, first: int, length: int) -> bytes:
-    """Return a copy of so many bytes of a storage."""
+    """Return a copy of a range of bytes of a storage."""
     if not length:
         return b""
     if span.device == "cpu":
@@ -146,10 +146,10 @@ def memory_of(span: MemorySpan, first: int, length: int) -> bytes:
 
 
 def home_of(storage: dict[str, int], block: Any, device: str) -> torch.Tensor:
-    """Return memory of our own with a storage's bytes in it; bytes that were not kept are 0xff, which no float is.
+    """Return our own memory with a storage's bytes; bytes that were not stored are 0xff, which is NaN in every float.
 
     Raises:
-        BundleError: The bytes do not fit.
+        BundleError: The sizes do not match.
     """
     home = torch.empty(storage["nbytes"], dtype=torch.uint8)
     at = home.data_ptr()
@@ -163,7 +163,7 @@ def home_of(storage: dict[str, int], block: Any, device: str) -> torch.Tensor:
 
 
 def view_of(record: dict[str, Any], storages: list[dict[str, int]], blocks: list[Any]) -> torch.Tensor | None:
-    """Return a tensor on the memory of blocks; None where its numbers cannot be had.
+    """Return a tensor on the memory of blocks; None if its numbers are not accessible.
 
     Raises:
         BundleError: It lies outside of its storage.
@@ -184,7 +184,7 @@ def view_of(record: dict[str, Any], storages: list[dict[str, int]], blocks: list
 
 
 def unresolved(tensor: torch.Tensor, record: dict[str, Any]) -> torch.Tensor:
-    """Return a tensor as one that is conjugated or negated when it is read, where its record says so."""
+    """Return a tensor with its conjugate or negative bit, if its record has one."""
     conjugated = tensor.conj() if record["is_conj"] else tensor
     return torch._neg_view(conjugated) if record["is_neg"] else conjugated  # noqa: SLF001 - no public name
 

@@ -1,4 +1,4 @@
-"""Other tensors of the same kind: in another memory layout, or with numbers that shortcuts do not expect."""
+"""Variants of tensors: other memory layouts and numbers that shortcuts do not expect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _transposed(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _strided(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same numbers in every second place, with numbers between them that nobody may read."""
+    """Return the same numbers in every second element, with unused numbers between them."""
     if not tensor.dim():
         return tensor
     room = _guarded((*tensor.shape[:-1], 2 * tensor.shape[-1]), tensor)
@@ -28,7 +28,7 @@ def _strided(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _offset(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same numbers one element into a larger storage, at an address that is not aligned."""
+    """Return the same numbers one element into a larger storage, at an unaligned address."""
     room = _guarded((tensor.numel() + 2,), tensor)
     return room[1:-1].view(tensor.shape).copy_(tensor)
 
@@ -56,7 +56,7 @@ LAYOUTS: tuple[tuple[str, Change], ...] = (
 
 
 def numbers(chance: torch.Generator) -> Iterator[tuple[str, Change]]:
-    """Yield what gives tensors other numbers: ties, extremes, cancellation, other distributions."""
+    """Yield functions that give tensors other numbers: ties, extremes, cancellation, other distributions."""
     yield "zeros", torch.zeros_like
     yield "ones", torch.ones_like
     yield (
@@ -89,7 +89,7 @@ def _uniform(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
 
 
 def _scaled(size: Callable[[torch.finfo], float]) -> Change:
-    """Return what scales a tensor so that its largest finite number has a certain size."""
+    """Return a function that scales a tensor so that its largest finite number has a given magnitude."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if not is_real(tensor) or not tensor.numel():
@@ -107,7 +107,7 @@ def in_float64(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def few_changed(chance: torch.Generator) -> Change:
-    """Return what changes one number in a thousand, at least one: what looks at some of the input must not miss it."""
+    """Return a function that changes one number in a thousand, at least one, to expose caches of part of the input."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if not is_real(tensor) or not tensor.numel():
@@ -122,7 +122,7 @@ def few_changed(chance: torch.Generator) -> Change:
 
 
 def rows_swapped(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same numbers in another order: sums of them tell no difference."""
+    """Return the same numbers in another order: their sums are equal."""
     if not tensor.dim() or tensor.shape[0] <= 1:
         return tensor
     order = torch.arange(tensor.shape[0], device=tensor.device)

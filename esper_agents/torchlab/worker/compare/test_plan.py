@@ -1,4 +1,4 @@
-"""Decides what both arms are run on, by trying it on the baseline alone: where that refuses, nobody is judged."""
+"""Plan the inputs of a comparison by trying them on the baseline; inputs it rejects are not used."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ _REAL = {"float16", "bfloat16", "float32", "float64"}
 def prepare(
     target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]
 ) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Plan a comparison by trying it on the baseline, in a worker of its own: what this changes in it ends with it.
+    """Plan a comparison by trying it on the baseline, in a separate process whose state changes end with it.
 
     Args:
         target: The baseline.
-        request: `seed`; `train`: whether inputs ask for gradients; `budget_s` and `budget_bytes` for all of it.
-        tell: Told what is tried.
+        request: `seed`; `train`: whether inputs require gradients; `budget_s` and `budget_bytes` in total.
+        tell: Progress callback.
 
     Returns:
-        A few words (`steps`, `refused`, `missing`, and `needs_compiler`: whether it pays to have the lab warm up
+        A summary (`steps`, `refused`, `missing`, and `needs_compiler`: whether the lab should warm up
         `observe` first), and the descriptor of the plan's bundle: inputs and states of
-        parameters, none of what the baseline returned, so that the candidate may see it.
+        parameters, no outputs of the baseline, so that the candidate may read it.
 
     Raises:
-        TargetError: The inputs cannot be given to another process.
+        TargetError: The inputs cannot be transferred to another process.
     """
     return _Planner(target, request, tell).make()
 
 
 @dataclass
 class _Plan:
-    """A plan while it is made.
+    """Plan under construction.
 
     Attributes:
-        steps: What is run, in order.
+        steps: Steps, in order.
         pieces: Inputs and states by name.
-        refused: What the baseline does not take, with its words.
-        missing: What there was no time or room for.
-        seeds: The seed of a call on each input.
+        refused: Inputs that the baseline rejects, with its messages.
+        missing: Steps skipped for lack of time or memory.
+        seeds: Seed of a call on each input.
     """
 
     steps: list[dict[str, Any]] = field(default_factory=list)
@@ -93,14 +93,14 @@ class _Planner:
         self._ownership = {"outputs": False, "inputs": False, "is_same": False}
 
     def make(self) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """Make the plan; return it in a few words, and the descriptor of its bundle."""
+        """Make the plan; return its summary, and the descriptor of its bundle."""
         self._make_states()
         self._make_inputs()
         self._plain()
         self._history()
         self._derived({"sizes", "layout"})
         self._parameters()
-        # Last, because a target that keeps a NaN keeps it for good.
+        # Last, because a target that stores a NaN keeps it.
         self._derived({"numbers", "precision"})
         self._add("as at first, at the end", "history", "plain 1", same_as=0, has_backward=False)
         module = self._target.module
@@ -117,7 +117,7 @@ class _Planner:
         summary = {name: about[name] for name in ("refused", "missing", "working", "coarsest", "is_stateless")}
         summary["steps"] = [each["name"] for each in self._plan.steps]
         summary["call_ns"] = int(self._call_s * 1e9)
-        # Optimizers and compiled code load it, which takes seconds in each worker unless the lab's parent has it.
+        # Optimizers and compiled code import it, which takes seconds in each process unless the fork server has it.
         summary["needs_compiler"] = "torch._dynamo" in sys.modules
         return summary, (write(self._plan.pieces, about),)
 
@@ -136,7 +136,7 @@ class _Planner:
             for record in piece.tensors:
                 if "problem" in record:
                     raise TargetError(
-                        f"an input of {self._target.name!r} cannot be given to another process: {record['problem']}",
+                        f"an input of {self._target.name!r} cannot be sent to another process: {record['problem']}",
                         "give it plain dense tensors",
                     )
 
@@ -144,7 +144,7 @@ class _Planner:
         return (self._seed * 1_000_003 + number) % 2**31
 
     def _plain(self) -> None:
-        """Add the plain calls; what the baseline raises on its own inputs is bad input, and propagates."""
+        """Add the plain calls; an exception of the baseline on its own inputs propagates as bad input."""
         self._asks = self._train and self._probe.refusal(self._step("plain 1", "plain", "plain 1", asks=True)) is None
         first = self._step("plain 1", "plain", "plain 1")
         begun = time.monotonic()
@@ -157,7 +157,7 @@ class _Planner:
             self._add(f"plain {number}", "plain", f"plain {number}", after="watch" if number == 1 else None)
 
     def _history(self) -> None:
-        """Add calls that whoever keeps something from one call to the next gets wrong."""
+        """Add calls that expose state kept from one call to the next."""
         quiet: dict[str, Any] = {"group": "history", "has_backward": False, "is_close": False}
         self._ownership = self._probe.ownership(self._step("plain 1", "plain", "plain 1", asks=False))
         self._add("the same numbers in new tensors", input_="plain 1", same_as=0, **quiet)
@@ -205,7 +205,7 @@ class _Planner:
                 yield edge.name, edge.group, (edge.args, edge.kwargs)
 
     def _parameters(self) -> None:
-        """Add calls after the parameters changed, in each of the ways they change in a training run or a server."""
+        """Add calls after parameter changes, in each of the ways of a training run or a server."""
         module = self._target.module
         if "state 1" in self._plan.pieces:
             words = ("changed in place", "loaded from a state dict", "replaced by others")
@@ -215,7 +215,7 @@ class _Planner:
             self._add("in evaluation", "mode", "plain 1", mode="evaluation")
 
     def _add(self, name: str, group: str, input_: str, **more: Any) -> None:
-        """Add a step if the baseline takes it."""
+        """Add a step if the baseline accepts it."""
         step = self._step(name, group, input_, **more)
         if group in {"plain", "history"} and input_.startswith("plain"):
             if input_ == name:
@@ -234,10 +234,10 @@ class _Planner:
     def _step(self, name: str, group: str, input_: str, *, asks: bool | None = None, **more: Any) -> dict[str, Any]:
         """Return a step.
 
-        Its entries: `input`, `state` and how that is `set`, `mode` of the module, how the inputs are `make`d, what the
-        caller does `before` and `after`, whose output it must be the `same_as`, whether inputs ask for gradients and
-        backward is run, whether effects are looked at (`is_close`), whether it is the first on its inputs and state
-        (`is_distinct`), and whether it is one of many calls in a row (`is_repeat`).
+        Its entries: `input`, `state` and how it is `set`, `mode` of the module, how the inputs are `make`d, the actions
+        of the caller `before` and `after`, the step whose output it must equal (`same_as`), whether inputs require
+        gradients and backward is run, whether effects are checked (`is_close`), whether it is the first on its inputs
+        and state (`is_distinct`), and whether it is one of several consecutive calls (`is_repeat`).
         """
         number = int(input_.rsplit(maxsplit=1)[-1]) if input_.startswith("plain") else 1
         step = {

@@ -1,4 +1,4 @@
-"""How far a candidate's numbers may lie from the baseline's, by what rounding does to the baseline itself."""
+"""Tolerances for a candidate's numbers, derived from the effect of rounding on the baseline."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .numeric_error import first_of, kind_of, masked, place_of, pooled, root_mea
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# An equally careful implementation errs at most a few times as much as another, and some last places more.
+# An equally careful implementation has at most a few times the error of another one, plus some last places.
 TIMES_BASELINE = 4
 ULPS = 8
-# So many runs with the noise of rounding show whether rounding decides one number; one shows it for a whole tensor.
+# Number of runs with rounding noise that show whether rounding decides one element; one run suffices for a tensor.
 SHIFTS = 6
 _GROSS = 1000
 _MANY = 0.1
@@ -24,12 +24,12 @@ _FEWEST_AVERAGED = 16
 
 @dataclass
 class ToleranceFit:
-    """How a candidate's numbers fit.
+    """Judgement of a candidate's numbers.
 
     Attributes:
-        is_passed: They are within what is allowed.
-        detail: One line.
-        numbers: What was measured, for the report.
+        is_passed: They are within the tolerance.
+        detail: Description in one line.
+        numbers: Measured numbers, for the report.
         is_settled: Further runs of the baseline cannot change `is_passed`.
     """
 
@@ -41,15 +41,15 @@ class ToleranceFit:
 
 @dataclass
 class Runs:
-    """One tensor as the runs of a comparison returned it; all have one shape.
+    """One tensor as returned by the runs of a comparison; all have one shape.
 
     Attributes:
-        baseline: The baseline's.
-        candidate: The candidate's.
-        reference: The baseline's in float64; None where it could not be had.
-        shifted: The baseline's with the noise of rounding, one for each such run.
-        is_trusted: The reference is known to compute the same thing.
-        apart: How far the arms were apart on other inputs; it counts as an error of the baseline.
+        baseline: Value of the baseline.
+        candidate: Value of the candidate.
+        reference: Value of the baseline in float64; None if not available.
+        shifted: Values of the baseline with rounding noise, one for each such run.
+        is_trusted: Whether the reference is known to compute the same function.
+        apart: Difference of the arms on other inputs; it counts as an error of the baseline.
     """
 
     baseline: torch.Tensor
@@ -63,15 +63,15 @@ class Runs:
 def fit(runs: Runs) -> ToleranceFit:
     """Judge a candidate's numbers.
 
-    Whole numbers must be the same, unless rounding decides them: then what the baseline itself returns in float64, or
-    with the noise of rounding, is as good. Others may err, against a float64 run of the baseline, four times as much as
-    the baseline does there, and 8 ulp more. What the baseline errs "there" is the most of four: its error at the
-    element; the typical error in the row and column; how far the noise of rounding moves the element; and how far it
-    typically moves the row and column. An ulp is that of the element or of its row's typical size, because a sum that
-    nearly cancels is as exact as what went into it. Averaged over a tensor it is one ulp instead of 8.
+    Integers must be equal, unless rounding decides them: then the baseline's own results in float64, or
+    with rounding noise, are equally valid. Other numbers may have, against a float64 run of the baseline, four times
+    the error of the baseline, plus 8 ulp. The error of the baseline is the maximum of four: its error at the
+    element; the typical error in the row and column; the shift of the element by rounding noise; and the typical
+    shift of the row and column. An ulp is that of the element or of its row's typical magnitude, because a sum that
+    nearly cancels is as exact as its terms. Averaged over a tensor, the addition is one ulp instead of 8.
 
     Args:
-        runs: What was returned.
+        runs: Values of the runs.
 
     Source:
         Higham, Accuracy and Stability of Numerical Algorithms, chapters 1 to 4, for the model of errors. The factor and
@@ -123,15 +123,15 @@ def _fit_exact(runs: Runs) -> ToleranceFit:
 
 @dataclass
 class _Errors:
-    """Everything is float64, one number for each element, and zero where something is not finite.
+    """Errors in float64, one number for each element, zero for elements that are not finite.
 
     Attributes:
-        candidate: How far the candidate is off.
-        baseline: How far the baseline is off.
-        shift: How far the noise of rounding moves the baseline.
-        truth: What both should be.
-        unit: An ulp there.
-        is_finite: Where all of them are finite.
+        candidate: Error of the candidate.
+        baseline: Error of the baseline.
+        shift: Shift of the baseline by rounding noise.
+        truth: Reference value.
+        unit: Size of an ulp there.
+        is_finite: Mask of elements that are finite in all runs.
     """
 
     candidate: torch.Tensor
@@ -162,9 +162,9 @@ def _fit_real(runs: Runs) -> ToleranceFit:
     baseline, candidate = widened(runs.baseline), widened(runs.candidate)
     shifted = [widened(each) for each in runs.shifted]
     truth = widened(runs.reference) if runs.reference is not None and runs.is_trusted else baseline
-    # Where float64 does not follow, the baseline is the truth.
+    # If the float64 run is not usable, the baseline is the reference.
     truth = torch.where(torch.isfinite(baseline) & ~torch.isfinite(truth), baseline, truth)
-    # What is too large for the dtype is infinite in it.
+    # Values too large for the dtype are infinite in it.
     wrong_kind = _wrong_kind(baseline, candidate, truth.to(dtype).to(torch.float64), shifted)
     errors = _errors(baseline, candidate, truth, shifted, dtype)
     errors.baseline = errors.baseline.clamp_min(runs.apart)
@@ -204,7 +204,7 @@ def _on_average(errors: _Errors, dtype: torch.dtype, *, is_settled: bool) -> Tol
     count = int(errors.is_finite.sum())
     if count >= _FEWEST_AVERAGED:
         unit = float(ulp(torch.tensor(root_mean_square(errors.truth, count), dtype=torch.float64), dtype))
-        # A last place of a short format is large: the noise of it would excuse the loss of half of the digits.
+        # An ulp of a short format is large: its noise would excuse the loss of half of the digits.
         moved = root_mean_square(errors.shift, count) if dtype in {torch.float32, torch.float64} else 0.0
         own = root_mean_square(errors.baseline, count)
         limit, typical = TIMES_BASELINE * max(own, moved) + unit, root_mean_square(errors.candidate, count)
@@ -217,10 +217,10 @@ def _on_average(errors: _Errors, dtype: torch.dtype, *, is_settled: bool) -> Tol
 def _wrong_kind(
     baseline: torch.Tensor, candidate: torch.Tensor, truth: torch.Tensor, shifted: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """Return where one is finite and the other is not, unless the baseline itself is wrong or rounding decides."""
+    """Return a mask of elements finite in one arm only, unless the baseline itself is wrong or rounding decides."""
     wanted, found = kind_of(baseline), kind_of(candidate)
     wrong = wanted != found
-    # Where the baseline overflows on the way to a number that its dtype holds, nobody is held to what it returns.
+    # If the baseline overflows on the way to a representable number, its result does not bind the candidate.
     wrong &= ~((wanted != 0) & (wanted != kind_of(truth)))
     for each in shifted:
         wrong &= kind_of(each) != found

@@ -1,4 +1,4 @@
-"""What dynamo said, told as data: the same break or recompile once, with how often and in which calls."""
+"""Reports of Dynamo's graph breaks and recompilations, merged, with their counts and calls."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def _call_of(calls: list[range], number: int) -> int:
 
 
 def breaks_told(target: LoadedTarget, breaks: list[Break], calls: list[range]) -> list[dict[str, Any]]:
-    """Return each break once: the same kind at the same line of the user's.
+    """Return the breaks without duplicates: one per kind and user line.
 
     Args:
-        target: Whose files count as the user's.
-        breaks: The breaks as they were heard.
-        calls: For each call, which of them it made; empty where they were heard while autograd was traced.
+        target: Target whose files count as the user's.
+        breaks: Breaks in the order of the log.
+        calls: For each call, the indices of its breaks; empty if they were logged while autograd was traced.
 
     Returns:
-        By the first call that shows it, then by file and line; `count` is how often in that call.
+        Sorted by the first call that shows it, then by file and line; `count` is the number in that call.
     """
     told: dict[tuple[Any, ...], dict[str, Any]] = {}
     for number, each in enumerate(breaks):
@@ -78,16 +78,16 @@ def _break_told(target: LoadedTarget, each: Break) -> dict[str, Any]:
 
 
 def recompiles_told(target: LoadedTarget, heard: DynamoEvents, calls: list[range]) -> list[dict[str, Any]]:
-    """Return each recompile once: the same function for the same guard, whatever the number in it.
+    """Return the recompilations without duplicates: one per function and guard, ignoring numbers in the guard.
 
     Args:
-        target: Whose files count as the user's.
-        heard: What dynamo said.
-        calls: For each call, which of the recompiles it made.
+        target: Target whose files count as the user's.
+        heard: Recompilations from Dynamo's log.
+        calls: For each call, the indices of its recompilations.
 
     Returns:
-        In the order in which they came. `guard` is the one that failed in the version compiled last; `place` is the
-        line that needs it where dynamo knows it, otherwise the function's.
+        In order of occurrence. `guard` is the one that failed in the version compiled last; `place` is the
+        line that needs it if Dynamo knows it, otherwise the function's line.
     """
     told: dict[tuple[Any, ...], dict[str, Any]] = {}
     known_files = _files(heard)
@@ -111,7 +111,7 @@ def _at(target: LoadedTarget, each: Recompile, guard_at: dict[str, object] | Non
 
 
 def _split(target: LoadedTarget, each: Recompile, files: Iterable[str]) -> tuple[str, dict[str, object] | None]:
-    """Return the guard that failed without dynamo's comment, and the line that the comment or its stack names."""
+    """Return the failed guard without Dynamo's comment, and the line that the comment or its stack names."""
     if not each.guards:
         return "unknown", None
     text, stack = each.guards[0]
@@ -130,7 +130,7 @@ def _files(heard: DynamoEvents) -> set[str]:
 
 
 def limits_told(target: LoadedTarget, heard: DynamoEvents) -> list[dict[str, Any]]:
-    """Return each function that dynamo compiles no more: what runs from then on is whichever version fits, or none."""
+    """Return the functions that Dynamo no longer compiles: later calls run a matching version, or eagerly."""
     told: dict[StackFrame, dict[str, Any]] = {}
     for each in heard.limits:
         function = place(target, [each.function])

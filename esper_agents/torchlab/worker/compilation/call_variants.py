@@ -1,4 +1,4 @@
-"""The calls that a diagnosis makes: the same shapes again, then other sizes of the leading dimension."""
+"""Calls of a diagnosis: the same shapes again, then other sizes of the leading dimension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def leading(inputs: Inputs) -> int | None:
-    """Return the size of the leading dimension of the first tensor that has one; None where there is none."""
+    """Return the size of the leading dimension of the first tensor that has one; None without one."""
     leaves, _ = tree_flatten((inputs.args, inputs.kwargs))
     return next((int(each.shape[0]) for each in leaves if _can_grow(each)), None)
 
@@ -45,7 +45,7 @@ def _can_grow(leaf: Any) -> bool:
 
 
 def asking_for_gradients(target: LoadedTarget, inputs: Inputs) -> Inputs:
-    """Return inputs whose floating-point tensors ask for gradients, where nothing of the module's does."""
+    """Return inputs whose floating-point tensors require gradients, if no parameter of the module does."""
     if target.kind == "step" or (
         target.module is not None and any(each.requires_grad for each in target.module.parameters())
     ):
@@ -58,7 +58,7 @@ def asking_for_gradients(target: LoadedTarget, inputs: Inputs) -> Inputs:
 
 
 def backward(given: Any) -> bool:
-    """Run backward from everything that was returned and asks for gradients; return whether anything did."""
+    """Run backward from all outputs that require gradients; return whether there were any."""
     leaves, _ = tree_flatten(given)
     roots = [each for each in leaves if isinstance(each, torch.Tensor) and each.requires_grad]
     if roots:
@@ -67,6 +67,6 @@ def backward(given: Any) -> bool:
 
 
 def eagerly() -> AbstractContextManager[Any]:
-    """Return a block in which nothing is compiled, not even what user code compiles itself (torch 2.6 and newer)."""
+    """Return a block in which nothing is compiled, including the user's own compilation (torch 2.6 and newer)."""
     stance: Callable[[str], AbstractContextManager[Any]] | None = getattr(torch.compiler, "set_stance", None)
     return stance("force_eager") if stance is not None else nullcontext()

@@ -1,4 +1,4 @@
-"""Compiles a target in several ways and keeps what dynamo made of it."""
+"""Compile a target in several modes and keep Dynamo's results."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 _Make = Callable[[], Inputs]
 _MOST_MESSAGE = 600
 _MOST_CALLS = 12
-# A first call, and one that shows whether the compiled code serves again.
+# A first call, and one that shows whether the compiled code is reused.
 _FEWEST_CALLS = 2
 
 
 @dataclass
 class CompiledCall:
-    """What one call made dynamo do.
+    """Dynamo's work for one call.
 
     Attributes:
-        what: What it was called with.
-        changes: `values` or `sizes`: what differs from the call before it.
-        make: Makes its inputs again.
-        graphs: What was compiled for it.
-        runs: How many graphs ran.
-        breaks: Which of the breaks that were heard are its own.
-        recompiles: Likewise.
+        what: Inputs of the call, in words.
+        changes: `values` or `sizes`: difference from the previous call.
+        make: Creates its inputs again.
+        graphs: Graphs compiled for it.
+        runs: Number of graphs that ran.
+        breaks: Indices of its breaks in the log.
+        recompiles: Indices of its recompilations in the log.
     """
 
     what: str
@@ -49,7 +49,7 @@ class CompiledCall:
     recompiles: range = range(0)
 
     def described(self) -> dict[str, Any]:
-        """Return it as results hold it."""
+        """Return the call as stored in results."""
         return {
             "what": self.what,
             "graphs": len(self.graphs),
@@ -60,22 +60,22 @@ class CompiledCall:
 
 
 class Study:
-    """One target under compilation.
+    """Compilation study of one target.
 
     Attributes:
-        calls: What several calls made dynamo do, in order.
-        heard: What it said meanwhile.
-        settles: For `values` and `sizes`, whether the last of such calls compiled nothing anew.
-        failure: What ended the calls, where compilation raised.
-        fullgraph: The outcome of one graph for all.
-        autograd: The outcome with autograd traced ahead of time.
+        calls: Dynamo's work for several calls, in order.
+        heard: Events of Dynamo's log.
+        settles: For `values` and `sizes`, whether the last of such calls compiled nothing new.
+        failure: Compilation error that ended the calls.
+        fullgraph: Outcome with `fullgraph=True`.
+        autograd: Outcome with autograd traced ahead of time.
         under_autograd: Breaks that appear only then.
-        by_user: What user code asked of `torch.compile` itself; None where it did not.
-        missing: What could not be found out, each with why.
+        by_user: Arguments of the user's own `torch.compile`; None without one.
+        missing: Results that are not available, with the reasons.
     """
 
     def __init__(self, target: LoadedTarget, *, train: bool, seed: int) -> None:
-        """Begin; nothing is compiled yet."""
+        """Prepare the study; nothing is compiled yet."""
         self.calls: list[CompiledCall] = []
         self.heard = DynamoEvents()
         self.settles: dict[str, bool] = {}
@@ -90,9 +90,9 @@ class Study:
         self._call, self.by_user = uncompiled(target)
 
     def several_calls(self) -> None:
-        """Call it with the same shapes again and with other sizes, until it settles or dynamo gives up.
+        """Call it with the same shapes repeatedly and with other sizes, until no call recompiles or Dynamo gives up.
 
-        Autograd is traced on the way, in the first call. Where that fails, it is left to a run of its own.
+        Autograd is traced in the first call. If that fails, a separate run traces it.
         """
         ahead = AutogradBackend()
         self._several_calls(ahead)
@@ -124,7 +124,7 @@ class Study:
         return [CompiledCall(f"leading dimension {each}", "sizes", self._inputs(0, size=each)) for each in sizes]
 
     def _settle(self, compiled: Any, backend: CountingBackend, calls: list[CompiledCall]) -> None:
-        """Make the first two of some calls, and more while each makes dynamo compile again."""
+        """Make the first two of the calls, and more while each one causes a recompilation."""
         for number, call in enumerate(calls):
             if self.heard.limits or (number >= _FEWEST_CALLS and self.settles[call.changes]):
                 return
@@ -139,12 +139,12 @@ class Study:
         breaks, recompiles, limits = len(heard.breaks), len(heard.recompiles), len(heard.limits)
         try:
             self._run(compiled, call.make())
-        except Exception as error:  # noqa: BLE001 - dynamo raises whatever a backend, a kernel or user code does
+        except Exception as error:  # noqa: BLE001 - Dynamo raises any error of a backend, a kernel or user code
             blame = self._eager_error(call.make)
             if blame is not None and not self.calls:
                 raise blame from None
             if blame is not None:
-                # The code itself does not take these inputs: what dynamo said on the way is not about compilation.
+                # The code itself rejects these inputs: Dynamo's messages for the call do not concern compilation.
                 del heard.breaks[breaks:], heard.recompiles[recompiles:], heard.limits[limits:]
                 self._note(f"a call with {call.what}", f"eagerly it raises {message(blame)}")
                 return False
@@ -157,7 +157,7 @@ class Study:
         return self.failure is None
 
     def whole(self) -> None:
-        """Find out whether the target can be one graph, and whether autograd can be traced ahead of time."""
+        """Determine whether the target compiles to one graph, and whether autograd can be traced ahead of time."""
         self.fullgraph = self._as_one_graph()
         if self.autograd:
             return
@@ -171,7 +171,7 @@ class Study:
             self.fullgraph, _ = self._attempt(AutogradBackend(), self.calls[0], fullgraph=True)
 
     def _as_one_graph(self) -> dict[str, Any]:
-        """Compile the first call, and the first that broke anew, with `fullgraph=True`."""
+        """Compile the first call, and the first one with a new break, with `fullgraph=True`."""
         late = next((each for each in self.calls[1:] if each.breaks), None)
         outcome: dict[str, Any] = {}
         for call in [self.calls[0], *([late] if late is not None else [])]:
@@ -224,7 +224,7 @@ class Study:
         return None
 
     def _why(self, error: Exception) -> dict[str, Any]:
-        """Return what an exception of compilation says, and the user's line that it is about."""
+        """Return the message of a compilation error, and its line in user code."""
         inner = getattr(error, "inner_exception", None)
         told = read_reason(str(getattr(error, "msg", error)))
         found: dict[str, Any] = {
@@ -253,13 +253,13 @@ def _with_counts(outcome: dict[str, Any], backend: AutogradBackend) -> dict[str,
 
 
 def uncompiled(target: LoadedTarget) -> tuple[Callable[..., Any], dict[str, bool] | None]:
-    """Return the target without the `torch.compile` that user code put round it, and what that asked for."""
+    """Return the target without the user's own `torch.compile`, and the arguments of that."""
     call: Any = target.call
     inner = getattr(call, "_orig_mod", None)
     if isinstance(inner, torch.nn.Module):
         return inner, _options(getattr(call, "dynamo_ctx", None))
     if isinstance(call, torch.nn.Module) and getattr(call, "_compiled_call_impl", None) is not None:
-        call._compiled_call_impl = None  # noqa: SLF001 - what Module.compile() sets, and nothing else unsets
+        call._compiled_call_impl = None  # noqa: SLF001 - set by Module.compile(), without a public reset
         return call, {}
     if not hasattr(call, "_torchdynamo_orig_callable"):
         return call, None

@@ -1,4 +1,4 @@
-"""Backends that compile nothing and count everything: what dynamo hands over, and how often it runs."""
+"""Compiler backends that compile nothing and count the graphs they receive and their runs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _CALLS = frozenset({"call_function", "call_method", "call_module"})
 
 @dataclass
 class Graph:
-    """One graph that dynamo captured.
+    """One graph captured by Dynamo.
 
     Attributes:
-        ops: How often each operation stands in it.
-        functions: How many of its nodes call a function, which is what `torch._dynamo.explain` counts as operations.
-        traces: The stack that the first and the last operation come from, as torch prints it.
-        ends_in_break: Whether dynamo says that it ends where it could not go on.
+        ops: Number of occurrences of each operation.
+        functions: Number of nodes that call a function, which `torch._dynamo.explain` counts as operations.
+        traces: Stacks of the first and the last operation, as printed by torch.
+        ends_in_break: Whether Dynamo reports that it ends at a graph break.
     """
 
     ops: Counter[str]
@@ -39,11 +39,11 @@ class Graph:
 
     @property
     def op_count(self) -> int:
-        """How many operations it holds."""
+        """Number of operations."""
         return sum(self.ops.values())
 
     def described(self, target: LoadedTarget) -> dict[str, Any]:
-        """Return it as results hold it."""
+        """Return the graph as stored in results."""
         found: dict[str, Any] = {"op_count": self.op_count, "ops": dict(sorted(self.ops.items()))}
         places = [each for each in (place(target, frames_in(trace)) for trace in self.traces) if each is not None]
         if places:
@@ -52,7 +52,7 @@ class Graph:
 
 
 def read_graph(module: torch.fx.GraphModule) -> Graph:
-    """Return what is in a captured graph."""
+    """Return the contents of a captured graph."""
     nodes = [node for node in module.graph.nodes if node.op in _CALLS]
     reason = getattr(module, "compile_subgraph_reason", None)
     traces = [trace for node in nodes if (trace := node.stack_trace)]
@@ -86,13 +86,13 @@ def _home(module: str | None) -> str:
 
 @dataclass(repr=False)
 class AutogradBackend:
-    """A backend that traces forward and backward ahead of time, as inductor's front half does, and runs them eagerly.
+    """Backend that traces forward and backward ahead of time, like inductor's first stage, and runs them eagerly.
 
     Attributes:
-        forward: The graphs of the forward pass, in operations of ATen.
-        inference: Those from which no gradient is asked.
-        backward: Those of the backward pass.
-        has_failed: Whether a graph could not be traced, and ran as it was instead.
+        forward: Graphs of the forward pass, in ATen operations.
+        inference: Graphs without gradients.
+        backward: Graphs of the backward pass.
+        has_failed: Whether a graph could not be traced, and ran untraced instead.
     """
 
     forward: list[Graph] = field(default_factory=list)
@@ -101,7 +101,7 @@ class AutogradBackend:
     has_failed: bool = False
 
     def __post_init__(self) -> None:
-        """Make the backend that dynamo calls."""
+        """Create the backend that Dynamo calls."""
         from torch._dynamo.backends.common import aot_autograd
         from torch._functorch._aot_autograd.utils import make_boxed_func
         from torch._functorch.partitioners import default_partition
@@ -113,7 +113,7 @@ class AutogradBackend:
 
             return take
 
-        # The other partitioner imports the whole of inductor, which takes 0.7 s.
+        # The default partitioner imports all of inductor, which takes 0.7 s.
         self._traced = aot_autograd(
             fw_compiler=into(self.forward),
             bw_compiler=into(self.backward),
@@ -122,31 +122,31 @@ class AutogradBackend:
         )
 
     def __repr__(self) -> str:
-        """Return what dynamo calls it in its messages."""
+        """Return the backend's name for Dynamo's messages."""
         return "autograd ahead of time"
 
     def __call__(self, module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        """Take a graph from dynamo and return what runs it."""
+        """Receive a graph from Dynamo and return a callable that runs it."""
         traced: Callable[..., Any] = self._traced(module, inputs)
         return traced
 
     def or_plain(self, module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        """Return what runs a graph, as it is where it cannot be traced."""
+        """Return a callable that runs a graph, untraced if it cannot be traced."""
         try:
             return self(module, inputs)
-        except Exception:  # noqa: BLE001 - tracing raises whatever an operator's formula does; a run of its own shows it
+        except Exception:  # noqa: BLE001 - tracing raises any error of an operator's formula; a separate run shows it
             self.has_failed = True
             return module.forward
 
 
 @dataclass
 class CountingBackend:
-    """A backend that runs each graph as it is.
+    """Backend that runs each graph unchanged.
 
     Attributes:
-        ahead: Traces autograd of each graph as well while it is there, so that dynamo need not come twice.
-        graphs: What was captured, in order.
-        runs: How often a graph ran.
+        ahead: Also traces autograd of each graph, which saves a second compilation.
+        graphs: Captured graphs, in order.
+        runs: Number of graph runs.
     """
 
     ahead: AutogradBackend | None = None
@@ -154,7 +154,7 @@ class CountingBackend:
     runs: int = 0
 
     def __call__(self, module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        """Take a graph from dynamo and return what runs it."""
+        """Receive a graph from Dynamo and return a callable that runs it."""
         self.graphs.append(read_graph(module))
         run = module.forward if self.ahead is None else self.ahead.or_plain(module, inputs)
 
@@ -167,7 +167,7 @@ class CountingBackend:
 
 @contextmanager
 def instead_of_inductor(backend: Callable[..., Any]) -> Iterator[None]:
-    """Give the graphs of what user code compiles itself to a backend of ours: inductor would take minutes."""
+    """Compile the graphs of the user's own compilation with our backend: inductor would take minutes."""
     wrapper: Any = getattr(torch, "_TorchCompileInductorWrapper", None)
     if wrapper is None:
         yield

@@ -1,7 +1,7 @@
-"""Listens to dynamo while it compiles: every graph break, recompile and frame that it gives up.
+"""Listen to Dynamo while it compiles: every graph break, recompilation and skipped frame.
 
-What dynamo logs is the one account that has them all. `torch._dynamo.explain` counts graphs, so a break with nothing
-behind it, or one that makes it skip a whole frame, is not in its count.
+Dynamo's log is the only complete account. `torch._dynamo.explain` counts graphs, so its count misses a break that no
+graph follows, and a break that makes Dynamo skip a whole frame.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .dynamo_log_parser import Break, Limit, Recompile, read_break, read_limit, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# What the first compilation of a process would import, function by function; none of it starts a thread or a process.
+# Modules that the first compilation of a process imports; none of them starts a thread or a process.
 _NEEDED = (
     "sympy.combinatorics",
     "sympy.tensor.tensor",
@@ -54,7 +54,7 @@ _BACKEND_FAILED = "GB0219"
 
 @dataclass
 class DynamoEvents:
-    """What dynamo said, in order."""
+    """Dynamo's log events, in order."""
 
     breaks: list[Break] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)
@@ -72,7 +72,7 @@ class _Listener(logging.Handler):
         text = record.getMessage()
         error = record.exc_info[1] if record.exc_info else sys.exc_info()[1]
         if text.startswith(_IN_BACKEND):
-            # The stack inside the backend; the break that follows from it has only the one outside.
+            # This is the stack inside the backend; the resulting break has only the outer one.
             self._in_backend = frames_in(text)
         elif record.name.endswith("__graph_breaks"):
             found = read_break(text, error)
@@ -88,7 +88,7 @@ class _Listener(logging.Handler):
                 self._heard.limits.append(limit)
 
     def _with_stack(self, found: Break) -> Break:
-        """Return it with the stack of the first of its kind at that line: dynamo prints a stack only once."""
+        """Return a break with the stack of the first of its kind at that line: Dynamo prints a stack only once."""
         if found.reason.page == _BACKEND_FAILED:
             return Break(found.reason, found.frames + self._in_backend, found.effect, found.skipped)
         if not found.frames:
@@ -102,21 +102,21 @@ class _Listener(logging.Handler):
 
 
 def warm() -> None:
-    """Load what compiling needs, so that the workers that are forked later need not; runs no operation of torch's."""
+    """Import the modules for compiling, so that later forks have them; runs no torch operation."""
     for name in _NEEDED:
         with suppress(ImportError):  # other versions of torch have other modules
             importlib.import_module(name)
-    with suppress(AttributeError):  # likewise
+    with suppress(AttributeError):  # same reason
         _module("torch._dynamo").list_backends()
         torch.overrides.get_overridable_functions()
         _module("torch._dynamo.trace_rules").get_torch_obj_rule_map()
-    # Dynamo asks for the module of each frame, and the first such question walks every loaded module.
+    # Dynamo looks up the module of each frame, and the first lookup walks every loaded module.
     inspect.getmodule(warm.__code__)
     _enable_logs()
 
 
 def reset() -> None:
-    """Forget all compiled code, and that any break was ever logged."""
+    """Discard all compiled code, and Dynamo's record of logged breaks."""
     _module("torch._dynamo").reset()
     utils = _module("torch._dynamo.utils")
     utils.counters.clear()
@@ -125,7 +125,7 @@ def reset() -> None:
 
 
 def _module(name: str) -> Any:
-    """Return a module that torch keeps to itself, and that no public one stands for."""
+    """Return a private module of torch that has no public equivalent."""
     return importlib.import_module(name)
 
 
@@ -137,7 +137,7 @@ def _enable_logs() -> None:
 
 @contextmanager
 def listen() -> Iterator[DynamoEvents]:
-    """Hear what dynamo logs while the block runs; nothing of it reaches the screen."""
+    """Capture Dynamo's log while the block runs; nothing is printed."""
     guards = _module("torch._dynamo.guards")
 
     heard = DynamoEvents()
@@ -147,10 +147,10 @@ def listen() -> Iterator[DynamoEvents]:
     loggers = [each for each in torches if isinstance(each, logging.Logger) and each.handlers]
     kept = [(each, each.handlers) for each in loggers]
     for each in loggers:
-        # Structured traces render every graph when anybody listens, and nobody does here.
+        # Structured traces render every graph if a handler is attached; none is needed here.
         each.handlers = [] if each.name == "torch.__trace" else [listener]
     timed = getattr(guards, "profile_guard_manager", None)
-    # Dynamo flushes the caches to time its guards, which takes 23 ms for each function and is nothing we report.
+    # Dynamo flushes caches to time its guards, which takes 23 ms for each function and is not reported.
     guards.profile_guard_manager = lambda *_: 0.0
     try:
         yield heard

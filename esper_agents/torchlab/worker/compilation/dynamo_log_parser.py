@@ -1,4 +1,4 @@
-"""Reads what dynamo writes to its logs, of whichever version: graph breaks, recompilations, and functions given up."""
+"""Parse the logs of any Dynamo version: graph breaks, recompilations, skipped functions."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MOST_TEXT = 2_000
 
 @dataclass(frozen=True)
 class Reason:
-    """Why dynamo could not go on.
+    """Reason of a graph break.
 
     Attributes:
-        kind: Dynamo's name for it, without anything of this one case.
-        page: Its number among the documented ones, such as `GB0059`; None where torch has none.
-        link: Address of its page.
-        explanation: What dynamo says of this case.
-        hints: What dynamo advises.
-        context: What it looked at, in its own terms.
-        after: What else went wrong while it handled this, such as `graph break in loop`.
+        kind: Dynamo's general name for it.
+        page: Number of its documentation page, such as `GB0059`; None if torch has none.
+        link: Address of the page.
+        explanation: Dynamo's explanation of this case.
+        hints: Dynamo's hints.
+        context: Dynamo's debug context.
+        after: Second problem while Dynamo handled this one, such as `graph break in loop`.
     """
 
     kind: str
@@ -46,14 +46,14 @@ class Reason:
 
 @dataclass(frozen=True)
 class Break:
-    """One graph break as it was logged.
+    """One logged graph break.
 
     Attributes:
-        reason: Why.
+        reason: Reason of the break.
         frames: The stack, outermost first.
-        effect: `splits` (it goes on in another graph), `ends` (the rest of the function runs eagerly) or `skips` (the
-            whole function does).
-        skipped: The function that is not compiled, where one is not.
+        effect: `splits` (another graph follows), `ends` (the rest of the function runs eagerly) or `skips` (the
+            whole function runs eagerly).
+        skipped: Function that is not compiled; empty without one.
     """
 
     reason: Reason
@@ -63,17 +63,17 @@ class Break:
 
     @property
     def key(self) -> tuple[str, StackFrame | None]:
-        """What two breaks have in common that are about the same thing."""
+        """Key that is equal for breaks with the same cause."""
         return self.reason.kind, self.frames[-1] if self.frames else None
 
 
 @dataclass(frozen=True)
 class Recompile:
-    """One recompilation as it was logged.
+    """One logged recompilation.
 
     Attributes:
-        function: What was compiled again.
-        guards: The guard that failed of each version there was, newest first, each with the stack it comes from.
+        function: Recompiled function.
+        guards: Failed guard of each existing version, newest first, with its stack.
     """
 
     function: StackFrame
@@ -82,12 +82,12 @@ class Recompile:
 
 @dataclass(frozen=True)
 class Limit:
-    """A function that dynamo compiles no more.
+    """Function that Dynamo no longer compiles.
 
     Attributes:
-        setting: The configuration that holds the limit.
-        limit: Its number.
-        function: What runs without new compilation from now on.
+        setting: Configuration name of the limit.
+        limit: Value of the limit.
+        function: The function, which is not recompiled from now on.
     """
 
     setting: str
@@ -96,7 +96,7 @@ class Limit:
 
 
 def read_reason(text: str) -> Reason:
-    """Return a reason from the message of an exception or a log line, of whichever version of torch."""
+    """Return the reason of a break from the message of an exception or a log line, for any version of torch."""
     first, *others = _ANOTHER.split(text.strip())
     body = _PREFIX.sub("", first)
     page = _PAGE.search(body)
@@ -120,11 +120,11 @@ def _flat(text: str) -> str:
 
 
 def read_break(text: str, error: BaseException | None) -> Break | None:
-    """Return a break from one line of the `graph_breaks` log; None where the line is about something else.
+    """Return a break from one line of the `graph_breaks` log; None for other lines.
 
     Args:
-        text: The message.
-        error: The exception that dynamo was handling when it wrote it.
+        text: The log message.
+        error: Exception that Dynamo was handling.
     """
     at, skipped = _AT.search(text), _SKIPPED.search(text)
     why = _REASON.search(text)
@@ -146,7 +146,7 @@ def read_break(text: str, error: BaseException | None) -> Break | None:
 
 
 def read_recompile(text: str) -> Recompile | None:
-    """Return a recompilation from one line of the `recompiles` log; None where the line is about something else."""
+    """Return a recompilation from one line of the `recompiles` log; None for other lines."""
     head = _RECOMPILED.search(text)
     if head is None:
         return None
@@ -159,6 +159,6 @@ def read_recompile(text: str) -> Recompile | None:
 
 
 def read_limit(text: str) -> Limit | None:
-    """Return which function is given up from a warning; None where the warning is about something else."""
+    """Return the function named in a recompile limit warning; None for other warnings."""
     found = _LIMIT.search(text)
     return None if found is None else Limit(found[1], int(found[2]), frame(found[4], int(found[5]), found[3]))

@@ -1,4 +1,4 @@
-"""What went wrong with an export, told as data."""
+"""Reports of export failures as data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_TEXT = 2_000
 
 
 def failure_told(target: LoadedTarget, error: BaseException) -> dict[str, Any]:
-    """Return what an exception of an export says, and the user's line that it is about."""
+    """Return the message of an export error, and its line in user code."""
     root = error
     while type(root).__name__ in _WRAPPERS and root.__cause__ is not None:
         root = root.__cause__
@@ -39,7 +39,7 @@ def failure_told(target: LoadedTarget, error: BaseException) -> dict[str, Any]:
 
 
 def issues_told(target: LoadedTarget, program: Any) -> list[dict[str, Any]]:
-    """Return what a draft export took for granted, each with the user's line where it is known."""
+    """Return the assumptions of a draft export, with the user's lines if known."""
     report = getattr(program, "_report", None)
     names = getattr(report, "str_to_filename", {})
     return [_issue(target, each, names) for each in getattr(report, "failures", ())]
@@ -58,11 +58,11 @@ def _issue(target: LoadedTarget, failure: Any, names: dict[Any, str]) -> dict[st
 
 
 def _points(text: str) -> str:
-    """Return the points of a message about constraints."""
+    """Return the bullet points of a message about constraints."""
     return " ".join(line[4:] for line in text.splitlines() if line.startswith("  - "))[:_MOST_TEXT]
 
 
 def _suggestion(text: str) -> str:
-    """Return what torch proposes at the end of a message; empty where it does not."""
+    """Return torch's suggestion at the end of a message; empty without one."""
     after = next((text.partition(each)[2] for each in _SUGGESTIONS if each in text), "")
     return " ".join(after.split("\n\n")[0].split())[:_MOST_TEXT]

@@ -1,4 +1,4 @@
-"""Runs an exported program again beside the eager code: one that runs and gives other numbers is no success."""
+"""Run an exported program next to the eager code and compare their numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Callable(torch.nn.Module):
 
 
 def copied(module: Any) -> Any:
-    """Return a copy with its own parameters and buffers, or the module itself where it cannot be copied."""
+    """Return a copy with its own parameters and buffers, or the module itself if it cannot be copied."""
     try:
         return copy.deepcopy(module)
     except (AttributeError, NotImplementedError, RuntimeError, TypeError):
@@ -45,25 +45,25 @@ def copied(module: Any) -> Any:
 
 
 def check(program: Any, module: torch.nn.Module, inputs: dict[str, _Make]) -> dict[str, Any]:
-    """Call a program and the eager module twice on the same inputs each, and compare what they return.
+    """Call a program and the eager module twice on each set of inputs, and compare the outputs.
 
-    Twice, because what a program froze while it was traced, such as a counter or a random number, is right only once.
+    Twice, because a value frozen during tracing, such as a counter or a random number, is right only once.
 
     Args:
-        program: What is run in place of the module; a copy for each set of inputs.
-        module: The eager module; likewise.
-        inputs: Makes each set of inputs, by what it is.
+        program: Exported program; a copy for each set of inputs.
+        module: Eager module; a copy for each set of inputs.
+        inputs: Factories of the sets of inputs, by description.
 
     Returns:
         `outcome`: `same`, `differs`, `raises` or `unknown` (the eager code itself is not repeatable), `compared` sets
-        of inputs, and where they are not the same `inputs` and `difference` or `error`.
+        sets of inputs, and if they are not the same `inputs` and `difference` or `error`.
     """
     compared = 0
     for what, make in inputs.items():
         wanted = _twice(copied(module), make)
         try:
             given = _twice(copied(program), make)
-        except Exception as error:  # noqa: BLE001 - a program of wrong assumptions raises anything
+        except Exception as error:  # noqa: BLE001 - a program with wrong assumptions raises any error
             return {"outcome": "raises", "compared": compared, "inputs": what, "error": error}
         difference = _difference(given[0], wanted[0])
         if not difference and (again := _difference(given[1], wanted[1])):
@@ -85,14 +85,14 @@ def _twice(module: Any, make: _Make) -> tuple[Any, Any]:
 
 def _run(module: Any, make: _Make) -> Any:
     inputs = make()
-    # Dropout and noise draw the same numbers on both sides.
+    # Both sides draw the same random numbers in dropout and noise.
     seed_all(0)
     with torch.no_grad(), eagerly():
         return module(*inputs.args, **inputs.kwargs)
 
 
 def _difference(given: Any, wanted: Any) -> str:
-    """Return how two results differ, in one line; empty where they are the same to rounding."""
+    """Return the difference of two results, in one line; empty if they are equal up to rounding."""
     ours, our_shape = tree_flatten(given)
     theirs, their_shape = tree_flatten(wanted)
     if our_shape != their_shape or len(ours) != len(theirs):

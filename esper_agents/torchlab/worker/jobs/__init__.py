@@ -1,1 +1,1 @@
-"""What a worker can be asked to find out: one module each, found by its name."""
+"""Jobs of a measurement process: one module per job, discovered by module name."""

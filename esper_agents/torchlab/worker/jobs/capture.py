@@ -1,4 +1,4 @@
-"""Runs a script or a function of the user's and records what the target is called with on the way."""
+"""Job: run a user's script or function and record the calls of the target."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
     """Record the first calls of a target.
 
     Args:
-        target: Whose calls; with an nn.Module, those of the forward of any module of its class.
-        request: `source`: `FILE.py`, which is run as a script, or `FILE.py:FUNCTION`; `calls`: how many at most.
-        tell: Told once that it runs.
+        target: The called target; for an nn.Module, the forward calls of any module of its class are recorded.
+        request: `source`: `FILE.py`, which is run as a script, or `FILE.py:FUNCTION`; `calls`: maximum number of calls.
+        tell: Called once at the start.
 
     Returns:
-        `calls` that were recorded, `seen` in all, `nbytes` of tensors, `stopped_early`, and how the script `ended`
-        where an exception did it. The artifact `calls.espb` holds them.
+        `calls`: number recorded; `seen`: number made; `nbytes` of tensors; `stopped_early`; and `ended`: the exception
+        that ended the script, if any. The artifact `calls.espb` holds the calls.
 
     Raises:
-        TargetError: The target was not called, or with nothing that can be kept.
+        TargetError: The target was not called, or with arguments that cannot be recorded.
     """
     source = str(request["source"])
     tell(f"running {source} for the inputs", 0.0)
@@ -70,7 +70,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
 
 
 def _nothing_compiled() -> AbstractContextManager[Any]:
-    # What is compiled has no frames to watch. Importing dynamo to say so to it would take seconds.
+    # Compiled code has no frames to watch. Importing Dynamo to disable it would take seconds.
     os.environ["TORCHDYNAMO_DISABLE"] = "1"
     stance: Any = getattr(torch.compiler, "set_stance", None)
     return stance("force_eager") if stance is not None and "torch._dynamo" in sys.modules else nullcontext()

@@ -1,4 +1,4 @@
-"""Says what measures here: Python, torch, its devices and its settings."""
+"""Job: describe the measurement process: Python, torch, devices and settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 
 def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
-    """Describe this process; see `fingerprint.describe`. Needs no target."""
+    """Describe this process; see `process_fingerprint.describe`. Needs no target."""
     del target, request, tell
     return describe()

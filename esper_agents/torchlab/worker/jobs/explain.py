@@ -1,7 +1,7 @@
-"""Finds out what dynamo does with a target: where it breaks the graph and why, and what makes it compile again.
+"""Job: record Dynamo's graph breaks and recompilations of a target, with their reasons.
 
-None of it takes inductor: several calls under the defaults with a backend that counts and traces autograd ahead of
-time, and one call that must be a single graph.
+Inductor is not used: several calls under the defaults with a backend that counts and traces autograd ahead of
+time, and one call with `fullgraph=True`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _MOST_GRAPHS = 100
 
 
 def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
-    """Diagnose what `torch.compile` does with a target.
+    """Diagnose `torch.compile` on a target.
 
     Args:
-        target: What is compiled.
-        request: `train` (bool): run backward, too. `seed` (int): of the first inputs.
-        tell: Told before each run.
+        target: The target.
+        request: `train` (bool): also run backward. `seed` (int): seed of the first inputs.
+        tell: Called before each run.
 
     Returns:
         `status` (`clean`, `breaks`, `breaks-by-default`, `fails-fullgraph`, `skipped` or `fails`), `explain` (as
@@ -39,7 +39,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
         `limits`, `graphs` (of the first call), `compiled_by_user`, `cost` and `missing`.
 
     Raises:
-        Exception: Whatever the target raises on its first inputs without compilation.
+        Exception: Any exception of the target on its first inputs without compilation.
     """
     try:
         torch.compile(lambda: None, backend="eager")
@@ -57,9 +57,9 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
 
 
 def _status(study: Study) -> str:
-    """Return what is true of the target; the first that holds.
+    """Return the first status that applies to the target.
 
-    `explain` alone would call a function clean that ends in a break: it counts graphs, and there is none behind it.
+    `explain` alone would not report a break at the end of a function: it counts graphs, and none follows that break.
     """
     if study.failure is not None or study.autograd["outcome"] == "fails":
         return "fails"

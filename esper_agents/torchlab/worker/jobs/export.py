@@ -1,4 +1,4 @@
-"""Finds out whether a target exports: in which ways, where each fails, and whether the numbers stay the same."""
+"""Job: export a target in several modes, locate failures, and compare the numbers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _ONNX = ("onnx", "onnxscript")
 
 
 def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
-    """Export a target in every way there is.
+    """Export a target in every supported mode.
 
     Args:
         target: A function or an nn.Module.
-        request: `seed` (int): of the first inputs. `scratch`: where the ONNX file goes.
-        tell: Told before each attempt.
+        request: `seed` (int): seed of the first inputs. `scratch`: folder for the ONNX file.
+        tell: Called before each attempt.
 
     Returns:
         `attempts` by name (`strict`, `non-strict`, `draft`, `dynamic-batch`, `onnx`), each with its `outcome`
@@ -44,9 +44,9 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
         `issues`, `differs`, `raises`, `fails`), `artifacts` and `missing`.
 
     Raises:
-        Exception: Whatever the target raises on its first inputs without export.
+        Exception: Any exception of the target on its first inputs without export.
     """
-    # A draft export writes a trace where temporary files go, and a worker may write nowhere else.
+    # A draft export writes a trace into the temporary folder, and this process may write only to its scratch folder.
     tempfile.tempdir = str(request["scratch"])
     call, _ = uncompiled(target)
     exporter = _Exporter(target, call, int(request.get("seed", 0)))
@@ -94,7 +94,7 @@ class _Exporter:
             program = torch.export.export(
                 copied(self._module), inputs.args, inputs.kwargs, strict=strict, dynamic_shapes=shapes
             )
-        except Exception as error:  # noqa: BLE001 - exporting runs user code and raises whatever that does
+        except Exception as error:  # noqa: BLE001 - exporting runs user code and raises any of its errors
             return {"outcome": "fails", **failure_told(self._target, error)}
         return self._checked(program, sizes)
 
@@ -117,7 +117,7 @@ class _Exporter:
 
     def _dynamic(self) -> dict[str, Any] | None:
         size = leading(self._inputs())
-        if size is None or size < 2:  # noqa: PLR2004 - export makes sizes 0 and 1 constants, whatever it is told
+        if size is None or size < 2:  # noqa: PLR2004 - export makes sizes 0 and 1 constants, whatever the specification
             why = "no input is a tensor with a first dimension" if size is None else "its size is 1: give 2 or more"
             self._note("dynamic batch", why)
             return None
@@ -132,7 +132,7 @@ class _Exporter:
         return {"size": size, **outcome}
 
     def _line_that_fixes_the_size(self, shapes: dict[str, Any]) -> dict[str, Any]:
-        """Return the place of the first guard that a draft export had to add; the error itself names no line."""
+        """Return the location of the first guard that a draft export had to add; the error itself names no line."""
         if not hasattr(torch.export, "draft_export"):
             return {}
         inputs = self._inputs()
@@ -150,7 +150,7 @@ class _Exporter:
         return True
 
     def _shapes(self, size: int) -> dict[str, Any]:
-        """Return the specification of shapes in which every first dimension of that size may change."""
+        """Return the shape specification in which every first dimension of that size may change."""
         hint = getattr(torch.export.Dim, "DYNAMIC", None)
         dimension = hint if hint is not None else torch.export.Dim("batch", min=2)
 
@@ -226,7 +226,7 @@ def _shape(inputs: Inputs) -> Any:
 
 
 def _unpacking(program: Any) -> Callable[..., Any]:
-    """Return an ONNX program that returns one tensor where there is one, as the module does."""
+    """Return an ONNX program that returns a single tensor unwrapped, as the module does."""
 
     def run_program(*args: Any, **kwargs: Any) -> Any:
         given = program(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Calls a target over and over for a while, so that tools outside can look at the process."""
+"""Job: call a target repeatedly for a while, so that external profilers can observe the process."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _LOOK_NS = 20_000_000
 
 
 def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
-    """Call a target until those outside have seen enough, or the time is up.
+    """Call a target until the external profilers finish, or time is up.
 
     Args:
-        target: What is called.
-        request: `train`, `seed`; `seconds` at most; `until`, the name of the file in `scratch` that says enough.
-        tell: Told once when the calls begin.
+        target: The target.
+        request: `train`, `seed`; `seconds`: maximum time; `until`: name of the file in `scratch` that ends the loop.
+        tell: Called once when the calls begin.
 
     Returns:
-        `calls` that were made.
+        `calls`: number of calls.
     """
     runner = Runner(target, train=bool(request["train"]), seed=int(request["seed"]))
     call_ns = runner.warm()["call_ns"]

@@ -1,4 +1,4 @@
-"""Runs a target and says what it allocates: the peak and what it consists of, its course, and whether it leaks."""
+"""Job: run a target and report its allocations: peak, composition, course over time, leaks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TORCH = Path(torch.__file__).parent
 
 
 def warm() -> None:
-    """Load what every worker of this job needs."""
+    """Import the modules that every process of this job needs."""
     load_what_steps_need()
 
 
@@ -31,14 +31,14 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
     """Measure the memory of a target.
 
     Args:
-        target: What is run.
+        target: The target.
         request: `train`: whether to go backward and update; `optimizer`: `sgd`, `adam`, `adamw` or `none`; `steps`: how
-            many steps to look for a leak in, 0 for none; `seed`: for the inputs; `scratch`: a folder for artifacts.
-        tell: Told how far it is.
+            many steps to check for a leak, 0 for none; `seed`: for the inputs; `scratch`: a folder for artifacts.
+        tell: Progress callback.
 
     Returns:
-        `peak`: the peak over two steps as in `memory_blocks.described`, with its `timeline`; `leak` as in
-        `memory_leaks.look`; `out_of_memory` where it ran out; `allocator` on CUDA; `missing`.
+        `peak`: the peak over two steps as in `allocations.described`, with its `timeline`; `leak` as in
+        `leak_search.look`; `out_of_memory` if it ran out; `allocator` on CUDA; `missing`.
     """
     train, seed, steps = bool(request.get("train")), int(request.get("seed", 0)), int(request.get("steps", 8))
     stepper = Stepper(target, train=train, optimizer=request.get("optimizer") or "adamw")
@@ -77,7 +77,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
 
 
 def _phase_of(error: BaseException) -> str:
-    """Return the phase that an error comes from."""
+    """Return the phase in which an error occurred."""
     frames = traceback.extract_tb(error.__traceback__)
     for folder, phase in (("optim", "optimizer"), ("autograd", "backward")):
         if any(_TORCH / folder in Path(each.filename).parents for each in frames):

@@ -1,4 +1,4 @@
-"""Says what a target would allocate, without running it."""
+"""Job: estimate a target's allocations without running it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..target.target import LoadedTarget, load
 
 
 def warm() -> None:
-    """Load what every worker of this job needs."""
+    """Import the modules that every process of this job needs."""
     load_what_steps_need()
 
 
@@ -20,15 +20,15 @@ def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[st
     """Estimate the memory of a target.
 
     Args:
-        target: None, so that it can be loaded here without the memory that it takes; a loaded one does as well.
-        request: `root`: the project, and `target`: what `target.load` takes, both where none is loaded; `train`,
-            `optimizer`, `seed` as in the job `memory`; `limit_bytes`: what a single operation may take;
-            `probe`: whether operations may be run alone for what they allocate inside.
-        tell: Told how far it is.
+        target: None, so that it can be loaded here on fake tensors; a loaded one is accepted as well.
+        request: `root`: the project, and `target`: the argument of `target.load`, both if none is loaded; `train`,
+            `optimizer`, `seed` as in the job `memory`; `limit_bytes`: memory limit of a single operation;
+            `probe`: whether single operations may run to measure their workspace.
+        tell: Progress callback.
 
     Returns:
-        As in `memory_blocks.described`; `assumed`, `left_out` and `built_with_memory_because` as in
-        `memory_estimate.estimate`; `without_gradients_bytes`: the peak of a call without gradients, where it is lower
+        As in `allocations.described`; `assumed`, `left_out` and `built_with_memory_because` as in
+        `estimate.estimate`; `without_gradients_bytes`: the peak of a call without gradients, if it is lower
         and nothing is trained.
     """
     train, optimizer = bool(request.get("train")), request.get("optimizer") or "adamw"

@@ -1,4 +1,4 @@
-"""Asks a person's own metric about what both arms returned; the metric's file is the only user code in this worker."""
+"""Job: apply a user's metric to the outputs of both arms; its file is the only user code here."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
-    """Return what a metric says of the baseline's and the candidate's outputs.
+    """Return a metric's values for the outputs of the baseline and the candidate.
 
     Args:
         target: The metric; called as `metric(output, *args, **kwargs)` with the inputs of the call.
-        request: `files`: descriptors of the plan, the baseline's and the candidate's observation.
-        tell: Told which step is looked at.
+        request: `files`: descriptors of the plan and of both observations.
+        tell: Called for each step.
 
     Returns:
-        `readings`: for each variant the two numbers. Outputs that only their own class can hold are left out.
+        `readings`: for each variant the two numbers. Outputs that only their own class can represent are omitted.
 
     Raises:
-        TargetError: It returns no number.
+        TargetError: The metric does not return a number.
     """
     plan, *arms = (Bundle(each) for each in request["files"])
     seen = [ObservedRun(each, {int(number): step for number, step in each.about["steps"].items()}) for each in arms]
@@ -56,5 +56,5 @@ def _reading(target: LoadedTarget, output: Any, args: Any, kwargs: dict[str, Any
         raise TargetError(
             f"the metric {target.name!r} returns a {type(found).__name__}", "return one number, such as a float"
         ) from error
-    # What is no number cannot be written as JSON, and is not near anything.
+    # NaN cannot be written as JSON, and is not close to anything.
     return reading if math.isfinite(reading) else 1e308

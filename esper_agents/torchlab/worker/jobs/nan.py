@@ -1,4 +1,4 @@
-"""Finds the first operation that made a NaN or Inf that matters, in the forward or the backward pass, and why."""
+"""Job: find the first relevant operation that produced NaN or Inf, forward or backward, and its cause."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _STEPS = 10
 
 
 def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
-    """Run steps until one leaves a NaN or Inf in something that matters.
+    """Run steps until a NaN or Inf reaches a relevant tensor.
 
-    What matters: outputs, the loss, gradients, parameters, buffers, optimizer state, and an exception that came of it.
-    An Inf that was put in on purpose, such as a mask, counts once it reaches the loss or turns into NaN. A step whose
-    gradients overflow and whose update is then skipped, as a gradient scaler does, does not count unless it never ends.
+    Relevant are outputs, the loss, gradients, parameters, buffers, optimizer state, and an exception caused by it.
+    An intentional Inf, such as a mask, counts once it reaches the loss or turns into NaN. A step whose
+    gradients overflow and whose update is then skipped, as a gradient scaler does, counts only if that never ends.
 
     Args:
-        target: Run on fresh inputs of seed 0, 1 and so on; one made by a factory is called again and again.
-        request: `steps`: how many at most. `train`: whether to run backward too, for what is not a step of its own.
-            `lr`: learning rate of plain gradient descent between the steps; left out, nothing is updated.
-        tell: Told after each step.
+        target: Run on new inputs of seed 0, 1 and so on; the product of a factory is called repeatedly.
+        request: `steps`: maximum number. `train`: also run backward, unless the target is a step of its own.
+            `lr`: learning rate of plain gradient descent between the steps; if omitted, nothing is updated.
+        tell: Called after each step.
 
     Returns:
         `status` (`nan`, `inf` or `clean`), `steps_asked`, `steps_run`, `operations` (how many were checked), `first`
-        (the first operation at fault), `became_nan` (where its Inf turned to NaN, or uninitialised memory was read),
-        `cause`, `reached`, `batch`, `skipped_steps`, `noticed` (what was not finite and came to nothing), `history` and
+        (the first faulty operation), `became_nan` (where its Inf turned to NaN, or uninitialised memory was read),
+        `cause`, `reached`, `batch`, `skipped_steps`, `noticed` (non-finite values without effect), `history` and
         `missing`.
     """
     steps = int(request.get("steps") or _STEPS)

@@ -1,4 +1,4 @@
-"""Runs one arm through a plan; see `observe.observe`."""
+"""Job: run one arm through a plan; see `observe.observe`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> Any:
-    """Return what `observe.observe` returns."""
+    """Return the result of `observe.observe`."""
     return observe(target, request, tell)
 
 
 def warm() -> None:
-    """Load torch's compiler, which optimizers load when they are first used."""
-    import torch._dynamo  # noqa: F401 - loading it is what is wanted
+    """Import torch's compiler, which optimizers import on first use."""
+    import torch._dynamo  # noqa: F401 - imported for its side effect

@@ -1,4 +1,4 @@
-"""Plans a comparison by trying it on the baseline; see `plan.prepare`."""
+"""Job: plan a comparison by trying it on the baseline; see `test_plan.prepare`."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 
 def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> Any:
-    """Return what `plan.prepare` returns."""
+    """Return the result of `test_plan.prepare`."""
     return prepare(target, request, tell)

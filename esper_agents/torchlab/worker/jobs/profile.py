@@ -1,4 +1,4 @@
-"""Finds out where the time of a target goes, against what this machine can do at best."""
+"""Job: attribute the time of a target and compare it with the machine's ceilings."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: _Tell) -> dict[str,
     """Profile a target.
 
     Args:
-        target: What is profiled.
-        request: `train` (also backward), `seed`, `seconds` (how long to measure where one call is short), `scratch`.
-        tell: Told how far it is.
+        target: The target.
+        request: `train` (also backward), `seed`, `seconds` (measurement time if one call is short), `scratch`.
+        tell: Progress callback.
 
     Returns:
-        Only what was measured; what follows from it is worked out elsewhere. `rounds` and `ceilings` without any
+        Measurements only; conclusions are drawn by `torchlab.profiling`. `rounds` and `ceilings` without any
         profiler, `profiled` calls without attribution, `operations` by line and module, `python` by cProfile,
         `stacks` by torch, `waits`, `memory`, `missing`, `artifacts`.
     """
@@ -84,7 +84,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: _Tell) -> dict[str,
 def _operations(
     runner: Runner, call_ns: int, budget_ns: int, tell: _Tell, missing: list[dict[str, str]]
 ) -> tuple[dict[str, Any], list[Event]]:
-    """Return what was measured of operations, with the profiled calls."""
+    """Return the measurements of operations, with the profiled calls."""
     tell("looking at operations", 0.1)
     first = _profiled(runner, 1)
     shape = summary([first])
@@ -103,7 +103,7 @@ def _operations(
     _look_for_threads(timed, missing)
     missing += sampler.ceilings.missing
     tell("profiling operations", 0.6)
-    # Half of them before and half after, so that one busy moment does not meet them all.
+    # Half of them before and half after, so that one busy moment does not affect all.
     profiled += [] if is_long else [_profiled(runner, calls)]
     recorded = [call for each in profiled for call in each.calls]
     measured = {
@@ -120,7 +120,7 @@ def _rows(runner: Runner, known: Attributed | None, calls: list[Event]) -> dict[
         return {"operations": operations_by_name(calls), "matched_calls": 0}
     rows = rows_of(known, calls)
     if not rows["matched_calls"]:
-        # Its calls are not all alike: another one may be as most of them are.
+        # Its calls differ; another one may be more typical.
         another = _attributed(runner, [], is_compiled=False)
         if another is not None:
             rows = max(rows, rows_of(another, calls), key=lambda each: int(each["matched_calls"]))
@@ -128,12 +128,12 @@ def _rows(runner: Runner, known: Attributed | None, calls: list[Event]) -> dict[
 
 
 def _affordable(cost: int, most: int, call_ns: int, budget_ns: int) -> int:
-    """Return how many calls cost no more than `most` and take no longer than the budget; at least one."""
+    """Return the number of calls whose cost is below `most` and whose time is within the budget; at least one."""
     return max(1, min(most // cost, budget_ns // max(call_ns, 1), _MOST_CALLS))
 
 
 def _look_for_threads(timed: list[dict[str, int]], missing: list[dict[str, str]]) -> None:
-    """Note where other threads of the process do part of the work: neither mode nor stack sees what they do."""
+    """Record work in other threads of the process: neither the mode nor the stack covers them."""
     process, thread = (sum(each[name] for each in timed) for name in ("process_ns", "thread_ns"))
     if torch.get_num_threads() == 1 and process > _ALONE * thread:
         why = (
@@ -165,12 +165,12 @@ def _attributed(runner: Runner, missing: list[dict[str, str]], *, is_compiled: b
 
 
 def _tried(what: str, look: Callable[[], _T], missing: list[dict[str, str]]) -> _T | None:
-    """Return what was seen; None where the target runs by itself but not while it is watched in this way."""
+    """Return a measurement; None if the target runs normally but fails under this instrumentation."""
     try:
         return look()
     except TargetError:
         raise
-    except Exception as error:  # noqa: BLE001 - it is not the target's fault, and not a reason to see nothing at all
+    except Exception as error:  # noqa: BLE001 - not the target's fault, and no reason to fail the measurement
         first = (str(error).splitlines() or [""])[0]
         missing.append({"what": what, "why": f"the target cannot be watched so: {type(error).__name__}: {first}"})
         return None

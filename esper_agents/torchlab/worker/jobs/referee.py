@@ -1,4 +1,4 @@
-"""Judges what was observed of two arms; see `referee`. It must be asked of a worker that loaded no target."""
+"""Job: judge the observations of two arms in a process without a target; see `equivalence`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
-    """Return a judgement, or the checks of one timed call.
+    """Return the judgement of a comparison, or the checks of one timed call.
 
     Args:
         target: None.
-        request: `phase`: `judge` or `timed`, and what these take.
-        tell: Not needed.
+        request: `phase`: `judge` or `timed`, and the arguments of that function.
+        tell: Not used.
 
     Raises:
-        RuntimeError: The worker has loaded user code.
+        RuntimeError: The process has loaded user code.
     """
     del tell
     if target is not None:

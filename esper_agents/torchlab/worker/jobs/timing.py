@@ -1,4 +1,4 @@
-"""Runs batches of calls on inputs that were never seen before, and says how long each took by this process's clock."""
+"""Job: time batches of calls on inputs not used before, by this process's clock."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..target.backward import backward
 from ..target.input_spec import Inputs
 from ..target.target import LoadedTarget, mapped, on_device, seed_all
 
-# Loops below are written out twice rather than made general: what stands in them is timed.
+# The loops below are duplicated on purpose: their bodies are timed.
 _VARIATION = 1e-3
 _Tell = Callable[[str, float], None]
 
 
 @dataclass
 class _Arm:
-    """One side of a comparison, warm.
+    """One side of a comparison, warmed up.
 
     Attributes:
-        run: Runs the target once on inputs and returns what it gives back.
-        has_backward: Whether a run leaves gradients behind, which are cleared outside the clock.
+        run: Runs the target once on inputs and returns its output.
+        has_backward: Whether a run leaves gradients, which are cleared outside the clock.
     """
 
     run: Callable[..., Any]
@@ -36,18 +36,18 @@ class _Arm:
 
 
 def run(target: LoadedTarget, request: dict[str, Any], tell: _Tell) -> Any:
-    """Do one phase of a comparison.
+    """Run one phase of a comparison.
 
     Args:
         target: One of the two arms.
         request: `phase`: `warm` (`calls`, `seed`, `train`), `time` (`calls`, `lead_in`, `draw`, `seed`, `pick`,
-            `shifts`), or `output` for what the
+            `shifts`), or `output` for the output of the
             picked call of the last batch returned.
-        tell: Not needed; no phase takes long.
+        tell: Not used; no phase takes long.
 
     Returns:
         For `warm`: `call_ns` of the fastest call, `input_ns` of making one input, its `input_bytes`, and
-        whether every call would get the same (`remembers`). For `time`:
+        whether every call would get the same inputs (`remembers`). For `time`:
         `batch_ns`. For `output`: the header of a bundle, with the bundle's file.
     """
     del tell
@@ -80,14 +80,14 @@ def _warm(target: LoadedTarget, request: dict[str, Any]) -> dict[str, int]:
         size = sum(each.nbytes for each in _tensors((inputs.args, inputs.kwargs)))
     told = {"call_ns": min(calls_ns), "input_ns": min(inputs_ns), "input_bytes": size}
     drawn = _tensors([(each.args, each.kwargs) for each in _fresh(target, 1, train=False)])
-    # Whole numbers cannot be varied without changing what is asked.
+    # Integers cannot be varied without changing the computation.
     told["remembers"] = int(target.notes["repeats"] and not any(each.is_floating_point() for each in drawn))
     return told
 
 
 def _time(target: LoadedTarget, arm: _Arm, request: dict[str, Any]) -> dict[str, int]:
     arm.kept = None
-    # Where a tensor lies can make it 9 % slower. Each batch lies elsewhere, so the fastest is well placed in both arms.
+    # A tensor's address can make it 9 % slower. Each batch uses another, so the fastest is well placed in both arms.
     shifts = [torch.empty(each, dtype=torch.uint8) for each in request["shifts"]]
     seed_all(int(request["seed"]))
     most_before, most = request["draw"]
@@ -98,7 +98,7 @@ def _time(target: LoadedTarget, arm: _Arm, request: dict[str, Any]) -> dict[str,
     gc.collect(0)
     gc.disable()
     try:
-        # The first call after a pause pays for cold caches: some microseconds, which would draw every ratio towards 1.
+        # The first call after a pause has cold caches: some microseconds, which would move every ratio towards 1.
         for each in first:
             arm.run(*each.args, **each.kwargs)
             _clear(target)
@@ -153,7 +153,7 @@ def _one_by_one(target: LoadedTarget, call: Callable[..., Any], batch: list[Inpu
         took += perf_counter_ns() - begun
         if number == pick:
             kept = given
-        # Gradients that pile up would make each call add to the last one's.
+        # Accumulated gradients would make each call add to the previous ones.
         _clear(target)
     return took, kept
 
@@ -185,7 +185,7 @@ def _fresh(target: LoadedTarget, calls: int, *, train: bool) -> list[Inputs]:
 
 
 def _repeats(target: LoadedTarget) -> bool:
-    """Return whether inputs are the same each time, so that remembering an answer would look like speed."""
+    """Return whether inputs are the same each time, so that caching results would look like speed."""
     one, other = (_tensors((each.args, each.kwargs)) for each in (target.inputs(1), target.inputs(2)))
     return bool(one) and len(one) == len(other) and all(map(_is_same, one, other))
 
@@ -195,7 +195,7 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _varied(inputs: Inputs) -> Inputs:
-    """Return inputs that differ in the last digits of their numbers from all before."""
+    """Return inputs whose numbers differ from all earlier ones in the last digits."""
 
     def vary(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():

@@ -1,4 +1,4 @@
-"""Counts how often lines of the user's files run while a target is called, and where a call raises."""
+"""Job: count how often lines of the user's files run during a call, and locate raised exceptions."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MOST_TEXT = 500
 
 
 def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> dict[str, Any]:
-    """Call a target so many times and count.
+    """Call a target repeatedly and count executed lines.
 
     Args:
-        target: What is called.
+        target: The target.
         request: `root`; `lines`, the first and the last line of each span by file; `calls`, `train`, `seed`.
-        tell: Told how far it is.
+        tell: Progress callback.
 
     Returns:
-        `calls` that were begun, `lines` (each span with the most `times` that one of its lines ran), and `raised`:
-        type, message and the user's frames of what ended the last call, None where all came back.
+        `calls` that were started, `lines` (each span with the maximum `times` that one of its lines ran), and `raised`:
+        type, message and user frames of the exception that ended the last call, None without one.
     """
     spans = {name: [(int(first), int(last)) for first, last in each] for name, each in request["lines"].items()}
     runner = Runner(target, train=bool(request["train"]), seed=int(request["seed"]))
@@ -46,7 +46,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
                 runner(inputs)
             except TargetError:
                 raise
-            except Exception as error:  # noqa: BLE001 - that it raises is what is asked
+            except Exception as error:  # noqa: BLE001 - the exception is the result
                 raised = _described(request["root"], error)
                 break
     lines = [
@@ -59,7 +59,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
 
 @contextmanager
 def _counted(root: str, spans: dict[str, list[tuple[int, int]]]) -> Iterator[Counter[tuple[str, int]]]:
-    """Count the lines that run meanwhile, by file and line; only functions of the files asked for are traced."""
+    """Count the executed lines by file and line; only functions of the requested files are traced."""
     counts: Counter[tuple[str, int]] = Counter()
     files: dict[CodeType, str] = {}
 

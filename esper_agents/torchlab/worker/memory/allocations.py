@@ -1,4 +1,4 @@
-"""What a run allocated, block by block: its peak, what the peak consists of, and its course over time."""
+"""Allocations of a run, block by block: peak, composition of the peak, course over time."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Allocation:
     """One allocation.
 
     Attributes:
-        key: Its address, or what else tells it from others that live at the same time.
-        nbytes: Its size.
-        born: When it was allocated, in events since the beginning.
-        died: When it was freed; None where it outlived the run.
-        operation: What allocated it.
-        place: The user's `file:line`; for a backward operation that of the forward one; empty where unknown.
-        module: Path of the module that ran; empty where none did.
+        key: Address, or another key that is unique among live allocations.
+        nbytes: Size in bytes.
+        born: Time of the allocation, as the number of the event.
+        died: Time of the release; None if it outlived the run.
+        operation: Operation that allocated it.
+        place: User's `file:line`; for a backward operation that of the forward one; empty if unknown.
+        module: Path of the active module; empty without one.
         category: One of `CATEGORIES`.
-        shape: Of the tensor that it was made for, where known.
-        dtype: Likewise.
-        step: Number of the step that made it, from 1; 0 where unknown.
+        shape: Shape of its tensor, if known.
+        dtype: Dtype of its tensor, if known.
+        step: Number of the step that made it, from 1; 0 if unknown.
     """
 
     key: int
@@ -51,13 +51,13 @@ class Allocation:
 
 @dataclass
 class Phase:
-    """A stretch of a run.
+    """Phase of a step.
 
     Attributes:
         step: Number of the step, from 1.
         name: `forward`, `backward` or `optimizer`.
-        begin: First event that belongs to it.
-        end: First event that no longer does.
+        begin: Its first event.
+        end: First event after it.
     """
 
     step: int
@@ -68,13 +68,13 @@ class Phase:
 
 @dataclass
 class Trace:
-    """All blocks of a run.
+    """All allocations of a run.
 
     Attributes:
-        base: Bytes that were there before it, by category.
-        blocks: What it allocated, in order.
+        base: Bytes allocated before the run, by category.
+        blocks: Allocations of the run, in order.
         phases: Its phases, in order and without gaps.
-        times_ns: When each event was, in ns since the first; None where events have an order only.
+        times_ns: Time of each event, in ns since the first; None if events are only ordered.
     """
 
     base: dict[str, int]
@@ -84,17 +84,17 @@ class Trace:
 
     @property
     def base_bytes(self) -> int:
-        """Bytes that were there before the run."""
+        """Bytes allocated before the run."""
         return sum(self.base.values())
 
     def changes(self) -> Iterator[tuple[int, int, Allocation]]:
-        """Yield each event that changes the sum: when, by how many bytes, and of which block."""
+        """Yield each event that changes the total: its time, the change in bytes, and the block."""
         born = ((each.born, each.nbytes, each) for each in self.blocks)
         died = ((each.died, -each.nbytes, each) for each in self.blocks if each.died is not None)
         yield from sorted(itertools.chain(born, died), key=lambda each: each[0])
 
     def peak(self) -> tuple[int, int]:
-        """Return the moment with the largest sum, and what was allocated then on top of the base."""
+        """Return the moment with the largest total, and the bytes allocated then in addition to the base."""
         total, best = 0, (0, 0)
         for moment, delta, _ in self.changes():
             total += delta
@@ -103,7 +103,7 @@ class Trace:
         return best
 
     def sums(self) -> list[tuple[int, int]]:
-        """Return for each phase what was allocated at its peak and at its end, on top of the base."""
+        """Return for each phase the bytes allocated at its peak and at its end, in addition to the base."""
         changes = collections.deque(self.changes())
         total, found = 0, []
         for phase in self.phases:
@@ -123,12 +123,12 @@ class Trace:
         return sums
 
     def at(self, moment: int) -> Phase | None:
-        """Return the phase that a moment lies in."""
+        """Return the phase that contains a moment."""
         return next((each for each in self.phases if each.begin <= moment < each.end), None)
 
 
 def described(trace: Trace) -> dict[str, Any]:
-    """Return a run's peak and its phases as a report holds them."""
+    """Return a run's peak and its phases as stored in reports."""
     moment, allocated = trace.peak()
     phase = trace.at(moment)
     alive = sorted((each for each in trace.blocks if each.is_alive(moment)), key=lambda each: (-each.nbytes, each.born))
@@ -147,7 +147,7 @@ def described(trace: Trace) -> dict[str, Any]:
 
 
 def _phases(trace: Trace) -> list[dict[str, Any]]:
-    """Return each phase of each step once, in the order in which they first came."""
+    """Return each phase of each step once, in order of first occurrence."""
     found: dict[tuple[int, str], dict[str, Any]] = {}
     for phase, (peak, end) in zip(trace.phases, trace.sums()):  # noqa: B905 - Python 3.10; one for each
         known = found.setdefault((phase.step, phase.name), {"step": phase.step, "name": phase.name, "peak_bytes": 0})
@@ -169,7 +169,7 @@ def _about(block: Allocation) -> dict[str, Any]:
 
 
 def _grouped(blocks: Iterable[Allocation]) -> list[dict[str, Any]]:
-    """Return the largest blocks; those that one place made alike are one entry with their number."""
+    """Return the largest blocks; identical blocks from one location are merged into one entry with a count."""
     groups: dict[tuple[object, ...], list[Allocation]] = {}
     for each in blocks:
         key = (each.operation, each.place, each.module, each.category, each.nbytes)
@@ -181,9 +181,9 @@ def _grouped(blocks: Iterable[Allocation]) -> list[dict[str, Any]]:
 
 
 def timeline(trace: Trace) -> list[list[int]]:
-    """Return the course of the run: `[t_ns, bytes of each category in turn]`, its peak among the points.
+    """Return the course of the run: `[t_ns, bytes of each category in turn]`, with its peak among the points.
 
-    Of more events than can be shown, the largest sum of each stretch is kept.
+    If there are too many events, the largest total of each interval is kept.
     """
     if trace.times_ns is None:
         return []
@@ -203,7 +203,7 @@ def _thinned(points: list[list[int]], size: Callable[[list[int]], int]) -> Itera
 
 
 def mark_activations(trace: Trace) -> None:
-    """Call activations what a forward made and backward begins with; where there is none, all that a forward made."""
+    """Mark activations: blocks of a forward that are alive when backward begins; without backward, all of a forward."""
     ends = [each.begin for each in trace.phases if each.name == "backward"]
     forward = [each for each in trace.phases if each.name == "forward"]
     starts = [each.begin for each in forward]
@@ -211,7 +211,7 @@ def mark_activations(trace: Trace) -> None:
         number = bisect.bisect_right(starts, block.born) - 1
         if block.category != "other" or number < 0 or block.born >= forward[number].end:
             continue
-        # What the next backward does not find alive, no later one does.
+        # A block that is dead at the next backward is used by no later one.
         following = bisect.bisect_left(ends, forward[number].end)
         if not ends or (following < len(ends) and block.is_alive(ends[following])):
             block.category = "activations"

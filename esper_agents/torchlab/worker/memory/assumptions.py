@@ -1,4 +1,4 @@
-"""What is assumed where the course of a step depends on numbers, which an estimate does not have."""
+"""Assumptions of an estimate for code that depends on numbers, which an estimate does not have."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _aten = torch.ops.aten
 
 
 class EstimateAssumption(NamedTuple):
-    """Something taken for granted.
+    """One assumption of an estimate.
 
     Attributes:
-        what: In words.
-        is_answer: Whether `answer` is what the operation returns; else it is the arguments to call it with.
-        answer: Either of these.
+        what: The assumption in words.
+        is_answer: Whether `answer` is the operation's result; otherwise its arguments.
+        answer: Result or arguments.
     """
 
     what: str
@@ -26,10 +26,10 @@ class EstimateAssumption(NamedTuple):
 
 
 def assume(func: Any, args: Any, kwargs: Any, mode: FakeTensorMode) -> EstimateAssumption | None:
-    """Return what must be assumed for an operation; None where it does not depend on numbers.
+    """Return the assumption for an operation; None if it does not depend on numbers.
 
-    Comparisons are taken as false, so that checks such as `if loss.isnan()` do not end the step; other numbers as one.
-    Masks are taken to keep everything, the most that they could.
+    Comparisons are assumed false, so that checks such as `if loss.isnan()` do not end the step; other numbers are one.
+    Masks are assumed to keep everything, the maximum.
     """
     if func in _ANSWERS:
         return _ANSWERS[func](args, mode)
@@ -61,7 +61,7 @@ def _of_masked_select(args: Any, mode: FakeTensorMode) -> EstimateAssumption:
 _KEEPS = "a mask keeps everything"
 _INDEXING = ("aten::index", "aten::_index_put", "aten::_unsafe_index")
 _ANSWERS: dict[Any, Callable[[Any, FakeTensorMode], EstimateAssumption | None]] = {
-    _aten._local_scalar_dense.default: _of_number,  # noqa: SLF001 - what `.item()` calls
+    _aten._local_scalar_dense.default: _of_number,  # noqa: SLF001 - called by `.item()`
     _aten.equal.default: lambda _args, _mode: EstimateAssumption("tensors that are compared differ", True, False),
     _aten.nonzero.default: _of_nonzero,
     _aten.masked_select.default: _of_masked_select,

@@ -1,4 +1,4 @@
-"""What CUDA's caching allocator says about a run: peaks, what it reserves, and its own snapshot."""
+"""Statistics of CUDA's caching allocator for a run: peaks, reserved memory, snapshot."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _STATISTICS = {
 
 
 class Allocator:
-    """Records what the allocator of a GPU does while it is entered.
+    """Recorder of a GPU allocator's activity while entered.
 
     Attributes:
-        artifacts: The snapshot, for https://pytorch.org/memory_viz, as a job lists its files.
+        artifacts: The snapshot, for https://pytorch.org/memory_viz, in the form of a job's files.
     """
 
     def __init__(self, device: str, scratch: str) -> None:
-        """Prepare.
+        """Prepare the recorder.
 
         Args:
-            device: Such as `cuda:0`.
-            scratch: Folder that the snapshot is written to.
+            device: Device, such as `cuda:0`.
+            scratch: Folder for the snapshot.
         """
         self._device = torch.device(device)
         self._path = str(Path(scratch) / _SNAPSHOT)
         self.artifacts: list[dict[str, str]] = []
 
     def __enter__(self) -> Allocator:  # noqa: PYI034 - Python 3.10 has no Self
-        """Begin."""
+        """Start recording."""
         torch.cuda.synchronize(self._device)
         torch.cuda.reset_peak_memory_stats(self._device)
         torch.cuda.memory._record_memory_history(max_entries=_MOST_ENTRIES)  # noqa: SLF001 - the documented way
@@ -47,12 +47,12 @@ class Allocator:
 
     def __exit__(self, *_: object) -> None:
         """Write the snapshot and stop recording."""
-        torch.cuda.memory._dump_snapshot(self._path)  # noqa: SLF001 - likewise
-        torch.cuda.memory._record_memory_history(enabled=None)  # noqa: SLF001 - likewise
+        torch.cuda.memory._dump_snapshot(self._path)  # noqa: SLF001 - same reason
+        torch.cuda.memory._record_memory_history(enabled=None)  # noqa: SLF001 - same reason
         self.artifacts.append({"name": _SNAPSHOT, "media_type": "application/octet-stream"})
 
     def statistics(self) -> dict[str, Any]:
-        """Return the allocator's counts since it was entered."""
+        """Return the allocator's statistics since it was entered."""
         known = torch.cuda.memory_stats(self._device)
         free, total = torch.cuda.mem_get_info(self._device)
         return {name: known[key] for name, key in _STATISTICS.items() if key in known} | {

@@ -1,4 +1,4 @@
-"""Says, while user code runs, which line of theirs and which of their modules is at work."""
+"""Track the line and the module of user code that are executing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MARK = "esper-place|"
 
 
 class CurrentLocation:
-    """Knows the user's innermost line and module; modules are called by the outermost's class and the path from it."""
+    """Tracker of the user's innermost line and module; a module's name is the root's class and the path from it."""
 
     def __init__(self, target: LoadedTarget) -> None:
-        """Know them for code of this target's project."""
+        """Create a tracker for code of this target's project."""
         self._target = target
         self._own: dict[str, str | None] = {}
         self._stack: list[str] = []
@@ -32,7 +32,7 @@ class CurrentLocation:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Follow which module runs."""
+        """Track the active module inside the block."""
         entered = register_module_forward_pre_hook(self._enter)
         left = register_module_forward_hook(self._leave, always_call=True)
         try:
@@ -42,11 +42,11 @@ class CurrentLocation:
             left.remove()
 
     def here(self) -> tuple[str, str]:
-        """Return `file:line` of the user's innermost frame, and the module that runs; empty where there is none."""
-        return self.line(sys._getframe(1)), self._stack[-1] if self._stack else ""  # noqa: SLF001 - the only way to a frame
+        """Return `file:line` of the user's innermost frame, and the active module; empty without one."""
+        return self.line(sys._getframe(1)), self._stack[-1] if self._stack else ""  # noqa: SLF001 - the only access to a frame
 
     def line(self, frame: FrameType | None) -> str:
-        """Return `file:line` of the innermost frame from here on that is the user's."""
+        """Return `file:line` of the innermost user frame, starting at a frame."""
         while frame is not None:
             filename = frame.f_code.co_filename
             if filename not in self._own:
@@ -58,11 +58,11 @@ class CurrentLocation:
         return ""
 
     def remember(self, node: int, at: tuple[str, str]) -> None:
-        """Remember where the forward operation was called that a node of the graph belongs to."""
+        """Record the location of the forward operation of an autograd node."""
         self._forward.setdefault(node, at)
 
     def of_node(self, node: int) -> tuple[str, str]:
-        """Return where the forward operation of a node was called."""
+        """Return the location of a node's forward operation."""
         return self._forward.get(node, ("", ""))
 
     def _enter(self, module: torch.nn.Module, _args: Any) -> None:
@@ -78,7 +78,7 @@ class CurrentLocation:
 
 
 def is_compiled() -> bool:
-    """Return whether there is something compiled: hooks and modes of ours would be traced with it, and change it."""
+    """Return whether the target is compiled: our hooks and modes would be traced with it, and change it."""
     dynamo = sys.modules.get("torch._dynamo.eval_frame")
     if dynamo is None:
         return False
@@ -92,13 +92,13 @@ def is_compiled() -> bool:
 
 
 class PlaceMarks(TorchFunctionMode):
-    """Leaves marks with the user's line and module in a profile.
+    """Mode that marks a profile with the user's line and module.
 
-    A mode for functions, not for dispatch: under the latter autograd adds gradients out of place, and allocates more.
+    A mode for functions, not for dispatch: under the latter, autograd adds gradients out of place, and allocates more.
     """
 
     def __init__(self, whereabouts: CurrentLocation) -> None:
-        """Mark what `whereabouts` says."""
+        """Create the mode with a tracker."""
         super().__init__()
         self._whereabouts = whereabouts
 
@@ -106,5 +106,5 @@ class PlaceMarks(TorchFunctionMode):
         """Call a function inside a mark."""
         del types
         line, module = self._whereabouts.here()
-        with torch._C._profiler._RecordFunctionFast(f"{MARK}{line}|{module}"):  # noqa: SLF001 - the public one allocates
+        with torch._C._profiler._RecordFunctionFast(f"{MARK}{line}|{module}"):  # noqa: SLF001 - the public function allocates
             return func(*args, **(kwargs or {}))

@@ -1,4 +1,4 @@
-"""Works out what a step allocates without running it: on tensors that have shapes and no numbers."""
+"""Estimate the allocations of a step on fake tensors, which have shapes and no numbers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LEAST_REAL = 64
 
 
 class _LinearCalls(TorchFunctionMode):
-    """Knows when `linear` runs, which adds its bias out of place under a mode.
+    """Tracker of calls of `linear`, which adds its bias out of place under a mode.
 
     Attributes:
-        is_running: Whether it does.
+        is_running: Whether `linear` is running.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class _LinearCalls(TorchFunctionMode):
 
 
 class _Estimating(StorageTracker):
-    """Watches fake storages, and allows for what real kernels and the real engine would do otherwise."""
+    """Tracker of fake storages that corrects for differences of real kernels and the real autograd engine."""
 
     def __init__(
         self, whereabouts: CurrentLocation, device: str, mode: FakeTensorMode, scratch: Scratch | None
@@ -112,10 +112,10 @@ class _Estimating(StorageTracker):
             pass
 
     def finish(self, reading: ProfilerEvents) -> None:
-        """Fill in what operations allocate inside, and what is allocated for real beside them.
+        """Add the workspace of operations, and the real memory allocated besides fake storages.
 
-        The latter are tensors that no operation returns, such as a generator's state that checkpointing keeps. What
-        is gone before the next operation, or is no more than a number, is machinery of this estimate's.
+        The latter belongs to tensors that no operation returns, such as a generator's state kept by checkpointing.
+        Memory that is freed before the next operation, or is a single number, belongs to the estimate itself.
         """
         self._settle()
         inside = reading.inside()
@@ -126,12 +126,12 @@ class _Estimating(StorageTracker):
                 self.trace.blocks.append(Allocation(-1, nbytes, born, died, "none"))
 
     def _is_found_inf(self, func: Any, args: Any) -> bool:
-        """Return whether a GradScaler asks whether gradients overflowed: then it would skip the optimizer."""
+        """Return whether a GradScaler checks for overflowed gradients: it would skip the optimizer."""
         is_reading = func.overloadpacket.__name__ == "_local_scalar_dense"
         return is_reading and by_identity(args[0].untyped_storage()) in self._found_inf
 
     def _settle(self) -> None:
-        """Make one block of two where a real backward goes on with the first, as nothing else needs it."""
+        """Merge two blocks if a real backward reuses the first because nothing else needs it."""
         if self._pending is not None:
             old, new = self._pending
             self._pending = None
@@ -144,8 +144,8 @@ class _Estimating(StorageTracker):
     def _as_real(self, output: Any, made: list[ReturnedTensor | None]) -> Any:
         """Return the output in storages of the real sizes.
 
-        Some fake operations do not know the workspace that is returned; some real ones return a number in the storage
-        of all that was added up.
+        Some fake operations omit the returned workspace; some real ones return a number in the storage
+        of the whole sum.
         """
         leaves, spec = tree_flatten(output)
         for number, (leaf, real) in enumerate(zip(leaves, made)):  # noqa: B905 - Python 3.10; one operation's twice
@@ -159,7 +159,7 @@ class _Estimating(StorageTracker):
         return tree_unflatten(leaves, spec)
 
 
-# Formulas of backward call these in place, except under a mode (areAnyTensorSubclassLike in FunctionsManual.cpp).
+# Backward formulas call these in place, except under a mode (areAnyTensorSubclassLike in FunctionsManual.cpp).
 _IN_PLACE = frozenset((
     *("index_add", "index_copy", "index_fill", "index_put", "masked_fill", "masked_scatter"),
     *("put", "scatter", "scatter_add"),
@@ -167,13 +167,13 @@ _IN_PLACE = frozenset((
 
 
 def _is_in_place_without_mode(func: Any, *, is_in_linear: bool) -> bool:
-    """Return whether something was called out of place that is called in place on real tensors, memory allowing."""
+    """Return whether an out-of-place call would be in place on real tensors, if memory allows."""
     if is_in_linear:
         return func is torch.ops.aten.add.Tensor
-    if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 - there is no public way to ask
+    if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 - no public query
         return False
-    if torch._C._current_autograd_node() is None:  # noqa: SLF001 - likewise
-        # No node: the engine itself adds up what several nodes gave.
+    if torch._C._current_autograd_node() is None:  # noqa: SLF001 - same reason
+        # No node: the engine itself accumulates the gradients of several nodes.
         return func is torch.ops.aten.add.Tensor
     return func.overloadpacket.__name__ in _IN_PLACE
 
@@ -181,17 +181,17 @@ def _is_in_place_without_mode(func: Any, *, is_in_linear: bool) -> bool:
 def estimate(
     make: Callable[[], LoadedTarget], stepper: Callable[[LoadedTarget], Stepper], request: dict[str, Any]
 ) -> tuple[Trace, dict[str, Any]]:
-    """Return what a run would allocate, and what was assumed.
+    """Return the estimated allocations of a run, with its assumptions.
 
     Args:
-        make: Makes the target; called where tensors have no numbers, and again where they have if that fails.
-        stepper: Makes the steps of a target.
-        request: `seed`; `root`: the project; `limit_bytes`: what an operation may take that is run alone; `probe`:
-            whether any is.
+        make: Makes the target; called on fake tensors, and again on real ones if that fails.
+        stepper: Makes the stepper of a target.
+        request: `seed`; `root`: the project; `limit_bytes`: memory limit of an operation that is run alone; `probe`:
+            whether any is run.
 
     Returns:
-        The trace; `assumed`: `place` and `what`; `left_out`: names of operations whose inside is not known, with why;
-        `built_with_memory_because`: why the target could not be made without, empty where it could.
+        The trace; `assumed`: `place` and `what`; `left_out`: names of operations whose workspace is unknown, with
+        reasons; `built_with_memory_because`: reason that the target needed real memory, empty if it did not.
     """
     mode = UncopiedFakeMode(allow_non_fake_inputs=True)
     target, built = loaded(make, mode, request.get("root", ""))

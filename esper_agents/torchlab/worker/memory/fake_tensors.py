@@ -1,4 +1,4 @@
-"""Makes targets and inputs whose tensors have shapes and no numbers, and so take no memory."""
+"""Build targets and inputs from fake tensors, which have shapes and no memory."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from .training_step import Stepper
 
 
 class UncopiedFakeMode(FakeTensorMode):
-    """A mode that is not copied along with a fake tensor: under a copy, views are no longer known as such."""
+    """Fake mode that is not copied along with a fake tensor: under a copy, views lose their base."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UncopiedFakeMode:
         return self
 
 
 def loaded(make: Callable[[], LoadedTarget], mode: FakeTensorMode, root: str) -> tuple[LoadedTarget, str]:
-    """Return a target, made without memory where its code allows it, and else why it does not.
+    """Return a target, built on fake tensors if its code allows it, and otherwise the reason.
 
     Args:
         make: Makes it; called again outside of the mode if that fails.
-        mode: What tensors have no numbers under.
+        mode: The fake tensor mode.
         root: The project, whose modules are then imported again.
     """
     known = set(sys.modules)
     try:
         with mode:
             return make(), ""
-    except Exception as error:  # noqa: BLE001 - code that reads numbers while it is built fails in many ways
+    except Exception as error:  # noqa: BLE001 - code that reads numbers while it is built fails with many errors
         why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     for name in set(sys.modules) - known:
-        # What the project has imported by then keeps tensors without numbers.
+        # Modules of the project imported so far contain fake tensors.
         filename = getattr(sys.modules[name], "__file__", None)
         if filename and own_file(root, filename) is not None:
             del sys.modules[name]
@@ -47,7 +47,7 @@ def loaded(make: Callable[[], LoadedTarget], mode: FakeTensorMode, root: str) ->
 
 
 def without_numbers(target: LoadedTarget, mode: FakeTensorMode) -> LoadedTarget:
-    """Return a target whose module is a copy that takes no memory."""
+    """Return a target whose module is a copy on fake tensors."""
     if target.module is None:
         return target
     with FakeCopyMode(mode):
@@ -56,11 +56,11 @@ def without_numbers(target: LoadedTarget, mode: FakeTensorMode) -> LoadedTarget:
 
 
 def made_inputs(steps: Stepper, mode: FakeTensorMode, seed: int) -> Inputs:
-    """Return inputs without numbers; made with them first where their code needs to read some."""
+    """Return fake inputs; made as real ones first if their code reads numbers."""
     try:
         with mode:
             return steps.inputs(seed)
-    except Exception:  # noqa: BLE001 - what makes them may read numbers; then they are made for real
+    except Exception:  # noqa: BLE001 - their factory may read numbers; then real tensors are made
         made = steps.inputs(seed)
     args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, (made.args, made.kwargs))
     return Inputs(args, kwargs)

@@ -1,4 +1,4 @@
-"""Tells memory that keeps growing from memory that levels off."""
+"""Distinguish memory that keeps growing from memory that levels off."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 _FEWEST_STEPS = 4
 _MOST_FALLING = 0.1
 _LEAST_RISING = 0.5
-# A cache that fills grows less and less; a leak does not.
+# The growth of a filling cache decreases; that of a leak does not.
 _STEADY = 1 / 3
 
 
 @dataclass(frozen=True)
 class Growth:
-    """How what is left after each step develops.
+    """Growth of the memory left after each step.
 
     Attributes:
         is_growing: Whether it rises without levelling off.
-        per_step: Median of the slopes between any two steps looked at.
-        first_step: First step looked at, from 1; the ones before are warm-up.
+        per_step: Median of the slopes between any two steps considered.
+        first_step: First step considered, from 1; earlier ones are warm-up.
     """
 
     is_growing: bool
@@ -29,12 +29,12 @@ class Growth:
 
 
 def growth(left: Sequence[int], warmup: int, least: int) -> Growth:
-    """Judge how what is left after each step develops after a warm-up.
+    """Judge the growth of the memory left after each step, after a warm-up.
 
     Args:
-        left: Bytes, or a count, after each step, once the garbage collector ran.
-        warmup: How many steps to leave out at the beginning.
-        least: What must be added with each step to matter.
+        left: Bytes, or a count, after each step and a garbage collection.
+        warmup: Number of initial steps to ignore.
+        least: Minimum relevant growth per step.
 
     Source:
         The slope of Theil and Sen; the share of falling and rising pairs as in Kendall's tau.
@@ -54,5 +54,5 @@ def growth(left: Sequence[int], warmup: int, least: int) -> Growth:
 
 
 def may_grow(left: Sequence[int], least: int) -> bool:
-    """Return whether more steps are worth it: something was still added in the second half of those that ran."""
+    """Return whether more steps are useful: memory still grew in the second half of the steps."""
     return left[-1] - left[len(left) // 2] >= least

@@ -1,4 +1,4 @@
-"""Runs step after step and looks whether memory stays allocated: how much, who made it, and what holds it."""
+"""Run repeated steps and search for memory that stays allocated: size, creator and retainer."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from .storage_tracker import StorageTracker
 from .tensor_roles import set_aside
 from .training_step import Stepper
 
-# A quarter of the steps is warm-up where nothing grew; all of the first half where something did.
+# A quarter of the steps is warm-up if nothing grew; the first half if something did.
 _WARMUP_SHARE = 4
-# A kept number without a graph and less: a megabyte only after thousands of steps.
+# A retained number without a graph is smaller: it reaches a megabyte only after thousands of steps.
 _LEAST_BYTES = 256
 _MOST_MAKERS = 8
-# Of the memory that is free: what grows faster has shown it by then.
+# Share of the free memory: faster growth is visible before it is used up.
 _LARGEST_SHARE = 0.25
 _Tell = Callable[[str, float], None]
 
 
 @dataclass
 class _Course:
-    """What the steps left.
+    """Memory left by the steps.
 
     Attributes:
-        live_bytes: After each step, of the storages that were seen being made.
-        profiler_bytes: After each step, by the profiler's events: a second witness, which sees what operations keep.
-        collected_bytes: What the garbage collector freed after each step.
-        graph_nodes: Nodes of autograd's graphs that are kept after each step.
+        live_bytes: After each step, bytes of the storages observed since creation.
+        profiler_bytes: After each step, by the profiler's events: an independent observation that includes workspaces.
+        collected_bytes: Bytes freed by the garbage collector after each step.
+        graph_nodes: Number of autograd nodes retained after each step.
         node_numbers: Sequence number of the next node at the beginning of each step.
-        error: What ended the steps early, where memory ran out; None otherwise.
+        error: Out-of-memory error that ended the steps early; None without one.
     """
 
     live_bytes: list[int] = field(default_factory=list)
@@ -55,18 +55,18 @@ class _Course:
     error: BaseException | None = None
 
     def is_worth_more(self, device: str) -> bool:
-        """Return whether as many steps again would tell more, and would fit."""
+        """Return whether doubling the steps would add information, and fit into memory."""
         has_grown = may_grow(self.live_bytes, _LEAST_BYTES) or may_grow(self.graph_nodes, 1)
         return has_grown and self.live_bytes[-1] - self.live_bytes[0] < _LARGEST_SHARE * free_bytes(device)
 
 
 @dataclass
 class LeakSearchResult:
-    """What looking for a leak found.
+    """Result of a leak search.
 
     Attributes:
-        result: As the job returns it; None where memory ran out before two steps could be compared.
-        error: What ended the steps early, where memory ran out; None otherwise.
+        result: Result as the job returns it; None if memory ran out before two steps could be compared.
+        error: Out-of-memory error that ended the steps early; None without one.
     """
 
     result: dict[str, Any] | None
@@ -76,17 +76,17 @@ class LeakSearchResult:
 def look(
     target: LoadedTarget, stepper: Stepper, steps: int, seed: int, tell: _Tell, *, has_profiler: bool = True
 ) -> LeakSearchResult:
-    """Return whether memory grows with steps, by how much, and what holds it.
+    """Return whether memory grows with steps, by how much, and its retainers.
 
-    Where something was still added after half of the steps, as many again are run: a cache that fills levels off.
+    If memory still grew after half of the steps, their number is doubled: a filling cache levels off.
 
     Args:
-        target: What is run.
-        stepper: How.
-        steps: How often.
-        seed: Each step has inputs of its own, from the seeds after this.
-        tell: Told how far it is.
-        has_profiler: Whether the profiler is a second witness. Its events take memory and time of their own.
+        target: The target.
+        stepper: Runs its steps.
+        steps: Number of steps.
+        seed: First seed; each step has its own inputs from the following seeds.
+        tell: Progress callback.
+        has_profiler: Whether the profiler observes too. Its events take memory and time.
     """
     watch = StorageTracker(CurrentLocation(target), torch.device(target.device).type)
     course = _Course()
@@ -131,12 +131,12 @@ def _described(course: _Course, by_bytes: Growth, by_nodes: Growth) -> dict[str,
 
 
 def _run(watch: StorageTracker, stepper: Stepper, course: _Course, seeds: range, tell: _Tell) -> None:
-    """Run a step for each seed, only half of them where more would tell nothing."""
+    """Run a step for each seed, or only half of them if more would add nothing."""
     with set_aside() as known, watch.watching():
         for step, seed in enumerate(seeds, start=1):
             tell(f"step {step}: looking for memory that stays", 0.5 + 0.4 * step / len(seeds))
             watch.step = step
-            course.node_numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - there is no public way
+            course.node_numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - no public function
             try:
                 stepper.run(stepper.inputs(seed))
             except (MemoryError, RuntimeError) as error:
@@ -157,8 +157,8 @@ def _run(watch: StorageTracker, stepper: Stepper, course: _Course, seeds: range,
 def _suspects(watch: StorageTracker, warmup: int, last: int, *, has_grown: bool) -> list[Allocation]:
     """Return the blocks that stayed: made after the warm-up, but not in the last step, as those may yet be replaced.
 
-    Where there are none and bytes have grown all the same, one thing must have grown in place of another: then what the
-    last step made larger than the one before.
+    If there are none and bytes still grew, one object must have grown by replacement: then return the blocks that
+    the last step made larger than the one before.
     """
     alive = [each for each in watch.alive.values() if each.step > warmup]
     kept = [each for each in alive if each.step < last]
@@ -176,7 +176,7 @@ def _grown(watch: StorageTracker, alive: list[Allocation], last: int) -> list[Al
     for each in alive:
         sites = made[each.operation, each.place, each.module]
         now, before = sites.get(last, []), sites.get(last - 1, [])
-        # By identity: blocks of equal content are not the same.
+        # By identity: blocks of equal content are different objects.
         number = next((place for place, one in enumerate(now) if one is each), len(before))
         if number < len(before) and before[number].nbytes < each.nbytes:
             result.append(each)
@@ -184,7 +184,7 @@ def _grown(watch: StorageTracker, alive: list[Allocation], last: int) -> list[Al
 
 
 def _makers(suspects: list[Allocation]) -> list[dict[str, Any]]:
-    """Return which lines and operations made the blocks that stayed."""
+    """Return the lines and operations that made the remaining blocks."""
     groups: dict[tuple[str, str, str], list[Allocation]] = {}
     for each in suspects:
         groups.setdefault((each.place, each.operation, each.module), []).append(each)

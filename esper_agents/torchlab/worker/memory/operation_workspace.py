@@ -1,7 +1,7 @@
-"""Measures what an operation allocates inside and gives back: each different one is run once, alone, on zeros.
+"""Workspace of operations: memory allocated and freed inside one, measured once, alone, on zeros.
 
-Its kernels know; what an operation looks like from outside does not tell. On a CPU convolutions alone keep two to four
-times their output, by version, layout and processor, so a table would be wrong on the next machine.
+Only the kernels know: the workspace does not follow from an operation's arguments. On a CPU, convolutions alone take
+two to four times their output, by version, layout and processor, so a table would be wrong on the next machine.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .profiled_run import mark
 from .profiler_events import PROBE
 
 _LONGEST_S = 20.0
-# Element by element nothing is kept inside: then running it only takes time.
+# Elementwise operations have no workspace: running them only takes time.
 _LARGE_POINTWISE = 32 << 20
-# Of the memory that is free now.
+# Share of the currently free memory.
 _LARGEST_SHARE = 0.25
 
 
 class _Like(NamedTuple):
-    """What a real tensor must be like to stand for a fake one."""
+    """Properties of a real tensor that replaces a fake one."""
 
     number: int
     shape: tuple[int, ...]
@@ -39,14 +39,14 @@ class _Like(NamedTuple):
 
 
 class ReturnedTensor(NamedTuple):
-    """A tensor that an operation really returned, in a storage of its own.
+    """Tensor returned by a real operation, in its own storage.
 
     Attributes:
-        shape: Its shape.
-        stride: Its strides.
-        offset: Where in the storage it begins, in elements.
-        nbytes: Of the storage, which may be larger than the tensor.
-        dtype: Its type.
+        shape: Shape.
+        stride: Strides.
+        offset: Offset into the storage, in elements.
+        nbytes: Size of the storage, which may be larger than the tensor.
+        dtype: Dtype.
     """
 
     shape: tuple[int, ...]
@@ -57,11 +57,11 @@ class ReturnedTensor(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """An operation that was run.
+    """Operation that was run.
 
     Attributes:
-        number: Of its mark in the profile.
-        made: What each leaf of its output is; None where that is no tensor, or shares its storage.
+        number: Number of its mark in the profile.
+        made: Tensor of each output leaf; None if it is not a tensor, or shares its storage.
     """
 
     number: int
@@ -69,18 +69,18 @@ class Probed(NamedTuple):
 
 
 class Scratch:
-    """Runs operations once each.
+    """Runner of single operations, each once.
 
     Attributes:
-        left_out: Names of operations that were not run, with why.
+        left_out: Names of operations that were not run, with the reasons.
     """
 
     def __init__(self, device: str, limit_bytes: int | None) -> None:
-        """Run none yet.
+        """Create a runner.
 
         Args:
-            device: Type of the device that they are run on.
-            limit_bytes: What an operation may take; a share of what is free where None.
+            device: Device type for the operations.
+            limit_bytes: Memory limit of an operation; None for a share of the free memory.
         """
         self.left_out: dict[str, str] = {}
         self._known: dict[str, Probed | None] = {}
@@ -89,16 +89,16 @@ class Scratch:
         self._count = 0
 
     def probe(self, func: Any, args: Any, kwargs: Any, output: Any) -> Probed | None:
-        """Run an operation for real on zeros, in a mark of the profile, unless one like it was.
+        """Run an operation for real on zeros, in a mark of the profile, unless an identical one was run.
 
         Args:
             func: The operation.
-            args: Its arguments, with fake tensors.
-            kwargs: Likewise.
-            output: What it returned for those.
+            args: Its positional arguments, with fake tensors.
+            kwargs: Its keyword arguments.
+            output: Its output for fake tensors.
 
         Returns:
-            What it did; None where it was not run.
+            The result; None if it was not run.
         """
         if func.is_view:
             return None
@@ -109,7 +109,7 @@ class Scratch:
         if torch.Tag.pointwise in func.tags and sum(each.nbytes for each in tensors) > _LARGE_POINTWISE:
             return None
         like = _likeness(leaves)
-        # Some kernels keep a workspace for backward only where gradients are on.
+        # Some kernels keep a workspace for backward only if gradients are enabled.
         key = repr((func, like, torch.is_grad_enabled()))
         if key not in self._known:
             self._known[key] = self._run(func, tree_unflatten(like, spec), _bytes(like, output))
@@ -129,7 +129,7 @@ class Scratch:
                 real_args, real_kwargs = tree_map(lambda each: _real(each, made), like, is_leaf=_is_like)
                 with mark(f"{PROBE}{self._count}"):
                     output = func(*real_args, **real_kwargs)
-        except Exception as error:  # noqa: BLE001 - an operation may refuse zeros with whatever it likes
+        except Exception as error:  # noqa: BLE001 - an operation may reject zeros with any error
             self.left_out[str(func)] = f"{type(error).__name__} on zeros"
             return None
         finally:
@@ -153,7 +153,7 @@ def _of(tensor: torch.Tensor) -> ReturnedTensor:
 
 
 def free_bytes(device: str) -> int:
-    """Return how many bytes of memory a type of device could give now."""
+    """Return the free memory of a device type in bytes."""
     if device == "cuda" and torch.cuda.is_available():
         return int(torch.cuda.mem_get_info()[0])
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
@@ -163,7 +163,7 @@ def free_bytes(device: str) -> int:
 
 
 def _bytes(like: list[Any], output: Any) -> int:
-    """Return what the inputs and outputs of an operation take."""
+    """Return the size of the inputs and outputs of an operation in bytes."""
     inputs = {each.number: each.nbytes for each in like if isinstance(each, _Like)}
     return sum(inputs.values()) + sum(each.nbytes for each in tree_leaves(output) if isinstance(each, torch.Tensor))
 
@@ -190,7 +190,7 @@ def _real(like: Any, made: dict[int, torch.Tensor]) -> Any:
     if not isinstance(like, _Like):
         return like
     if like.number not in made:
-        # A mask lets everything pass: that is the most that an operation could find.
+        # A mask that keeps everything gives the maximum result.
         fill = torch.ones if like.dtype is torch.bool else torch.zeros
         storage = fill(like.nbytes, dtype=torch.uint8, device=like.device).untyped_storage()
         tensor = torch.empty(0, dtype=like.dtype, device=like.device)

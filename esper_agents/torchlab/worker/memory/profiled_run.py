@@ -1,4 +1,4 @@
-"""Runs a target under torch's profiler: what it allocates, step by step, and what for."""
+"""Run a target under torch's profiler and record its allocations by step and purpose."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .training_step import Stepper
 
 @dataclass
 class ProfiledRun:
-    """A measured run.
+    """Measured run of some steps.
 
     Attributes:
-        trace: What it allocated.
-        is_placed: Whether its blocks know the user's line and module.
-        step: The last step that began.
-        events: How many events the profiler had of it.
-        error: What ended it early, where it ran out of memory; None where it came to its end.
+        trace: Its allocations.
+        is_placed: Whether its blocks have the user's line and module.
+        step: The last step that started.
+        events: Number of profiler events.
+        error: Out-of-memory error that ended it early; None without one.
     """
 
     trace: Trace
@@ -40,7 +40,7 @@ class ProfiledRun:
 
 
 class _Moments:
-    """What storages were used for at moments of a run; each leaves a mark in the profile."""
+    """Uses of storages at moments of a run; each moment leaves a mark in the profile."""
 
     def __init__(self, device: str) -> None:
         self.owners = Owners(by_address, device)
@@ -52,7 +52,7 @@ class _Moments:
 
     @contextmanager
     def around_optimizers(self) -> Iterator[None]:
-        # Before an update gradients are complete, after it the state is there.
+        # Before an update, gradients are complete; after it, the state exists.
         hooks = register_optimizer_step_pre_hook(self.note), register_optimizer_step_post_hook(self.note)
         try:
             yield
@@ -63,14 +63,14 @@ class _Moments:
 
 @contextmanager
 def mark(name: str) -> Iterator[None]:
-    """Leave a named stretch in the profile, without allocating anything."""
-    with torch._C._profiler._RecordFunctionFast(name):  # noqa: SLF001 - the public one allocates
+    """Add a named range to the profile, without allocating anything."""
+    with torch._C._profiler._RecordFunctionFast(name):  # noqa: SLF001 - the public function allocates
         yield
 
 
 @contextmanager
 def profiled(device: str) -> Iterator[Any]:
-    """Yield a profiler that notes what is allocated and freed on a device and on the host."""
+    """Yield a profiler that records allocations and releases on a device and on the host."""
     from torch.profiler import ProfilerActivity, profile
 
     activities = [
@@ -82,15 +82,15 @@ def profiled(device: str) -> Iterator[Any]:
 
 
 def measure(target: LoadedTarget, stepper: Stepper, steps: int, seed: int) -> ProfiledRun:
-    """Run some steps on the same inputs and return what they allocated on the target's device.
+    """Run some steps on the same inputs and return their allocations on the target's device.
 
-    The sum of the blocks is the running sum of the profiler's `[memory]` events.
+    The total of the blocks equals the running total of the profiler's `[memory]` events.
 
     Args:
-        target: What is run.
-        stepper: How.
-        steps: How often. Two show what the first alone does not have: gradients and optimizer state from before.
-        seed: For the inputs, which are made before.
+        target: The target.
+        stepper: Runs its steps.
+        steps: Number of steps. A second one shows the effect of existing gradients and optimizer state.
+        seed: Seed of the inputs, which are made before.
     """
     inputs = stepper.inputs(seed)
     device = torch.device(target.device).type

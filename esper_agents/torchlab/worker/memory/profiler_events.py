@@ -1,4 +1,4 @@
-"""Reads what was allocated from the events of torch's profiler."""
+"""Read allocations from the events of torch's profiler."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Change:
 
 @dataclass
 class _Context:
-    """What the events around one say of it."""
+    """Context of an event by its enclosing events."""
 
     operation: str = ""
     place: tuple[str, str] = ("", "")
@@ -42,7 +42,7 @@ class _Context:
 
 @dataclass
 class _Stretches:
-    """Stretches of time that may be asked for a moment."""
+    """Time ranges that can be searched for a moment."""
 
     begins: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -52,12 +52,12 @@ class _Stretches:
         self.ends.append(end)
 
     def index(self, time_ns: int) -> int:
-        """Return which stretch a moment lies in; -1 where in none."""
+        """Return the index of the range that contains a moment; -1 without one."""
         found = bisect.bisect_right(self.begins, time_ns) - 1
         return found if found >= 0 and time_ns <= self.ends[found] else -1
 
     def joined(self, breaks: list[int]) -> _Stretches:
-        """Return them with neighbours made one, unless something that `breaks` begins between them."""
+        """Return the ranges with neighbours merged, unless something in `breaks` begins between them."""
         result = _Stretches()
         for begin, end in sorted(zip(self.begins, self.ends)):  # noqa: B905 - Python 3.10; they grow together
             if result.ends and bisect.bisect(breaks, begin) == bisect.bisect(breaks, result.ends[-1]):
@@ -68,18 +68,18 @@ class _Stretches:
 
 
 class ProfilerEvents:
-    """The events of one profile.
+    """Events of one profile.
 
     Attributes:
-        events: How many there are.
+        events: Number of events.
     """
 
     def __init__(self, roots: list[Any], device: str) -> None:
-        """Read them.
+        """Read the events.
 
         Args:
             roots: The profiler's event tree.
-            device: Type of the device whose memory counts.
+            device: Device type whose memory counts.
         """
         self._device = device
         self.events = 0
@@ -126,12 +126,12 @@ class ProfilerEvents:
             self._optimizer.add(begin, end)
             return _Context(name, context.place, -1)
         if node >= 0 and context.node < 0 and any(context.place):
-            # The last operation with this number is the one that made the node: others before it made none.
+            # The last operation with this number made the node; earlier ones made none.
             self._forward[node] = context.place
         return context if context.operation else _Context(name, context.place, context.node)
 
     def _is_ours(self, name: str, begin: int, end: int) -> bool:
-        """Take note of a mark of ours that says nothing about what lies in it; return whether it is one."""
+        """Record one of our own marks that does not affect its contents; return whether the event is one."""
         if name.startswith(MOMENT):
             self._moments[int(name[len(MOMENT) :])] = begin
         elif name.startswith(STEP):
@@ -145,7 +145,7 @@ class ProfilerEvents:
         return True
 
     def beside(self) -> list[tuple[int, int, int | None]]:
-        """Return what was allocated outside of marked operations: bytes, and the ticks before its birth and its end."""
+        """Return the allocations outside of marked operations: bytes, and the ticks before their start and end."""
         probes = _Stretches()
         for begin, end in sorted(self._probes.values()):
             probes.add(begin, end)
@@ -164,13 +164,13 @@ class ProfilerEvents:
         return found
 
     def sums_at_moments(self) -> list[int]:
-        """Return what was allocated since the beginning at each marked moment, in bytes."""
+        """Return the bytes allocated since the beginning at each marked moment."""
         times = [each.time_ns for each in self._changes]
         sums = list(itertools.accumulate((each.size for each in self._changes), initial=0))
         return [sums[bisect.bisect_right(times, self._moments[each])] for each in sorted(self._moments)]
 
     def inside(self) -> dict[int, int]:
-        """Return for each marked operation what it allocated at most beyond what it left allocated, in bytes."""
+        """Return for each marked operation its peak beyond the bytes that it left allocated."""
         times = [each.time_ns for each in self._changes]
         result: dict[int, int] = {}
         for number, (begin, end) in self._probes.items():
@@ -180,12 +180,12 @@ class ProfilerEvents:
         return result
 
     def trace(self, base: dict[str, int], base_owners: dict[int, str], moments: list[dict[int, str]]) -> Trace:
-        """Return the blocks.
+        """Return the allocations as a trace.
 
         Args:
-            base: Bytes that were there before, by category.
-            base_owners: What they were used for, by address.
-            moments: What addresses were used for at each marked moment.
+            base: Bytes allocated before, by category.
+            base_owners: Uses of these, by address.
+            moments: Uses of addresses at each marked moment.
         """
         begin = self._changes[0].time_ns if self._changes else 0
         trace = Trace(dict(base), times_ns=[0, *(each.time_ns - begin for each in self._changes)])
@@ -219,7 +219,7 @@ class ProfilerEvents:
             elif backward.index(change.time_ns) >= 0:
                 name = "backward"
             else:
-                # What is released after a phase was the phase's.
+                # Memory released after a phase belonged to the phase.
                 is_tail = change.size < 0 and phases and phases[-1].step == step
                 name = phases[-1].name if is_tail else "forward"
             if phases and (step == 0 or (phases[-1].step, phases[-1].name) == (step, name)):
@@ -239,7 +239,7 @@ def _assign(alive: dict[int, Allocation], used: dict[int, str]) -> None:
 def _release(trace: Trace, alive: dict[int, Allocation], owners: dict[int, str], change: _Change, number: int) -> None:
     block = alive.pop(change.address, None)
     if block is None:
-        # What was there before went: on a GPU such events are told.
+        # Releases of earlier memory: a GPU reports such events.
         category = owners.get(change.address, "other")
         trace.base[category] = max(0, trace.base.get(category, 0) + change.size)
         trace.blocks.append(Allocation(change.address, -change.size, 0, number, category=category))

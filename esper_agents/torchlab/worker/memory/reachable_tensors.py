@@ -1,4 +1,4 @@
-"""Finds which tensors keep memory alive: their own, and what the graph behind them saved for backward."""
+"""Find tensors that keep memory alive: their own, and those their graph saved for backward."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MOST_NODES = 500_000
 
 @dataclass
 class ReachableTensor:
-    """A tensor that Python code can reach and that keeps memory alive.
+    """Tensor reachable from Python code that keeps memory alive.
 
     Attributes:
-        tensor: It.
-        leaf: The parameter whose gradient it is; None where it is no gradient.
-        keys: Storages that it keeps, of those that were asked for.
-        nodes: How many nodes of graphs it keeps, of those that were asked for.
+        tensor: The tensor.
+        leaf: Parameter of this gradient; None if it is not a gradient.
+        keys: Requested storages that it keeps alive.
+        nodes: Number of requested graph nodes that it keeps alive.
     """
 
     __slots__ = ("keys", "leaf", "nodes", "tensor")
@@ -35,20 +35,20 @@ class ReachableTensor:
 
     @property
     def thing(self) -> torch.Tensor:
-        """What Python code holds: the tensor, or the parameter whose gradient it is."""
+        """The object held by Python code: the tensor, or the parameter of this gradient."""
         return self.tensor if self.leaf is None else self.leaf
 
 
 def roots(suspects: set[int], first_node: int, last_node: int) -> list[ReachableTensor]:
-    """Return the tensors that keep any of some storages or graphs alive.
+    """Return the tensors that keep any of the storages or graphs alive.
 
     Args:
         suspects: The storages, by identity.
-        first_node: Sequence number of the first node of a graph that counts.
-        last_node: Of the first that no longer does.
+        first_node: Sequence number of the first relevant graph node.
+        last_node: Sequence number of the first node after the relevant ones.
     """
     found: list[ReachableTensor] = []
-    with torch._C.DisableTorchFunction():  # noqa: SLF001 - or modes and subclasses would see every look at a tensor
+    with torch._C.DisableTorchFunction():  # noqa: SLF001 - or modes and subclasses would see every access to a tensor
         for tensor in every_tensor():
             grad = gradient(tensor) if tensor.is_leaf and tensor.requires_grad else None
             for each, leaf in ((tensor, None), (grad, tensor)):
@@ -56,7 +56,7 @@ def roots(suspects: set[int], first_node: int, last_node: int) -> list[Reachable
                     continue
                 root = ReachableTensor(each, leaf, set(_found(each, suspects)), 0)
                 for node in nodes([each]):
-                    root.nodes += first_node <= node._sequence_nr() < last_node  # noqa: SLF001 - tells when it was made
+                    root.nodes += first_node <= node._sequence_nr() < last_node  # noqa: SLF001 - its creation time
                     for kept in saved(node):
                         root.keys |= set(_found(kept, suspects))
                 if root.keys or root.nodes:
@@ -69,7 +69,7 @@ def _found(tensor: torch.Tensor, suspects: set[int]) -> Iterator[int]:
 
 
 def nodes(tensors: Iterable[torch.Tensor]) -> Iterator[Any]:
-    """Yield each node of the graphs behind some tensors once."""
+    """Yield each node of the graphs of some tensors once."""
     stack = [each.grad_fn for each in tensors if each.grad_fn is not None]
     seen = set(stack)
     while stack and len(seen) < _MOST_NODES:
@@ -82,15 +82,15 @@ def nodes(tensors: Iterable[torch.Tensor]) -> Iterator[Any]:
 
 
 def living_nodes(known: Iterable[weakref.ref[torch.Tensor]]) -> int:
-    """Return how many nodes of graphs are kept by tensors that Python code can reach, and by those that are known."""
-    with torch._C.DisableTorchFunction():  # noqa: SLF001 - likewise
+    """Return the number of graph nodes kept alive by reachable and by given tensors."""
+    with torch._C.DisableTorchFunction():  # noqa: SLF001 - same reason
         tensors = [*every_tensor(), *(each for one in known if (each := one()) is not None)]
         grads = (gradient(each) for each in tensors if each.is_leaf and each.requires_grad)
         return sum(1 for _ in nodes([*tensors, *(each for each in grads if each is not None)]))
 
 
 def saved(node: Any) -> Iterator[torch.Tensor]:
-    """Yield what a node of a graph saved for backward, without unpacking: that may run user code, or compute again."""
+    """Yield the tensors saved for backward by a node, without unpacking: that may run user code, or recompute."""
     for name in dir(node):
         if name.startswith("_raw_saved_"):
             try:
@@ -99,7 +99,7 @@ def saved(node: Any) -> Iterator[torch.Tensor]:
                 continue  # freed by a backward
             for each in packed if isinstance(packed, (list, tuple)) else (packed,):
                 yield from (leaf for leaf in tree_leaves(_content(each)) if isinstance(leaf, torch.Tensor))
-    # What a Function of the user's put on its context stays there even after backward.
+    # Attributes that a user's Function set on its context stay even after backward.
     yield from (each for each in getattr(node, "__dict__", {}).values() if isinstance(each, torch.Tensor))
 
 

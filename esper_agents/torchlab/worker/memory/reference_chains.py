@@ -1,4 +1,4 @@
-"""Finds what holds an object: walks up from it through Python's references to something a person has a name for."""
+"""Find the retainers of an object: walk up Python's references to one that has a name in the source."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MOST_FOREIGN = 2
 
 
 def holders(thing: Any, is_own: Callable[[str], bool]) -> list[Holder]:
-    """Return what holds an object, nearest first; nothing where Python's garbage collector does not see it.
+    """Return the retainers of an object, nearest first; empty if Python's garbage collector does not track it.
 
     Args:
         thing: The object.
-        is_own: Whether a file is the user's. What belongs to a library's object is named by what of the user's holds
-            it, and by the library's own name only where nothing does.
+        is_own: Whether a file is the user's. An object of a library is named by the user's object that retains
+            it, and by the library's name only without one.
     """
     foreign: list[Holder] = []
     queue = collections.deque([ReferenceStep(thing, "", None)])
@@ -51,7 +51,7 @@ def holders(thing: Any, is_own: Callable[[str], bool]) -> list[Holder]:
 
 
 def _further(referrer: Any, rung: ReferenceStep, names: list[Holder]) -> list[ReferenceStep]:
-    """Return the rung of a referrer that has no name, if something may be behind it."""
+    """Return the step to an unnamed referrer, if it may have referrers."""
     is_dead_frame = isinstance(referrer, types.FrameType) and not is_waiting(referrer)
     if names or not (is_dead_frame or isinstance(referrer, PASSAGES)):
         return []
@@ -59,9 +59,9 @@ def _further(referrer: Any, rung: ReferenceStep, names: list[Holder]) -> list[Re
 
 
 def _behind(names: list[Holder], owners: set[int]) -> list[ReferenceStep]:
-    """Return the rungs of the objects that names of libraries belong to.
+    """Return the steps to the owners of library names.
 
-    Optimizers are left out: they hold all parameters, whose own names say more.
+    Optimizers are omitted: they hold all parameters, whose own names are more useful.
     """
     rungs = []
     for each in names:
@@ -74,7 +74,7 @@ def _behind(names: list[Holder], owners: set[int]) -> list[ReferenceStep]:
 
 
 def referred(things: list[Any]) -> set[int]:
-    """Return which of some objects anything in Python refers to, by `id`: all found in one pass over what there is."""
+    """Return the objects that Python references, by `id`: found in one pass over all objects."""
     wanted = {id(each) for each in things}
     found: set[int] = set()
     for referrer in gc.get_referrers(*things):

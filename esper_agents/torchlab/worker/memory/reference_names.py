@@ -1,4 +1,4 @@
-"""Says what a person would call a reference: an attribute, a variable, an argument's default, a cache."""
+"""Name a reference in the user's terms: an attribute, a variable, a default argument, a cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 _CACHE = type(functools.lru_cache(lambda: None))
-# What is passed through on the way up: it has no name of its own.
+# Types without a name, skipped on the way up.
 PASSAGES = (
     *(list, tuple, dict, set, frozenset, collections.deque, functools.partial),
     *(types.CellType, types.TracebackType, types.MethodType, BaseException),
@@ -25,13 +25,13 @@ _PARTS = ("_buffers", "_parameters", "_modules")
 
 
 class ReferenceStep:
-    """One object on the way up, and how the one at the bottom is reached from it.
+    """One object on the way up, with the path to the object at the bottom.
 
     Attributes:
         thing: The object.
-        path: What follows its name, such as `['loss']`.
-        below: The rung below; None at the bottom.
-        deep: How many rungs are below.
+        path: Suffix of its name, such as `['loss']`.
+        below: The next step down; None at the bottom.
+        deep: Number of steps below.
     """
 
     __slots__ = ("below", "deep", "path", "thing")
@@ -43,24 +43,24 @@ class ReferenceStep:
         self.deep: int = below.deep + 1 if below else 0
 
     def containers(self) -> list[Any]:
-        """Return the lists, dictionaries and the like on the way down, this one first."""
+        """Return the containers on the way down, such as lists and dictionaries, this one first."""
         found = [self.thing] if _is_container(self.thing) else []
         return found + (self.below.containers() if self.below else [])
 
 
 @dataclass
 class Holder:
-    """Something with a name that holds an object.
+    """Named retainer of an object.
 
     Attributes:
         kind: `attribute`, `class attribute`, `global`, `closure`, `default`, `local`, `cache`, `function` (of autograd)
             or `object`.
-        name: What a person would call it, such as `Trainer.losses`.
-        variable: The last name in it, as it stands in the source.
-        filename: Of the source that it stands in; empty where unknown.
-        line: Where what it belongs to is defined; 0 where unknown.
-        owner: What it belongs to.
-        rung: Where the walk came from.
+        name: Name in the user's terms, such as `Trainer.losses`.
+        variable: Last part of the name, as in the source.
+        filename: Source file; empty if unknown.
+        line: Line of the owner's definition; 0 if unknown.
+        owner: Owner of the name.
+        rung: Reference step from which the walk reached it.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class Holder:
 
     @property
     def containers(self) -> list[Any]:
-        """Lists, dictionaries and the like on the way down, the one that the name stands for first."""
+        """Containers on the way down, such as lists and dictionaries, the named one first."""
         return self.rung.containers()
 
 
@@ -88,7 +88,7 @@ def _is_namespace(thing: Any) -> bool:
 
 
 def named(referrer: Any, rung: ReferenceStep) -> Iterator[Holder]:
-    """Yield what a referrer is called, where it has a name."""
+    """Yield the names of a referrer, if it has any."""
     thing = rung.thing
     if isinstance(referrer, dict):
         yield from _of_namespace(referrer, rung)
@@ -138,7 +138,7 @@ def _of_attributes(owner: Any, rung: ReferenceStep, kind: str) -> Iterator[Holde
     for name in names:
         path, below = rung.path, rung
         if name in _PARTS and path.startswith("['") and rung.below is not None:
-            # What stands in a module's own dictionaries is an attribute for its author.
+            # Items of a module's own dictionaries are attributes for its author.
             name, _, path = path[2:].partition("']")  # noqa: PLW2901 - the same attribute, by its other name
             below = rung.below
         yield _holder(kind, f"{cls.__qualname__}.{name}{path}", name, owner, below)
@@ -211,7 +211,7 @@ def _called(function: Any) -> str:
 
 
 def is_waiting(frame: types.FrameType) -> bool:
-    """Return whether a frame will go on; else only a traceback keeps it."""
+    """Return whether a frame will continue; otherwise only a traceback keeps it alive."""
     for innermost in sys._current_frames().values():  # noqa: SLF001 - the documented way to other threads' stacks
         if any(running is frame for running, _ in traceback.walk_stack(innermost)):
             return True

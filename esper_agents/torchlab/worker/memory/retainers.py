@@ -1,4 +1,4 @@
-"""Finds what holds the memory that stayed: the list, attribute or variable, its line, and whether it grows on."""
+"""Find the list, attribute or variable that retains memory, with its line and its growth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .training_step import Stepper
 _MOST_ROOTS = 64
 _MOST_HOLDERS = 6
 _ENOUGH_ALIKE = 3
-# Of what grew, below which something that also holds it is not worth naming.
+# Share of the growth below which a further retainer is not reported.
 _LEAST_SHARE = 0.05
 _CAPACITIES = (
     "capacity",
@@ -31,7 +31,7 @@ _CAPACITIES = (
     "max_items",
 )
 _COUNTED = (list, dict, set, collections.deque)
-# Of those that hold as much, what a person has a name for comes first.
+# Order of kinds that retain equally much: names known to the user come first.
 _RANK = (
     "global",
     "attribute",
@@ -48,7 +48,7 @@ _RANK = (
 
 @dataclass
 class _Found:
-    """A holder, a tensor that it holds, and what all of its tensors keep."""
+    """Retainer, one of its tensors, and the memory that all its tensors keep alive."""
 
     holder: Holder
     root: ReachableTensor
@@ -57,37 +57,37 @@ class _Found:
     tensors: int = 1
 
     def add(self, root: ReachableTensor) -> None:
-        """Take another tensor that is held too."""
+        """Add another retained tensor."""
         self.keys |= root.keys
         self.nodes = max(root.nodes, self.nodes)
         self.tensors += 1
 
 
 class RetainerSearch:
-    """Finds what holds some storages."""
+    """Search for the retainers of storages."""
 
     def __init__(self, target: LoadedTarget, stepper: Stepper, sizes: dict[int, int]) -> None:
-        """Prepare.
+        """Prepare the search.
 
         Args:
-            target: Whose code it is.
-            stepper: Runs one more step of it.
-            sizes: The storages' bytes, by identity.
+            target: Target whose code is searched.
+            stepper: Runs one more step of the target.
+            sizes: Sizes of the storages in bytes, by identity.
         """
         self._target = target
         self._stepper = stepper
         self._sizes = sizes
 
     def holders(self, node_numbers: tuple[int, int], seed: int | None) -> list[dict[str, Any]]:
-        """Return the holders, those that keep most first; one more step shows which of them grow.
+        """Return the retainers, largest first; one more step shows which of them grow.
 
         Args:
-            node_numbers: First sequence number of nodes whose graph stayed, and the first that no longer counts.
-            seed: For the inputs of the step; None where there is no memory for one.
+            node_numbers: Sequence number of the first node whose graph remained, and of the first after them.
+            seed: Seed of the step's inputs; None if memory does not suffice for a step.
         """
         found: dict[tuple[str, str], _Found] = {}
-        # Walks are what takes long. None is needed for what stands beside a tensor whose holder is known, nor for one
-        # of many alike.
+        # Reference walks are slow. None is needed for neighbours of a tensor whose retainer is known, nor for one
+        # of many equal tensors.
         beside: dict[int, _Found] = {}
         walked: dict[tuple[object, ...], list[_Found]] = {}
         kept = roots(set(self._sizes), *node_numbers)
@@ -130,7 +130,7 @@ class RetainerSearch:
         before = [[len(one) for one in each.holder.containers] for each in kept]
         self._stepper.run(self._stepper.inputs(seed))
         for entry, each, sizes in zip(described, kept, before):  # noqa: B905 - Python 3.10; made from one list
-            grown = [len(one) - size for one, size in zip(each.holder.containers, sizes)]  # noqa: B905 - likewise
+            grown = [len(one) - size for one, size in zip(each.holder.containers, sizes)]  # noqa: B905 - same reason
             if any(grown):
                 entry["entries_per_step"] = next(number for number in grown if number)
         return described
@@ -194,21 +194,21 @@ class RetainerSearch:
 
 
 def _look(root: ReachableTensor) -> tuple[object, ...]:
-    """Return what tensors have in common that one line makes."""
+    """Return a key that tensors made by one line share."""
     made_by = root.tensor.grad_fn.name() if root.tensor.grad_fn is not None else None
     return root.leaf is None, tuple(root.tensor.shape), root.tensor.dtype, made_by
 
 
 def _entries(holder: Holder) -> Iterable[Any]:
-    """Return what stands in the innermost container of a holder."""
+    """Return the entries of a retainer's innermost container."""
     innermost = holder.containers[-1] if holder.containers else ()
     return innermost.values() if isinstance(innermost, dict) else innermost
 
 
 def _bound(holder: Holder, container: Any) -> int | None:
-    """Return how many entries a holder will have at most, where it says so; None where nothing does.
+    """Return the maximum number of entries of a retainer, if it has one; None otherwise.
 
-    A cache of functools that was never hit has no use of its bound: what it is asked for is always new.
+    The bound of a functools cache without hits does not count: its keys are always new.
     """
     if holder.kind == "cache":
         usage = holder.owner.cache_info()

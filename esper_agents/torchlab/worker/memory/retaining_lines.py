@@ -1,4 +1,4 @@
-"""Finds in the user's source where something is kept: the line that appends to a list, or assigns to an attribute."""
+"""Find source lines that retain objects: appends to a list, assignments to an attribute."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 _ADDING = frozenset(("append", "appendleft", "add", "extend", "insert", "setdefault", "update", "put", "put_nowait"))
 
-# How surely a line keeps something: `name.append(...)`, `name[...] = ...`, `name += ...`, `name = ...`.
+# Rank of statements that retain an object: `name.append(...)`, `name[...] = ...`, `name += ...`, `name = ...`.
 _CALLS, _SETS, _ADDS, _ASSIGNS = 4, 3, 2, 1
 _UNREADABLE = (OSError, ValueError, SyntaxError, RecursionError)
 
 
 class SourceLine(NamedTuple):
-    """A line of source.
+    """One line of source.
 
     Attributes:
-        number: From 1.
-        text: Without the blanks around it.
+        number: Line number, from 1.
+        text: Text without surrounding blanks.
     """
 
     number: int
@@ -29,17 +29,17 @@ class SourceLine(NamedTuple):
 def keeping_line(
     filename: str, name: str, *, is_attribute: bool, near: int = 0, only_near: bool = False
 ) -> SourceLine | None:
-    """Return the line that puts something into what is called `name`; None where none is found.
+    """Return the line that stores an object under `name`; None if none is found.
 
-    A call such as `name.append(...)` comes before `name[...] = ...`, that before `name += ...` and `name = ...`; of
-    several alike the last counts, as the first is often the empty beginning.
+    A call such as `name.append(...)` ranks before `name[...] = ...`, that before `name += ...` and `name = ...`; of
+    several of equal rank the last one is returned, as the first is often the empty initialization.
 
     Args:
         filename: A Python file.
-        name: Of a variable or an attribute.
-        is_attribute: Look for `something.name`, not for a variable.
-        near: A line of the class or function that `name` belongs to, where it is looked for first.
-        only_near: Look nowhere else.
+        name: Name of a variable or an attribute.
+        is_attribute: Search for `something.name`, not for a variable.
+        near: A line of the class or function of `name`, which is searched first.
+        only_near: Search nothing else.
     """
     try:
         text, tree = _read(filename)
@@ -56,11 +56,11 @@ def keeping_line(
 
 
 def graph_keeping_line(filename: str, near: int) -> SourceLine | None:
-    """Return the last call that keeps a graph after backward: with `create_graph=True` or `retain_graph=True`.
+    """Return the last call that retains a graph after backward: with `create_graph=True` or `retain_graph=True`.
 
     Args:
         filename: A Python file.
-        near: A line of the class or function that is looked at first.
+        near: A line of the class or function to search first.
     """
     try:
         text, tree = _read(filename)
@@ -82,12 +82,12 @@ def graph_keeping_line(filename: str, near: int) -> SourceLine | None:
 
 
 def is_compared(filename: str, near: int, attribute: str) -> bool:
-    """Return whether a class compares an attribute with something, as one does that keeps to a capacity.
+    """Return whether a class compares an attribute with a value, as a bounded container does.
 
     Args:
         filename: A Python file.
         near: A line of the class.
-        attribute: Its name.
+        attribute: Name of the attribute.
     """
     try:
         _, tree = _read(filename)
@@ -116,7 +116,7 @@ class _Search(NamedTuple):
     kind: type[ast.Attribute | ast.Name]
 
     def candidates(self, tree: ast.AST) -> Iterator[tuple[int, int]]:
-        """Yield how surely a line keeps something, and its number."""
+        """Yield the rank and the number of each line that stores an object."""
         for node in ast.walk(tree):
             match node:
                 case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _ADDING and self.is_it(owner):

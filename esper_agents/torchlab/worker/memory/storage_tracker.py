@@ -1,4 +1,4 @@
-"""Watches storages come and go below autograd: who made each, in which phase of which step, and when it went."""
+"""Track storages below autograd: creator, phase, step and time of release."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .allocations import Allocation, Phase, Trace
 from .current_location import CurrentLocation
 from .tensor_roles import by_identity, storages
 
-# What CUDA's caching allocator rounds sizes up to (kMinBlockSize in c10/cuda/CUDACachingAllocator.cpp).
+# Granularity of CUDA's caching allocator (kMinBlockSize in c10/cuda/CUDACachingAllocator.cpp).
 _CUDA_GRAIN = 512
 
 
 def _tensors(thing: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors among what an operation takes or returns: it knows only lists, tuples and names."""
+    """Yield the tensors in an operation's arguments or results: only lists, tuples and names occur there."""
     if isinstance(thing, torch.Tensor):
         yield thing
     elif isinstance(thing, (list, tuple)):
@@ -38,23 +38,23 @@ def _name(func: Any) -> str:
 
 
 class StorageTracker(TorchDispatchMode):
-    """Notes each storage that an operation returns, and when it is freed.
+    """Mode that records every storage returned by an operation, and its release.
 
     Attributes:
-        trace: What was noted; events are numbered, they have no times.
-        alive: Blocks by the storage's identity.
-        step: Number of the step that runs, from 1; 0 before the first.
-        device: Type of the device whose storages count.
+        trace: The record; events are numbered and have no times.
+        alive: Live blocks, by the storage's identity.
+        step: Number of the current step, from 1; 0 before the first.
+        device: Device type whose storages count.
     """
 
     def __init__(self, whereabouts: CurrentLocation, device: str) -> None:
-        """Watch.
+        """Create the tracker.
 
         Args:
-            whereabouts: Knows where operations are called.
-            device: Type of the device whose storages count.
+            whereabouts: Tracks the locations of operations.
+            device: Device type whose storages count.
         """
-        super().__init__()  # type: ignore[no-untyped-call]  # torch does not say
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.trace = Trace({})
         self.alive: dict[int, Allocation] = {}
         self.step = 0
@@ -67,13 +67,13 @@ class StorageTracker(TorchDispatchMode):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch what is done inside."""
+        """Record the operations inside the block."""
 
         def update(optimizer: torch.optim.Optimizer, *, is_updating: bool) -> None:
             self._is_updating = is_updating
             self.moment(optimizer)
 
-        # Before an update gradients are complete, after it the state is there.
+        # Before an update, gradients are complete; after it, the state exists.
         hooks = (
             register_optimizer_step_pre_hook(lambda optimizer, *_: update(optimizer, is_updating=True)),
             register_optimizer_step_post_hook(lambda optimizer, *_: update(optimizer, is_updating=False)),
@@ -86,7 +86,7 @@ class StorageTracker(TorchDispatchMode):
                 each.remove()
 
     def leave_out(self, storage: torch.UntypedStorage) -> None:
-        """Take a storage as none of the run's, such as what was there before."""
+        """Exclude a storage from the run, such as one that existed before."""
         key = by_identity(storage)
         if key not in self._before:
             self._before[key] = weakref.ref(storage, lambda _: self._before.pop(key, None))
@@ -94,18 +94,18 @@ class StorageTracker(TorchDispatchMode):
             self._watchers.pop(key, None)
 
     def moment(self, optimizer: torch.optim.Optimizer | None = None) -> None:
-        """Be told that gradients or state are complete: those of an optimizer, or all at the end of a step."""
+        """Record that gradients or state are complete: those of an optimizer, or all at the end of a step."""
 
     def live_bytes(self) -> int:
-        """Return what is allocated of what was noted."""
+        """Return the recorded bytes that are still allocated."""
         return sum(each.nbytes for each in self.alive.values())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation and note what it made."""
+        """Call an operation and record its storages."""
         del types
         kwargs = kwargs or {}
         if func.namespace == "prim":
-            return func(*args, **kwargs)  # such as the question for a tensor's device
+            return func(*args, **kwargs)  # such as a query of a tensor's device
         for each in _tensors((args, kwargs)):
             for storage in storages(each):
                 if by_identity(storage) not in self.alive:
@@ -120,15 +120,15 @@ class StorageTracker(TorchDispatchMode):
         return output
 
     def called(self, func: Any, args: Any, output: Any) -> None:
-        """Be told that an operation is over and what it made is noted."""
+        """Handle the end of an operation, after its results were recorded."""
 
     def call(self, func: Any, args: Any, kwargs: Any, at: tuple[str, str]) -> Any:
-        """Call the operation; what is inherited may do more."""
+        """Call the operation; subclasses may do more."""
         del at
         return func(*args, **kwargs)
 
     def note(self, storage: torch.UntypedStorage, tensor: torch.Tensor, operation: str, at: tuple[str, str]) -> None:
-        """Note a storage, or its new size if it is known."""
+        """Record a storage, or the new size of a recorded one."""
         key = by_identity(storage)
         if key in self._before or tensor.device.type != self.device:
             return
@@ -147,14 +147,14 @@ class StorageTracker(TorchDispatchMode):
         self._watchers[key] = weakref.ref(storage, lambda _: self._free(key))
 
     def size(self, storage: torch.UntypedStorage) -> int:
-        """Return how many bytes the allocator takes for a storage."""
+        """Return the bytes that the allocator uses for a storage."""
         nbytes = storage.nbytes()
         return -(-nbytes // _CUDA_GRAIN) * _CUDA_GRAIN if self.device == "cuda" else nbytes
 
     def tick(self) -> int:
-        """Return the number of a new event, in the phase that runs."""
+        """Return the number of a new event, in the current phase."""
         self._events += 1
-        if torch._C._current_graph_task_id() != -1:  # noqa: SLF001 - tells whether backward runs
+        if torch._C._current_graph_task_id() != -1:  # noqa: SLF001 - reports whether backward runs
             name = "backward"
         else:
             name = "optimizer" if self._is_updating else "forward"
@@ -175,10 +175,10 @@ class StorageTracker(TorchDispatchMode):
                 self.trace.phases[-1].end = self._events + 1
 
     def _where(self) -> tuple[str, str]:
-        node = torch._C._current_autograd_node()  # noqa: SLF001 - there is no public way to ask
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - no public query
         if node is not None:
-            return self._whereabouts.of_node(node._sequence_nr())  # noqa: SLF001 - likewise
+            return self._whereabouts.of_node(node._sequence_nr())  # noqa: SLF001 - same reason
         at = self._whereabouts.here()
-        # Autograd has made the node before it called the operation.
-        self._whereabouts.remember(torch._C._autograd._get_sequence_nr() - 1, at)  # noqa: SLF001 - likewise
+        # Autograd creates the node before it calls the operation.
+        self._whereabouts.remember(torch._C._autograd._get_sequence_nr() - 1, at)  # noqa: SLF001 - same reason
         return at

@@ -1,4 +1,4 @@
-"""Tells what tensors are for: parameters, buffers, gradients, the state of an optimizer, inputs."""
+"""Classify tensors: parameters, buffers, gradients, optimizer state, inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-# Of two uses of one storage the earlier in this order counts.
+# Of two uses of one storage, the earlier in this order applies.
 _ORDER = ("parameters", "optimizer_state", "gradients", "inputs", "buffers", "activations", "other")
 _KINDS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
 _MANY = 50_000
@@ -21,29 +21,29 @@ Key = Callable[[torch.UntypedStorage], int]
 
 
 def stronger(one: str, other: str) -> str:
-    """Return which of two uses of one storage counts."""
+    """Return the use that applies, of two uses of one storage."""
     return min(one, other, key=_ORDER.index)
 
 
 def by_address(storage: torch.UntypedStorage) -> int:
-    """Return where a storage's bytes lie, as profiles name it."""
+    """Return the address of a storage's bytes, as named in profiles."""
     return storage.data_ptr()
 
 
 def by_identity(storage: torch.UntypedStorage) -> int:
-    """Return what tells a storage from all others alive, whether it has bytes or not."""
+    """Return a key that is unique among live storages, with or without bytes."""
     return int(storage._cdata)  # noqa: SLF001 - the only name a storage without bytes has
 
 
 def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
-    """Yield what a tensor keeps its numbers in: one storage if it is dense, those of its parts otherwise."""
+    """Yield the storages of a tensor: one if it is dense, those of its parts otherwise."""
     flatten = getattr(type(tensor), "__tensor_flatten__", None)
     if flatten is not None:
         for name in flatten(tensor)[0]:
             yield from storages(getattr(tensor, name))
     elif tensor.layout is torch.sparse_coo:
-        yield from storages(tensor._indices())  # noqa: SLF001 - the public one refuses before coalescing
-        yield from storages(tensor._values())  # noqa: SLF001 - likewise
+        yield from storages(tensor._indices())  # noqa: SLF001 - the public function refuses before coalescing
+        yield from storages(tensor._values())  # noqa: SLF001 - same reason
     elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
         for each in (tensor.crow_indices(), tensor.col_indices(), tensor.values()):
             yield from storages(each)
@@ -58,19 +58,19 @@ def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
 
 
 def every_tensor() -> list[torch.Tensor]:
-    """Return each tensor that Python code can reach."""
+    """Return each tensor reachable from Python code."""
     return [each for each, kind in _torch_objects() if kind is torch.Tensor]
 
 
 @contextmanager
 def set_aside() -> Iterator[list[weakref.ref[torch.Tensor]]]:
-    """Set aside what is there already, where it is much, so that the garbage collector looks at new objects only.
+    """Freeze the existing objects if they are many, so that the garbage collector visits new objects only.
 
-    Importing a part of torch makes a hundred thousand. What was set aside comes back with all that was before, which
-    makes looking for referrers slower; so it does not pay for few.
+    Importing a part of torch creates a hundred thousand. Unfreezing returns all earlier objects too, which
+    slows down searches for referrers; so it is not worthwhile for few.
 
     Yields:
-        The tensors among them, which `every_tensor` does not return meanwhile.
+        The tensors among them, which `every_tensor` does not return inside the block.
     """
     gc.collect()
     if len(gc.get_objects()) < _MANY:
@@ -85,8 +85,8 @@ def set_aside() -> Iterator[list[weakref.ref[torch.Tensor]]]:
 
 
 def _torch_objects() -> Iterator[tuple[Any, type]]:
-    """Yield each tensor, module and optimizer that the collector knows, with which of the three it is."""
-    # By type and not isinstance: that would run properties of proxies. Most objects are of few types.
+    """Yield each tensor, module and optimizer tracked by the garbage collector, with its kind."""
+    # By type, not by isinstance, which would run properties of proxies. Most objects have one of few types.
     known: dict[type, type | None] = {}
     for each in gc.get_objects():
         kind = type(each)
@@ -98,21 +98,21 @@ def _torch_objects() -> Iterator[tuple[Any, type]]:
 
 
 def gradient(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return the gradient a tensor keeps, without the warning that others than leaves give."""
+    """Return the gradient of a tensor, without torch's warning for non-leaf tensors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return tensor.grad
 
 
 class Owners:
-    """What storages are used for, noted at moments of a run."""
+    """Uses of storages, recorded at moments of a run."""
 
     def __init__(self, key: Key, device: str) -> None:
-        """Note nothing yet.
+        """Create an empty record.
 
         Args:
-            key: What storages are known by.
-            device: Type of the device whose storages count.
+            key: Function that identifies storages.
+            device: Device type whose storages count.
         """
         self._key = key
         self._device = device
@@ -120,7 +120,7 @@ class Owners:
         self._sizes: dict[int, int] = {}
 
     def begin(self, inputs: Iterable[Any]) -> dict[str, int]:
-        """Note what is there before a run; return its bytes by category."""
+        """Record the storages that exist before a run; return their bytes by category."""
         found = self.now(inputs, with_others=True)
         self.base = found
         sums: dict[str, int] = {}
@@ -129,9 +129,9 @@ class Owners:
         return sums
 
     def of(self, optimizer: torch.optim.Optimizer) -> dict[int, str]:
-        """Return what storages an optimizer uses for what, by key: its parameters' gradients and its state."""
+        """Return the uses of an optimizer's storages by key: its parameters' gradients and its state."""
         found: dict[int, str] = {}
-        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every look at a tensor
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every access to a tensor
             parameters = [each for group in optimizer.param_groups for each in group["params"]]
             self._note(found, parameters, "parameters")
             self._note(found, [gradient(each) for each in parameters if each.is_leaf], "gradients")
@@ -139,15 +139,15 @@ class Owners:
         return found
 
     def now(self, inputs: Iterable[Any] = (), *, with_others: bool = False) -> dict[int, str]:
-        """Return what storages are used for at this moment, by key."""
-        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every look at a tensor
+        """Return the current uses of storages, by key."""
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every access to a tensor
             return self._now(inputs, with_others=with_others)
 
     def _now(self, inputs: Iterable[Any], *, with_others: bool) -> dict[int, str]:
         found: dict[int, str] = {}
 
         note = functools.partial(self._note, found)
-        # A fake tensor that was made from one number keeps that number in a real one.
+        # A fake tensor made from one number keeps that number in a real one.
         constants = {id(getattr(each, "constant", None)) for each in every_tensor()} if with_others else set()
         note(tree_leaves(tuple(inputs)), "inputs")
         for each, kind in _torch_objects():
@@ -166,13 +166,13 @@ class Owners:
 
     def _note(self, found: dict[int, str], things: Iterable[Any], category: str) -> None:
         for thing in things:
-            # The tensor's device: a fake one's storage says that it is nowhere.
+            # The tensor's device: the storage of a fake tensor is on the meta device.
             if not isinstance(thing, torch.Tensor) or thing.device.type != self._device:
                 continue
             for storage in storages(thing):
                 try:
                     key = self._key(storage)
                 except RuntimeError:
-                    continue  # one without bytes, such as what is left of tracing
+                    continue  # without bytes, such as a remainder of tracing
                 found[key] = stronger(found.get(key, "other"), category)
                 self._sizes[key] = storage.nbytes()

@@ -1,4 +1,4 @@
-"""What one step of a target is: a call, and in training also a loss, its backward and the optimizer."""
+"""One step of a target: a call and, in training, also a loss, its backward and the optimizer."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
 }
-# So small that no number of steps spoils a model for the steps after them.
+# So small that no number of steps damages a model for later steps.
 _LEARNING_RATE = 1e-4
 
 
 def load_what_steps_need() -> None:
-    """Import what the first optimizer and the first profile import, a second's worth and a hundred thousand objects.
+    """Import the modules needed by the first optimizer and the first profile: a second and a hundred thousand objects.
 
-    In the process that workers are forked from, the garbage collector leaves them alone in each worker.
+    Imported in the fork server, they are skipped by the garbage collector of each forked process.
     """
     importlib.import_module("torch._dynamo")
     importlib.import_module("torch.profiler")
 
 
 class Stepper:
-    """Runs steps of a target. One that is not trained is called as it is, whatever it does about gradients.
+    """Runner of a target's steps. Without training, the target is called as it is, whatever its gradient mode.
 
     Attributes:
-        optimizer: What updates the parameters; None where nothing does, or where the target does it itself.
-        does_train: Whether a step goes backward.
-        does_more_than_once: Whether a second step allocates otherwise than the first: it finds gradients and state.
-        why_not: Why it does not go backward although it was asked to; empty otherwise.
+        optimizer: Updates the parameters; None without an update, or if the target does it itself.
+        does_train: Whether a step runs backward.
+        does_more_than_once: Whether a second step allocates differently from the first: gradients and state exist.
+        why_not: Reason that it does not run backward although requested; empty otherwise.
     """
 
     def __init__(
         self, target: LoadedTarget, *, train: bool, optimizer: str = "adamw", has_gradients: bool = True
     ) -> None:
-        """Prepare.
+        """Prepare the steps.
 
         Args:
-            target: What is run.
-            train: Go backward too; a target of kind `step` does what it does.
+            target: The target.
+            train: Also run backward; a target of kind `step` runs its own.
             optimizer: `sgd`, `adam`, `adamw`, or `none`.
-            has_gradients: False to call it with gradients switched off.
+            has_gradients: False to call it with gradients disabled.
 
         Raises:
-            TargetError: No such optimizer.
+            TargetError: There is no such optimizer.
         """
         self._target = target
         self._has_gradients = has_gradients
         self.does_train = train and target.kind != "step"
-        # A call that is no step of a training leaves nothing for the next.
+        # A call without training leaves nothing for the next one.
         self.does_more_than_once = self.does_train or target.kind == "step"
         self.why_not = ""
         self.optimizer: torch.optim.Optimizer | None = None
@@ -72,7 +72,7 @@ class Stepper:
             self.optimizer = _OPTIMIZERS[optimizer](parameters, lr=_LEARNING_RATE)
 
     def inputs(self, seed: int) -> Inputs:
-        """Return fresh inputs; a function that is trained differentiates with respect to them."""
+        """Return new inputs; for a function in training, they require gradients."""
         made = self._target.inputs(seed)
         if self.does_train and self._target.kind == "function":
             for each in tree_leaves((made.args, made.kwargs)):
@@ -81,7 +81,7 @@ class Stepper:
         return made
 
     def run(self, inputs: Inputs) -> None:
-        """Run one step and keep nothing of it."""
+        """Run one step and keep none of its results."""
         if self.optimizer is not None:
             self.optimizer.zero_grad()
         with nullcontext() if self._has_gradients else torch.no_grad():
@@ -99,14 +99,14 @@ class Stepper:
 
 
 def loss_of(output: Any) -> torch.Tensor | None:
-    """Return what a training step goes backward from: a `loss` among the output, else the sum of what has a gradient.
+    """Return the loss of a training step: a `loss` in the output, else the sum of all outputs with a gradient.
 
     Args:
-        output: What a target returned: tensors in tuples, lists and dictionaries however nested, or an object with a
+        output: Output of a target: tensors in nested tuples, lists and dictionaries, or an object with a
             `loss`.
 
     Returns:
-        A scalar; None where nothing requires a gradient.
+        A scalar; None if nothing requires a gradient.
     """
     named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     candidates = [named] if isinstance(named, torch.Tensor) else tree_leaves(output)

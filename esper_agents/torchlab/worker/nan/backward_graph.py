@@ -1,4 +1,4 @@
-"""Looks at the autograd graph of a running backward pass: which masks lie between the loss and a node."""
+"""Inspect the autograd graph of a running backward pass: masks between the loss and a node."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# A graph larger than this is not walked.
+# Maximum size of a graph to walk.
 _MOST_NODES = 50_000
-# How far above a node a mask may stand to be the one that hid its result.
+# Maximum distance above a node at which a mask may have hidden its result.
 _MOST_HOPS = 6
 _MASKS = ("Where", "MaskedFill", "MaskedScatter", "MaskedSelect", "Index", "Clamp", "NanToNum", "Minimum", "Maximum")
 
 
 class Roots:
-    """Knows what the running backward pass started from."""
+    """Tracker of the roots of the running backward pass."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Create a tracker without roots."""
         self._roots: list[Any] = []
 
     @contextmanager
     def watched(self, on_roots: Callable[[list[torch.Tensor]], None]) -> Iterator[None]:
-        """Notice each start of a backward pass inside the block.
+        """Detect each start of a backward pass inside the block.
 
         Args:
-            on_roots: Told the tensors that it starts from, before it does.
+            on_roots: Called with the root tensors before each start.
         """
-        # Both `backward` and `grad` go through it; there is no public place that both do.
+        # Both `backward` and `grad` call it; they share no public function.
         autograd: Any = torch.autograd
         engine = autograd._engine_run_backward  # noqa: SLF001 - see above
 
@@ -52,7 +52,7 @@ class Roots:
             autograd._engine_run_backward = engine  # noqa: SLF001 - see above
 
     def masks_above(self, node: Any) -> list[str]:
-        """Return the masks that stand a few nodes above one, on the way to the loss, nearest first."""
+        """Return the masks within a few nodes above a node, towards the loss, nearest first."""
         above: dict[Any, list[Any]] = {}
         waiting, seen = deque(self._roots), set(self._roots)
         while waiting and len(seen) < _MOST_NODES:

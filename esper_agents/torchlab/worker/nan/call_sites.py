@@ -1,4 +1,4 @@
-"""Where an operation comes from: the user's line and module; for a backward operation those of its forward one."""
+"""Call sites of operations: the user's line and module; backward operations use their forward site."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
 
-# Nodes of the autograd graph whose forward line is remembered; the oldest go first.
+# Maximum number of autograd nodes whose forward line is recorded; the oldest are dropped first.
 _MOST_NODES = 1 << 20
 _MOST_FRAMES = 12
 _MOST_SOURCE = 200
@@ -29,11 +29,11 @@ _TORCH = str(Path(torch.__file__).parent) + os.sep
 
 
 class ModulePath(NamedTuple):
-    """Which module was running.
+    """Path of the active module.
 
     Attributes:
         root: Class of the outermost module.
-        path: Path in it as in `get_submodule`; empty for itself.
+        path: Path in it as in `get_submodule`; empty for the outermost itself.
         cls: Class of the module.
     """
 
@@ -43,14 +43,14 @@ class ModulePath(NamedTuple):
 
 
 class Site(NamedTuple):
-    """Where an operation was called.
+    """Call site of an operation.
 
     Attributes:
-        code: The user's code object; None where no frame of theirs was on the stack.
+        code: User's code object; None without a user frame on the stack.
         line: Line in its file.
-        instruction: Offset of the instruction, which tells the columns.
-        module: The innermost module that was running.
-        operation: What was called, such as `aten.sqrt.default`.
+        instruction: Offset of the instruction, which determines the columns.
+        module: Innermost active module.
+        operation: Name of the operation, such as `aten.sqrt.default`.
     """
 
     code: CodeType | None
@@ -61,14 +61,14 @@ class Site(NamedTuple):
 
 
 class SiteVisit(NamedTuple):
-    """A site and when in a step it was reached.
+    """Visit of a call site during a step.
 
     Attributes:
-        site: The forward site, also for a backward operation where it is known.
+        site: The call site; for a backward operation, the forward site if it is known.
         phase: `forward`, `backward` or `optimizer`.
-        node: The autograd node that was running backward, such as `SqrtBackward0`.
-        started: Where the backward pass was started, where the operation was not called from the user's own lines.
-        variable: The leaf that a gradient was being added to.
+        node: Autograd node that was running backward, such as `SqrtBackward0`.
+        started: Start of the backward pass, if the operation was not called from user lines.
+        variable: Leaf to which a gradient was being added.
     """
 
     site: Site
@@ -79,10 +79,10 @@ class SiteVisit(NamedTuple):
 
 
 class Modules:
-    """Knows which module runs, by hooks on all of them, and which modules were called at the outermost level."""
+    """Tracker of the active module, by hooks on all modules, and of the outermost modules called."""
 
     def __init__(self, known: torch.nn.Module | None) -> None:
-        """Start with the target's own module, where it has one."""
+        """Create a tracker with the target's own module, if it has one."""
         self._paths: weakref.WeakKeyDictionary[torch.nn.Module, ModulePath] = weakref.WeakKeyDictionary()
         self._running: list[ModulePath] = []
         self._roots: list[weakref.ref[torch.nn.Module]] = []
@@ -91,7 +91,7 @@ class Modules:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Follow calls of modules inside the block."""
+        """Track calls of modules inside the block."""
         before = register_module_forward_pre_hook(self._enter)
         after = register_module_forward_hook(self._leave, always_call=True)
         try:
@@ -102,11 +102,11 @@ class Modules:
 
     @property
     def current(self) -> ModulePath | None:
-        """The innermost module that runs."""
+        """The innermost active module."""
         return self._running[-1] if self._running else None
 
     def roots(self) -> list[torch.nn.Module]:
-        """Return the outermost modules that were called and still live."""
+        """Return the outermost modules that were called and are still alive."""
         return [module for each in self._roots if (module := each()) is not None]
 
     def _learn(self, root: torch.nn.Module) -> None:
@@ -125,20 +125,20 @@ class Modules:
 
 
 class Sites:
-    """Finds where operations come from; remembers for each autograd node the line that made it."""
+    """Finder of call sites; records for each autograd node the line that made it."""
 
     def __init__(self, in_project: Callable[[str], str | None], modules: Modules) -> None:
-        """Take what tells the user's files from others."""
+        """Create a finder with a function that recognizes user files."""
         self._in_project = in_project
         self._modules = modules
         self._files: dict[str, str | None] = {}
         self._nodes: dict[int, Site] = {}
         autograd: Any = torch.autograd
-        self._next_node: Callable[[], int] = autograd._get_sequence_nr  # noqa: SLF001 - the only counter of nodes there is
+        self._next_node: Callable[[], int] = autograd._get_sequence_nr  # noqa: SLF001 - the only counter of nodes
         self._sequence = self._next_node()
 
     def note(self, operation: str) -> None:
-        """Remember the line of the nodes that autograd made since the last call. Called once for each operation."""
+        """Record the line of the nodes that autograd made since the last call. Called once for each operation."""
         sequence = self._next_node()
         if sequence == self._sequence:
             return
@@ -151,21 +151,21 @@ class Sites:
                 del self._nodes[number]
 
     def find(self, operation: str) -> SiteVisit:
-        """Return where the operation that is being dispatched comes from."""
-        frame, phase = self._users(sys._getframe(1))  # noqa: SLF001 - the interpreter's own way to the stack
+        """Return the visit of the operation being dispatched."""
+        frame, phase = self._users(sys._getframe(1))  # noqa: SLF001 - the interpreter's own access to the stack
         called = self._site(frame, operation)
         node = torch._C._current_autograd_node()  # noqa: SLF001 - no public name
         if node is None:
             return SiteVisit(called, phase)
         if phase == "forward" and frame is not None:
-            # Python of the user's that runs inside the backward pass: its own line says more.
+            # User's Python code inside the backward pass: its own line is more specific.
             return SiteVisit(called, "backward", node.name())
         forward = self._nodes.get(node._sequence_nr())  # noqa: SLF001 - no public name
         variable = getattr(node, "variable", None)
         return SiteVisit(forward or called, "backward", _plain(node.name()), called if called.code else None, variable)
 
     def _users(self, frame: FrameType | None) -> tuple[FrameType | None, str]:
-        """Return the innermost frame of the user's and what lies between: the engine, an optimizer or neither."""
+        """Return the innermost user frame and the layer between: the engine, an optimizer or none."""
         phase = "forward"
         while frame is not None:
             name = frame.f_code.co_filename
@@ -187,7 +187,7 @@ class Sites:
         return Site(frame.f_code, frame.f_lineno, frame.f_lasti, self._modules.current, operation)
 
     def stack(self) -> list[dict[str, Any]]:
-        """Return the user's frames from the outermost in, as far as they can be seen."""
+        """Return the visible user frames, outermost first."""
         frames: list[dict[str, Any]] = []
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - see above
         while frame is not None and len(frames) < _MOST_FRAMES:
@@ -198,7 +198,7 @@ class Sites:
         return frames[::-1]
 
     def described(self, site: Site) -> dict[str, Any]:
-        """Return `file`, `line`, `function`, `source`, `expression` and `module` of a site, each where known."""
+        """Return `file`, `line`, `function`, `source`, `expression` and `module` of a site, as far as known."""
         known: dict[str, Any] = {}
         if site.module is not None:
             known["module"] = {"root": site.module.root, "path": site.module.path, "class": site.module.cls}
@@ -219,7 +219,7 @@ class Sites:
 
 
 def _is_in_optimizer(frame: FrameType | None) -> bool:
-    """Return whether an optimizer's step is running, and not a closure that it called."""
+    """Return whether an optimizer's step is running, outside of a closure that it called."""
     if torch.is_grad_enabled():
         return False
     while frame is not None and not frame.f_code.co_filename.startswith(_OPTIMIZERS):
@@ -228,7 +228,7 @@ def _is_in_optimizer(frame: FrameType | None) -> bool:
 
 
 def outside_torch(frame: FrameType | None) -> str | None:
-    """Return `module:line` of the innermost frame that is neither torch's nor ours."""
+    """Return `module:line` of the innermost frame outside torch and our code."""
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((_TORCH, FOLDER + os.sep, "<")):
@@ -238,14 +238,14 @@ def outside_torch(frame: FrameType | None) -> str | None:
 
 
 def _expression(site: Site, text: str) -> str | None:
-    """Return the part of the line that was being evaluated; Python before 3.11 does not know it."""
+    """Return the evaluated part of the line; requires Python 3.11."""
     positions = getattr(site.code, "co_positions", None)
     if positions is None or site.instruction < 0:
         return None
     at = next(itertools.islice(positions(), site.instruction // 2, None), None)
     if at is None or None in at or at[0] != at[1] or at[0] != site.line:
         return None
-    # Columns are bytes of UTF-8.
+    # Columns are UTF-8 byte offsets.
     return text.encode()[at[2] : at[3]].decode(errors="replace").strip()
 
 

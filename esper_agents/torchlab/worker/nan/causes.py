@@ -1,4 +1,4 @@
-"""Why one operation put out NaN or Inf, from what it was given: the arithmetic, not yet the cause behind it."""
+"""Arithmetic causes of NaN or Inf in one operation, from its inputs; not yet the root cause."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from .operation_call import OperationCall
 
 _HALVES = (torch.float16, torch.bfloat16)
-# Above this, an operation is not run again in float32 to see whether the result fits.
+# Maximum elements for repeating an operation in float32 to see whether the result fits.
 _MOST_REPLAYED_BYTES = 256 << 20
 
 
 class Mechanism(NamedTuple):
-    """How an operation came to a number that is not finite.
+    """Mechanism by which an operation produced a non-finite number.
 
     Attributes:
-        cls: Its class, such as `division-by-zero`.
-        because: What shows it, in words.
+        cls: Class, such as `division-by-zero`.
+        because: Evidence, in words.
     """
 
     cls: str
@@ -33,12 +33,12 @@ class Mechanism(NamedTuple):
 
 
 def mechanism(call: OperationCall, what: str, node: str | None) -> Mechanism:
-    """Classify how an operation came to a NaN (`what` is `nan`) or an Inf (`inf`).
+    """Classify the mechanism by which an operation produced a NaN (`what` is `nan`) or an Inf (`inf`).
 
     Args:
         call: The operation.
-        what: What it put out.
-        node: The autograd node that was running, for a backward operation.
+        what: Kind of its result.
+        node: Autograd node that was running, for a backward operation.
     """
     found = by_structure(call, what)
     cls, because = found or _by_arithmetic(call, what)
@@ -75,7 +75,7 @@ def _dtype(call: OperationCall) -> str:
 
 
 def _fits(call: OperationCall) -> bool:
-    """Return whether the result is finite where the same operation is done in float32."""
+    """Return whether the same operation has a finite result in float32."""
     if call.outputs[call.member].dtype not in _HALVES:
         return False
     given = [each for _, each, _ in call.tensors()]
@@ -99,7 +99,7 @@ def _widened(thing: Any) -> Any:
 
 
 class _Operands:
-    """The numbers of one element, by argument."""
+    """Operands of one element, by argument."""
 
     def __init__(self, numbers: dict[str, Any], what: str) -> None:
         self.what = what
@@ -195,7 +195,7 @@ def _exponential(name: str) -> Callable[[_Operands], _Explained]:
 
 
 def _limited(name: str, edge: float | None = None) -> Callable[[_Operands], _Explained]:
-    """Explain functions that are defined on a part of the numbers only, some with a pole at its edge."""
+    """Explain functions with a restricted domain, some with a pole at its edge."""
 
     def explain(given: _Operands) -> _Explained:
         shown = f"{name}({given['self']:.6g})"
@@ -255,7 +255,7 @@ _BY_ELEMENT: dict[str, Callable[[_Operands], _Explained]] = {
     "hardswish": _gate,
 }
 
-# In the backward pass of these, what looks like a division by zero is their own derivative, which has a pole there.
+# In the backward of these, an apparent division by zero is their own derivative, which has a pole there.
 _POLES = (
     ("Sqrt", "sqrt-at-zero"),
     ("Pow", "power-of-zero"),

@@ -1,4 +1,4 @@
-"""One operation with what it was given and what it put out."""
+"""One operation call with its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tensor_statistics import element, first_bad, is_finite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Operations whose outputs each come from the inputs' elements in the same place.
+# Operations whose output elements each depend on the input elements at the same position.
 ELEMENTWISE = frozenset((
     "div", "true_divide", "floor_divide", "fmod", "remainder", "addcdiv", "reciprocal", "rsqrt", "mul",
     "square", "addcmul", "add", "sub", "rsub", "lerp", "pow", "log", "log2",
@@ -24,11 +24,11 @@ ELEMENTWISE = frozenset((
 
 @dataclass
 class At:
-    """The first bad element of an output, with the elements that it was computed from.
+    """First non-finite element of an output, with its operands.
 
     Attributes:
-        index: In the output.
-        operands: Numbers by argument.
+        index: Index in the output.
+        operands: Operands by argument.
     """
 
     index: list[int]
@@ -37,16 +37,16 @@ class At:
 
 @dataclass
 class OperationCall:
-    """One operation with what it was given and what it put out.
+    """One operation with its inputs and outputs.
 
     Attributes:
         func: The operation.
-        name: Such as `aten.div_.Tensor`.
-        base: Such as `div_`.
-        arguments: By name; what the operation overwrote as it was before, where that was kept.
-        originals: Likewise, the tensors themselves.
-        outputs: The floating-point tensors it put out or wrote to.
-        is_intact: Nothing of what it was given was lost to what it wrote.
+        name: Full name, such as `aten.div_.Tensor`.
+        base: Base name, such as `div_`.
+        arguments: Arguments by name; overwritten ones with their previous content, if it was kept.
+        originals: Arguments by name, the tensors themselves.
+        outputs: Floating-point tensors that it returned or wrote to.
+        is_intact: Whether no input was lost by overwriting.
     """
 
     func: Any
@@ -59,34 +59,34 @@ class OperationCall:
 
     @property
     def plain(self) -> str:
-        """The operation's name without the marks of its variants: `div` for `_foreach_div_`."""
+        """The operation's name without variant marks: `div` for `_foreach_div_`."""
         return self.base.removeprefix("_foreach_").strip("_")
 
     @property
     def member(self) -> int:
-        """Which of the outputs is the first that is not finite."""
+        """Index of the first non-finite output."""
         return next((number for number, each in enumerate(self.outputs) if not is_finite(each)), 0)
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
-        """Yield each tensor it was given: the argument's name, the tensor as it was, the tensor itself."""
+        """Yield each input tensor: the argument's name, the tensor before the call, the tensor itself."""
         for name, given in self.arguments.items():
             original = self.originals.get(name)
             if isinstance(given, torch.Tensor) and isinstance(original, torch.Tensor):
                 yield name, given, original
             elif isinstance(given, (list, tuple)) and isinstance(original, (list, tuple)):
-                for one, other in zip(given, original):  # noqa: B905 - one is the other's copy
+                for one, other in zip(given, original):  # noqa: B905 - one is a copy of the other
                     if isinstance(one, torch.Tensor):
                         yield name, one, other
 
     def argument(self, name: str) -> Any:
-        """Return an argument; of a list that has a member for each output, the one that belongs to the bad output."""
+        """Return an argument; of a list with a member for each output, the member of the non-finite output."""
         given = self.arguments.get(name)
         if self.base.startswith("_foreach_") and isinstance(given, (list, tuple)) and self.member < len(given):
             return given[self.member]
         return given
 
     def at(self, what: str) -> At | None:
-        """Return the first bad element and, where the operation works element by element, what it was computed from."""
+        """Return the first non-finite element and, for elementwise operations, its operands."""
         bad = self.outputs[self.member]
         index = first_bad(bad, what)
         if index is None or bad.layout is not torch.strided:

@@ -1,4 +1,4 @@
-"""Looks at what every operation of a run puts out, and follows each NaN and Inf from where it was born."""
+"""Check the outputs of every operation of a run and trace each NaN and Inf to its origin."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from .backward_graph import Roots
     from .call_sites import Sites, SiteVisit
 
-# Origins of one step that are described in full; a run that makes more is described by its first ones.
+# Maximum number of origins per step that are described in full; further ones are not.
 _MOST_DESCRIBED = 64
 _MOST_MASKS = 4
 
 
 class OperationMonitor(TorchDispatchMode):
-    """Checks what each operation puts out, forward and backward, while it is active.
+    """Mode that checks the outputs of each operation, forward and backward, while it is active.
 
-    Memory that `torch.empty` hands out is filled with NaN, so that reading it before it was written shows every time.
+    Memory from `torch.empty` is filled with NaN, so that reading it before writing always shows.
 
     Attributes:
-        operations: How many were checked.
-        unchecked: Operations whose outputs torch cannot look into, with how often they ran.
-        born: Origins of the step, in order, without those on purpose or uninitialised.
-        read: Origins of numbers that were taken out as Python numbers.
-        has_seen: Whether anything that is not finite came up in this step.
-        marks: Where memory got it from.
-        has_unscaled: Whether a gradient scaler looked for numbers that are not finite in this step.
+        operations: Number of checked operations.
+        unchecked: Operations whose outputs torch cannot inspect, with their counts.
+        born: Origins of the step, in order, without intentional and uninitialised ones.
+        read: Origins of numbers that were read as Python numbers.
+        has_seen: Whether a non-finite number occurred in this step.
+        marks: Origins of memory contents.
+        has_unscaled: Whether a gradient scaler checked for non-finite numbers in this step.
     """
 
     def __init__(self, sites: Sites, name_of: Callable[[torch.Tensor], tuple[str, str | None]], roots: Roots) -> None:
-        """Take what finds lines, what says where a tensor comes from, and the roots of the running backward pass."""
+        """Create the monitor with a call site finder, a function that names tensors, and the backward roots."""
         super().__init__()  # type: ignore[no-untyped-call] # torch leaves it without annotations
         self.operations = 0
         self.unchecked: dict[str, int] = {}
@@ -62,17 +62,17 @@ class OperationMonitor(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Stay away from torch's compiler: importing it takes seconds, and nothing is compiled here."""
+        """Bypass torch's compiler: importing it takes seconds, and nothing is compiled here."""
         return False
 
     def begin(self, step: int) -> None:
-        """Begin a step: marks of memory that still lives stay."""
+        """Begin a step: marks of live memory are kept."""
         self._step = step
         self.born, self.read, self.has_unscaled, self.has_seen = [], [], False, False
         self.marks.prune()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operation and look at what it put out."""
+        """Run an operation and check its outputs."""
         del types
         kwargs = kwargs or {}
         plan = self._plans.get(func)
@@ -122,7 +122,7 @@ class OperationMonitor(TorchDispatchMode):
                 self.marks.poison(tensor, self._origin("uninitialised", "nan", plan.name, found))
 
     def _trace(self, call: OperationCall, plan: OperationSchema) -> None:
-        """Find out whether an operation made what is not finite in its outputs, or was given it; mark the outputs."""
+        """Mark the non-finite outputs of an operation with their origin: the operation itself, or its inputs."""
         found = self._sites.find(plan.name)
         sick = self._sick(call, plan)
         given = tuple(
@@ -144,7 +144,7 @@ class OperationMonitor(TorchDispatchMode):
                 self.marks.put(each, given, is_whole=not plan.writes or id(each) in overwritten)
 
     def _sick(self, call: OperationCall, plan: OperationSchema) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return the inputs that hold numbers that are not finite, each as it was before and as it is."""
+        """Return the inputs with non-finite numbers, each before and after the call."""
         sick = []
         for name, tensor, original in call.tensors():
             if not is_numeric(tensor) or name in plan.overwritten:
@@ -157,7 +157,7 @@ class OperationMonitor(TorchDispatchMode):
     def _given(
         self, call: OperationCall, tensor: torch.Tensor, original: torch.Tensor, plan: OperationSchema, found: SiteVisit
     ) -> tuple[NonfiniteOrigin, ...]:
-        """Return where an input's numbers come from that are not finite."""
+        """Return the origins of an input's non-finite numbers."""
         known = self.marks.origins(original)
         if not known:
             carrier, name = self._name_of(original)
@@ -195,13 +195,13 @@ class OperationMonitor(TorchDispatchMode):
 
     def _details(self, call: OperationCall, what: str) -> dict[str, Any]:
         details: dict[str, Any] = {"stack": self._sites.stack(), "inputs": []}
-        outside = outside_torch(sys._getframe(1))  # noqa: SLF001 - the interpreter's own way to the stack
+        outside = outside_torch(sys._getframe(1))  # noqa: SLF001 - the interpreter's own access to the stack
         if outside and not details["stack"]:
             details["outside"] = outside
         for name in call.arguments:
             each = call.argument(name)
             if isinstance(each, (list, tuple)):
-                # Of a list of tensors, the first that is not finite tells most.
+                # Of a list of tensors, the first non-finite one is the most informative.
                 tensors = [one for one in each if isinstance(one, torch.Tensor)]
                 member = next((place for place, one in enumerate(tensors) if not is_finite(one)), 0)
                 if not tensors:
@@ -232,7 +232,7 @@ def _tensors(thing: Any) -> Iterator[torch.Tensor]:
 
 
 def _before(plan: OperationSchema, named: dict[str, Any]) -> dict[str, Any]:
-    """Return copies of what an operation is about to overwrite, unless that is too much."""
+    """Return copies of the arguments that an operation will overwrite, unless they are too large."""
     written = {name: named[name] for name in plan.writes if named.get(name) is not None}
     tensors = [each for each in _tensors(written) if is_numeric(each) and each.layout is torch.strided]
     if sum(each.nbytes for each in tensors) > plan.most_kept_bytes:
@@ -247,7 +247,7 @@ def _cloned(thing: Any) -> Any:
 
 
 def _deliberate(call: OperationCall) -> str | None:
-    """Return what a plain number among the arguments puts in: `nan` or `inf`, None for neither."""
+    """Return the non-finite kind of a plain number among the arguments: `nan` or `inf`, None for neither."""
     numbers = [each for each in call.arguments.values() if isinstance(each, float) and not math.isfinite(each)]
     if not numbers:
         return None

@@ -1,24 +1,24 @@
-"""What is known of an operation before it runs: which arguments it writes to, and what its outputs can mean."""
+"""Facts about an operation before it runs: the arguments it writes to, the meaning of its outputs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# What an operation in place overwrites is kept until it has run, if it is not more than this.
+# Maximum bytes of overwritten arguments that are copied before an in-place operation.
 _MOST_KEPT_BYTES = 64 << 20
-# Optimizers overwrite all parameters at once, many times a step, and what goes wrong in them seldom lies there.
+# Optimizers overwrite all parameters at once, many times a step, and seldom cause the problem.
 _MOST_KEPT_IN_LISTS_BYTES = 4 << 20
-# Operations whose numbers are bounds or orders, and do not come out again.
+# Operations whose numbers are bounds or orders, and do not occur in the result.
 _BOUNDS = ("norm", "clamp", "dist", "nan_to_num", "hardtanh")
-# Operations in place that write a part and read nothing of what was there.
+# In-place operations that write a part and do not read the previous content.
 _PARTIAL = ("index", "scatter", "masked", "fill", "copy", "put")
 _OVERWRITES = frozenset((
     "fill_", "zero_", "copy_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "cauchy_",
     "log_normal_", "eye", "arange", "linspace", "set_", "resize_", "_foreach_zero_", "_foreach_copy_",
 ))  # fmt: skip
-# Give a tensor other memory, and compute nothing.
+# Operations that replace a tensor's memory, and compute nothing.
 _MEMORY = frozenset(("set_", "resize_", "resize_as_", "_resize_output_"))
-# In place, and finite where they are given finite numbers: what they overwrite explains nothing.
+# In-place operations with finite results for finite inputs: their overwritten content explains nothing.
 _TAME = frozenset((
     "relu_", "leaky_relu_", "hardtanh_", "clamp_", "clamp_min_", "clamp_max_", "neg_", "abs_", "tanh_", "sigmoid_",
     "threshold_",
@@ -29,22 +29,22 @@ _UNINITIALISED = frozenset((
 
 
 class OperationSchema:
-    """What is known of an operation by its schema.
+    """Facts about an operation from its schema.
 
     Attributes:
-        name: Such as `aten.div_.Tensor`.
-        base: Such as `div_`.
-        arguments: Their names.
-        writes: Names of those that it writes to.
-        overwritten: Names of those whose earlier content it does not read.
-        is_ignored: Nothing that it puts out is computed.
-        is_read: It takes a Python number out of a tensor.
-        is_uninitialised: It hands out memory as it is.
-        is_tame: In place, and finite where it is given finite numbers.
-        is_partial: In place, and may leave a part of what was there.
-        keeps: What it overwrites has to be kept until it has run, up to `most_kept_bytes`.
+        name: Full name, such as `aten.div_.Tensor`.
+        base: Base name, such as `div_`.
+        arguments: Names of its arguments.
+        writes: Names of the arguments that it writes to.
+        overwritten: Names of the arguments whose previous content it does not read.
+        is_ignored: Whether none of its outputs is computed.
+        is_read: Whether it reads a Python number from a tensor.
+        is_uninitialised: Whether it returns uninitialised memory.
+        is_tame: Whether it is in place, with finite results for finite inputs.
+        is_partial: Whether it is in place, and may keep a part of the previous content.
+        keeps: Whether overwritten content must be copied before it runs, up to `most_kept_bytes`.
         most_kept_bytes: See `keeps`.
-        puts_numbers_in: Plain numbers among its arguments may come out again as elements.
+        puts_numbers_in: Whether plain numbers among its arguments may occur as result elements.
     """
 
     def __init__(self, func: Any) -> None:
@@ -75,4 +75,4 @@ class OperationSchema:
 
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return arguments by name."""
-        return {**dict(zip(self.arguments, args)), **kwargs}  # noqa: B905 - what was left out has its default
+        return {**dict(zip(self.arguments, args)), **kwargs}  # noqa: B905 - omitted arguments have their defaults

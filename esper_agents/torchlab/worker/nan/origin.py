@@ -1,4 +1,4 @@
-"""Where numbers that are not finite came from."""
+"""Origins of numbers that are not finite."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class NonfiniteOrigin:
-    """Where numbers that are not finite came from, or changed their kind.
+    """Origin of non-finite numbers, or of a change of their kind.
 
     Attributes:
-        order: Rises from one to the next.
-        kind: `made` by an operation from finite inputs; `turned` from Inf to NaN; put there on purpose (`deliberate`);
-            come from `outside`, which no operation that was seen has made; `uninitialised` memory.
+        order: Increasing number.
+        kind: `made` by an operation from finite inputs; `turned` from Inf to NaN; intentional (`deliberate`);
+            from `outside` of all monitored operations; `uninitialised` memory.
         what: `nan` or `inf`.
-        step: In which step, from 0.
-        operation: Such as `aten.div.Tensor`.
-        found: Where and when.
-        parents: Origins of what the operation was given.
-        carrier: What it came in with from outside: `input`, `parameter`, `buffer`, `constant` or `tensor`.
-        name: The carrier's name, where it has one.
-        mechanism: How the operation came to it.
-        details: Statistics and the first bad element.
-        reader: For outside and uninitialised numbers, the operation that used them first.
+        step: Number of the step, from 0.
+        operation: Name of the operation, such as `aten.div.Tensor`.
+        found: Site and phase.
+        parents: Origins of the operation's inputs.
+        carrier: Kind of tensor that carried it in from outside: `input`, `parameter`, `buffer`, `constant` or `tensor`.
+        name: The carrier's name, if it has one.
+        mechanism: Mechanism of the operation.
+        details: Statistics and the first non-finite element.
+        reader: For outside and uninitialised numbers, the first operation that used them.
     """
 
     order: int
@@ -45,7 +45,7 @@ class NonfiniteOrigin:
 
 
 def described(origin: NonfiniteOrigin, sites: Sites) -> dict[str, Any]:
-    """Return an origin as results hold it."""
+    """Return the origin as stored in results."""
     found = origin.found
     known: dict[str, Any] = {
         "operation": origin.operation,

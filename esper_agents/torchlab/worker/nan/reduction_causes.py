@@ -1,4 +1,4 @@
-"""Why operations that gather many elements into one put out NaN or Inf: softmax, products, norms, means, losses."""
+"""Causes of NaN or Inf in reductions: softmax, products, norms, means, losses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .operation_call import OperationCall
 
 _Explained = tuple[str, str]
-# Names of the factors of a product of matrices: rows of the first meet columns of the second.
+# Names of the factors of a matrix product: rows of the first are multiplied by columns of the second.
 _FACTORS = {
     "mm": ("self", "mat2"),
     "bmm": ("self", "mat2"),
@@ -28,7 +28,7 @@ _FACTORS = {
 
 
 def by_structure(call: OperationCall, what: str) -> _Explained | None:
-    """Explain an operation that is known by what it gathers; None where it is none of those."""
+    """Explain a reduction; None for other operations."""
     explain = _BY_NAME.get(call.plain)
     if explain is None:
         explain = next((each for parts, each in _BY_PARTS if all(part in call.base for part in parts)), None)
@@ -76,7 +76,7 @@ def _product(call: OperationCall, what: str) -> _Explained | None:
 
 
 def _reduced(call: OperationCall) -> int:
-    """Return how many elements each result is computed from."""
+    """Return the number of elements per result."""
     given, dim = call.arguments["self"], call.arguments.get("dim")
     dims = [dim] if isinstance(dim, int) else list(dim or range(given.ndim))
     return math.prod(given.shape[each] for each in dims) if given.ndim else 1

@@ -1,4 +1,4 @@
-"""What a step's numbers that are not finite came to, which of their origins was the first, and the cause behind it."""
+"""Effects of a step's non-finite numbers, their first origin, and its root cause."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from .origin import NonfiniteOrigin
     from .training_history import TrainingHistory
 
-# What a learning rate that is too high, or a wild initialisation, ends in.
+# Mechanisms that follow from a learning rate that is too high, or from a bad initialisation.
 _OUT_OF_SCALE = frozenset(
     ("overflow", "half-overflow", "exp-overflow", "inf-minus-inf", "zero-times-inf", "inf-over-inf")
 )
-# What an Inf that came in from outside ends in, without being at fault.
+# Mechanisms that follow from an Inf from outside, without being at fault.
 _FROM_INF = frozenset(("inf-minus-inf", "zero-times-inf", "inf-over-inf", "out-of-domain", "unclassified"))
 _IN_NAME = {"input": "inputs", "parameter": "parameters", "buffer": "buffers", "optimizer state": "optimizer-state"}
 
 
 @dataclass
 class AffectedTensor:
-    """Something that matters which holds NaN or Inf after a step.
+    """Relevant tensor or object that holds NaN or Inf after a step.
 
     Attributes:
         what: `output`, `loss`, `gradient`, `parameter`, `buffer`, `optimizer state` or `exception`.
-        name: Which one.
+        name: Its name.
         holds: `nan` or `inf`.
-        origins: Where that came from, as far as it was seen.
+        origins: Origins of these numbers, as far as observed.
     """
 
     what: str
@@ -44,12 +44,12 @@ class AffectedTensor:
     origins: tuple[NonfiniteOrigin, ...]
 
     def described(self) -> dict[str, str]:
-        """Return it as results hold it."""
+        """Return it as stored in results."""
         return {"what": self.what, "name": self.name, "holds": self.holds}
 
 
 def inspect(watch: OperationMonitor, named: dict[str, Any], what: str) -> list[AffectedTensor]:
-    """Return those tensors and numbers, by name, that hold NaN or Inf."""
+    """Return the named tensors and numbers that hold NaN or Inf."""
     found = []
     for name, thing in named.items():
         if isinstance(thing, torch.Tensor):
@@ -62,7 +62,7 @@ def inspect(watch: OperationMonitor, named: dict[str, Any], what: str) -> list[A
 
 
 def is_harmless(reached: list[AffectedTensor]) -> bool:
-    """Return whether all that was reached is outputs of many elements that hold what was put there on purpose."""
+    """Return whether only outputs of many elements were reached, by intentional numbers."""
     return all(
         each.what == "output" and bool(each.origins) and all(_is_on_purpose(one) for one in each.origins)
         for each in reached
@@ -71,7 +71,7 @@ def is_harmless(reached: list[AffectedTensor]) -> bool:
 
 def _is_on_purpose(origin: NonfiniteOrigin) -> bool:
     if origin.kind == "outside":
-        # A mask that is made once and kept, a constant; a number that is not finite in data or weights is none.
+        # A mask created once and stored is a constant; a non-finite number in data or weights is not.
         return origin.carrier == "constant" or (origin.what == "inf" and origin.carrier in {"buffer", "tensor"})
     return origin.kind == "deliberate"
 
@@ -79,7 +79,7 @@ def _is_on_purpose(origin: NonfiniteOrigin) -> bool:
 def first_of(
     reached: list[AffectedTensor], watch: OperationMonitor
 ) -> tuple[NonfiniteOrigin | None, NonfiniteOrigin | None]:
-    """Return the first origin at fault for what was reached, and where it turned into NaN if that was elsewhere."""
+    """Return the first origin at fault for the affected tensors, and the place of a later change into NaN."""
     origins = sorted({one for each in reached for one in each.origins}, key=lambda one: one.order)
     if not origins:
         origins = [each for each in watch.born if not _is_on_purpose(each)][:1]
@@ -94,7 +94,7 @@ def first_of(
 
 
 def roots_of(origin: NonfiniteOrigin) -> Iterator[NonfiniteOrigin]:
-    """Yield the origins at fault: what turned into NaN itself, unless an Inf that it was given was not on purpose."""
+    """Yield the origins at fault: the change into NaN itself, unless its input Inf was unintentional."""
     culprits = [each for each in origin.parents if each.kind in {"made", "turned", "uninitialised"}]
     if not culprits:
         yield origin
@@ -105,7 +105,7 @@ def roots_of(origin: NonfiniteOrigin) -> Iterator[NonfiniteOrigin]:
 def cause(
     first: NonfiniteOrigin, through: NonfiniteOrigin | None, reached: list[AffectedTensor], history: TrainingHistory
 ) -> dict[str, Any]:
-    """Return the cause: `class`, `because`, the operation's own `mechanism`, and what the run's history adds."""
+    """Return the cause: `class`, `because`, the operation's own `mechanism`, and additions from the run's history."""
     if _is_on_purpose(first):
         because = f"it is put in on purpose, and it reaches the {reached[0].what}"
         return {"class": f"deliberate-{first.what}", "because": because}
@@ -137,7 +137,7 @@ def _brought(origin: NonfiniteOrigin) -> dict[str, Any]:
 
 
 def _hidden(first: NonfiniteOrigin, through: NonfiniteOrigin | None, reached: list[AffectedTensor]) -> str | None:
-    """Return why a mask in the forward pass did not help the backward pass; None where that is not what happened."""
+    """Return the reason a forward mask did not protect the backward pass; None in other cases."""
     if first.found.phase == "forward":
         is_visible = any(each.what in {"output", "loss", "exception"} for each in reached)
         if not is_visible and any(each.what == "gradient" for each in reached):

@@ -1,4 +1,4 @@
-"""Runs a target step by step until one leaves a NaN or Inf in something that matters, and says what that was."""
+"""Run a target step by step until a NaN or Inf reaches a relevant tensor, and report it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..target.target import LoadedTarget
     from .origin import NonfiniteOrigin
 
-# A scaler that starts at 2 ** 16 has come down to 1 after so many steps that it skipped in a row.
+# Number of consecutive skipped steps after which a scaler that starts at 2 ** 16 has come down to 1.
 _MOST_SKIPPED = 16
 _MOST_NOTICED = 10
 _NOTICED = ("operation", "phase", "holds", "how", "file", "line", "expression", "module")
@@ -32,14 +32,14 @@ _MOST_REACHED = 20
 
 
 class NonfiniteSearch:
-    """A run that is being searched."""
+    """Search for the origin of NaN or Inf in a run."""
 
     def __init__(self, target: LoadedTarget, *, train: bool, lr: float | None) -> None:
-        """Prepare.
+        """Prepare the search.
 
         Args:
-            target: What is run.
-            train: Run backward, too, where the target is no step of its own.
+            target: The target.
+            train: Also run backward, unless the target is a step of its own.
             lr: Learning rate of updates between the calls of a module; None for none.
         """
         self._target = target
@@ -64,7 +64,7 @@ class NonfiniteSearch:
             self._missing.append({"what": "updates", "why": "only the parameters of a module can be updated from here"})
 
     def watched(self) -> ExitStack:
-        """Return a context in which modules, optimizers and backward passes are noticed."""
+        """Return a context in which modules, optimizers and backward passes are tracked."""
         stack = ExitStack()
         stack.enter_context(eager())
         for each in (self._modules.watched(), self._history.watched(), self._roots.watched(self._backward_starts)):
@@ -72,7 +72,7 @@ class NonfiniteSearch:
         return stack
 
     def step(self, step: int) -> bool:
-        """Run one step; return whether the search is over: the step was at fault, or its batches are used up."""
+        """Run one step; return whether the search is over: the step was at fault, or there are no more batches."""
         inputs = self._target.inputs(step)
         self._inputs = named(self._target.call, inputs)
         if self._train and self._target.kind == "function":
@@ -90,7 +90,7 @@ class NonfiniteSearch:
         with self._watch:
             try:
                 given = self._once(inputs)
-            except Exception as raised:  # noqa: BLE001 - user code may raise anything, and NaN may be why
+            except Exception as raised:  # noqa: BLE001 - user code may raise any error, possibly because of NaN
                 error = raised
         if step > 0 and isinstance(error, StopIteration):
             self._steps = step
@@ -144,7 +144,7 @@ class NonfiniteSearch:
         return True
 
     def _raised(self, error: Exception | None) -> list[AffectedTensor]:
-        """Return the exception that ended a step if it is one that NaN or Inf leads to."""
+        """Return the exception that ended a step if NaN or Inf can cause it."""
         if error is None or not self._watch.born:
             return []
         if not is_raised_on_purpose(error, self._target) and not _OF_NAN.search(str(error)):
@@ -153,7 +153,7 @@ class NonfiniteSearch:
         return [AffectedTensor("exception", f"{type(error).__name__}: {error}"[:300], origins[0].what, (origins[0],))]
 
     def _kept(self) -> list[AffectedTensor]:
-        """Return what lives on after a step and is not finite: gradients, parameters, buffers, optimizer state."""
+        """Return the non-finite tensors that outlive a step: gradients, parameters, buffers, optimizer state."""
         if not self._watch.has_seen and self._steps > 1:
             return []
         parameters = self._history.parameters()
@@ -163,7 +163,7 @@ class NonfiniteSearch:
             for name, each in self._inputs.items()
             if isinstance(each, torch.Tensor) and each.is_leaf and each.grad is not None
         }
-        # A mask that is kept as a buffer holds Inf for good; what came into a buffer is another matter.
+        # A mask stored as a buffer holds Inf permanently; a new Inf in a buffer is different.
         buffers = inspect(self._watch, dict(self._history.buffers()), "buffer")
         return [
             *(each for each in buffers if any(one.kind in {"made", "turned"} for one in each.origins)),
@@ -173,7 +173,7 @@ class NonfiniteSearch:
         ]
 
     def _is_skipped(self, reached: list[AffectedTensor]) -> bool:
-        """Return whether a step's gradients overflowed in the backward pass and its update was left out for that."""
+        """Return whether a step's gradients overflowed in the backward pass and its update was skipped for that."""
         if not reached or self._train or any(each.what not in {"gradient", "loss"} for each in reached):
             return False
         if self._history.has_stepped:
@@ -213,7 +213,7 @@ class NonfiniteSearch:
             )
 
     def _sample(self, origin: NonfiniteOrigin) -> int | None:
-        """Return the place in the batch that the first bad element belongs to, where the shapes say so."""
+        """Return the batch index of the first non-finite element, if the shapes determine it."""
         details = origin.details
         if origin.operation.startswith(("aten.stack", "aten.cat")) and origin.kind == "outside" and "member" in details:
             return int(details["member"])
@@ -225,7 +225,7 @@ class NonfiniteSearch:
         return int(index[0]) if index and len(shape) > 1 and {shape[0]} == rows and shape[0] > 1 else None
 
     def _notice(self) -> None:
-        """Note what came to nothing, once for each line."""
+        """Record non-finite numbers without effect, once for each line."""
         for each in self._watch.born:
             shown = described(each, self._sites)
             kept = {key: shown[key] for key in _NOTICED if key in shown}
@@ -236,14 +236,14 @@ class NonfiniteSearch:
                 self._noticed.append({**kept, "first_step": each.step, "times": 1})
 
     def _clear(self) -> None:
-        """Leave nothing of the step behind that the next would add to."""
+        """Delete the state of the step that the next one would add to."""
         self._losses = []
         if self._target.module is not None and self._target.kind != "step":
             self._target.module.zero_grad(set_to_none=True)
         self._inputs = {}
 
     def _name_of(self, tensor: torch.Tensor) -> tuple[str, str | None]:
-        """Return what a tensor is that no operation has made, and its name where it has one."""
+        """Return the kind of a tensor that no operation made, and its name if it has one."""
         memory = identity(tensor)
         known = (
             ("input", self._inputs),
@@ -258,7 +258,7 @@ class NonfiniteSearch:
         return ("constant" if tensor.ndim == 0 else "tensor"), None
 
     def result(self) -> dict[str, Any]:
-        """Return what was found, as results hold it."""
+        """Return the result of the search."""
         unchecked = self._watch.unchecked
         missing = list(self._missing)
         if unchecked:

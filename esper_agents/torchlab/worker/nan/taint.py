@@ -1,4 +1,4 @@
-"""Remembers for memory that holds NaN or Inf where that came from, without keeping the memory alive."""
+"""Record the origin of NaN or Inf for each memory block, without keeping the memory alive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .origin import NonfiniteOrigin
 
 _MOST_ORIGINS = 8
-# NaN with these bits is ours: arithmetic makes others. One-byte floats have no bits to spare.
+# NaN with these bits is our marker: arithmetic produces others. One-byte floats have no spare bits.
 _POISON = {
     torch.float16: (torch.int16, 0x7E5A),
     torch.bfloat16: (torch.int16, 0x7FDA),
@@ -25,12 +25,12 @@ _POISON = {
 
 @dataclass
 class _Mark:
-    """What is known of one storage.
+    """Mark of one storage.
 
     Attributes:
         storage: Keeps the storage's identity, not its memory.
-        origins: Where what is not finite in it came from.
-        poison: The operation that handed the memory out uninitialised.
+        origins: Origins of its non-finite numbers.
+        poison: Operation that returned the memory uninitialised.
     """
 
     storage: Any
@@ -39,22 +39,22 @@ class _Mark:
 
 
 class StorageTaint:
-    """Marks on storages."""
+    """Marks of storages."""
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Create an empty set of marks."""
         self._marks: dict[int, _Mark] = {}
 
     def __bool__(self) -> bool:
-        """Return whether there is any."""
+        """Return whether there are any marks."""
         return bool(self._marks)
 
     def prune(self) -> None:
-        """Forget memory that is gone."""
+        """Drop the marks of freed memory."""
         self._marks = {key: each for key, each in self._marks.items() if not each.storage.expired()}
 
     def origins(self, tensor: torch.Tensor) -> tuple[NonfiniteOrigin, ...]:
-        """Return where the numbers in a tensor came from that are not finite, as far as that was seen."""
+        """Return the origins of a tensor's non-finite numbers, as far as observed."""
         mark = self._find(tensor)
         if mark is None:
             return ()
@@ -65,9 +65,9 @@ class StorageTaint:
         """Mark a tensor's memory.
 
         Args:
-            tensor: It holds numbers that are not finite.
-            origins: Where these came from.
-            is_whole: All of the tensor was written; what it held before is gone.
+            tensor: Tensor with non-finite numbers.
+            origins: Origins of these numbers.
+            is_whole: Whether the whole tensor was written, so that earlier content is gone.
         """
         mark = self._find(tensor)
         if mark is None or (is_whole and _is_all(tensor)):
@@ -76,7 +76,7 @@ class StorageTaint:
         mark.origins = tuple(sorted(known, key=lambda each: each.order))[:_MOST_ORIGINS]
 
     def poison(self, tensor: torch.Tensor, origin: NonfiniteOrigin) -> None:
-        """Fill memory that was handed out uninitialised with a NaN that can be told from others, and mark it."""
+        """Fill uninitialised memory with a recognizable NaN, and mark it."""
         bits = _POISON.get(tensor.dtype)
         if bits is None:
             tensor.fill_(torch.nan)
@@ -86,7 +86,7 @@ class StorageTaint:
         self._marks[identity(tensor)] = _Mark(StorageWeakRef(tensor.untyped_storage()), (), origin)
 
     def clear(self, tensor: torch.Tensor) -> None:
-        """Forget the mark of memory that is finite; where only a part of it was looked at, the rest keeps its mark."""
+        """Drop the mark of finite memory; if only a part was checked, the rest keeps its mark."""
         if _is_all(tensor):
             self._marks.pop(identity(tensor), None)
 
@@ -106,5 +106,5 @@ def _is_all(tensor: torch.Tensor) -> bool:
 
 
 def identity(tensor: torch.Tensor) -> int:
-    """Return what tells a tensor's memory from other memory while it lives."""
+    """Return a key that is unique for a tensor's memory while it is alive."""
     return int(stored(tensor).untyped_storage()._cdata)  # noqa: SLF001 - no public name

@@ -1,4 +1,4 @@
-"""What goes into a target and comes out of it: names of tensors, numbers that are losses, exceptions."""
+"""Inputs and outputs of a target: names of tensors, numbers that are losses, exceptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_raised_on_purpose(error: Exception, target: LoadedTarget) -> bool:
-    """Return whether a `raise` or `assert` of the user's own raised an exception, not an operation that they called."""
+    """Return whether user code itself raised an exception by `raise` or `assert`, not an operation that it called."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -30,9 +30,9 @@ def is_raised_on_purpose(error: Exception, target: LoadedTarget) -> bool:
 
 @contextmanager
 def eager() -> Iterator[None]:
-    """Run what is compiled eagerly: inside a compiled graph there are no lines of the user's."""
+    """Run compiled code eagerly: a compiled graph has no user lines."""
     if "torch._dynamo" not in sys.modules:
-        # Read when the compiler is imported, should user code do so; importing it here would take seconds.
+        # Read when user code imports the compiler; importing it here would take seconds.
         os.environ["TORCH_COMPILE_DISABLE"] = "1"
         yield
     elif hasattr(torch.compiler, "set_stance"):
@@ -43,14 +43,14 @@ def eager() -> Iterator[None]:
 
 
 def is_scalar(thing: Any) -> bool:
-    """Return whether something is one floating-point number, as losses are."""
+    """Return whether an object is one floating-point number, as losses are."""
     if isinstance(thing, torch.Tensor):
         return thing.numel() == 1 and thing.ndim == 0 and thing.is_floating_point()
     return isinstance(thing, float)
 
 
 def named(call: Callable[..., Any], inputs: Inputs) -> dict[str, Any]:
-    """Return the tensors of inputs by the names that the target knows them by."""
+    """Return the tensors of inputs by their argument names in the target."""
     forward = call.forward if isinstance(call, torch.nn.Module) else call
     try:
         bound = inspect.signature(forward).bind(*inputs.args, **inputs.kwargs).arguments
@@ -60,7 +60,7 @@ def named(call: Callable[..., Any], inputs: Inputs) -> dict[str, Any]:
 
 
 def leaves(thing: Any, name: str = "", *, is_named: bool = False) -> dict[str, Any]:
-    """Return what is not a container in nested containers, by path."""
+    """Return the leaves of nested containers, by path."""
     if isinstance(thing, dict):
         parts = [(f"{name}.{key}" if is_named else f"{name}[{key!r}]", each) for key, each in thing.items()]
     elif isinstance(thing, (list, tuple)):

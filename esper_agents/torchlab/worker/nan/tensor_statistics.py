@@ -1,4 +1,4 @@
-"""What tensors hold: whether all of it is finite, the first element that is not, and statistics. Keeps no tensor."""
+"""Statistics of tensors: finiteness and the first non-finite element. Keeps no tensor."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Elements looked at in one go: what is allocated on the way stays below some 32 MB, whatever a tensor's size.
+# Elements per chunk: temporary memory stays below some 32 MB, whatever a tensor's size.
 _PIECE = 1 << 21
 _MOST_DIMENSIONS = 16
 
 
 def is_numeric(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor can hold NaN or Inf at all: its dtype can, and there is memory behind it."""
-    # Reading a zero tensor that torch keeps without memory crashes the process.
+    """Return whether a tensor can hold NaN or Inf: its dtype allows it, and it has memory."""
+    # Reading a zero tensor that torch stores without memory crashes the process.
     has_memory = not (tensor.is_meta or tensor._is_zerotensor())  # noqa: SLF001 - no public name
     return (tensor.is_floating_point() or tensor.is_complex()) and has_memory
 
 
 def stored(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the elements that a sparse or packed tensor stores, as an ordinary tensor."""
+    """Return the stored elements of a sparse or packed tensor, as an ordinary tensor."""
     if tensor.layout is torch.strided:
         return tensor
     if tensor.layout is torch.sparse_coo:
@@ -38,8 +38,8 @@ def is_finite(tensor: torch.Tensor) -> bool:
     """Return whether no element is NaN or Inf. One pass over the memory, as cheap as torch allows.
 
     Raises:
-        RuntimeError: torch has no way to look into such a tensor (a layout or dtype without kernels).
-        NotImplementedError: Likewise.
+        RuntimeError: Torch cannot inspect such a tensor (a layout or dtype without kernels).
+        NotImplementedError: As for RuntimeError.
     """
     if not is_numeric(tensor) or tensor.numel() == 0:
         return True
@@ -61,7 +61,7 @@ def holds(tensor: torch.Tensor) -> str | None:
 
 
 def first_bad(tensor: torch.Tensor, what: str) -> list[int] | None:
-    """Return the index of the first NaN (`what` is `nan`) or Inf (`inf`), row by row; None where there is none."""
+    """Return the index of the first NaN (`what` is `nan`) or Inf (`inf`), in row-major order; None without one."""
     find = torch.isnan if what == "nan" else torch.isinf
     for start, piece in _pieces(stored(tensor.detach())):
         mask = find(_wide(piece))
@@ -72,12 +72,12 @@ def first_bad(tensor: torch.Tensor, what: str) -> list[int] | None:
 
 
 def statistics(tensor: torch.Tensor) -> dict[str, Any]:
-    """Describe what a tensor holds.
+    """Return statistics of a tensor.
 
     Returns:
-        `shape`, `dtype`, `numel`; where torch can look into it also `min` and `max` (NaN left out, so an Inf shows),
-        `mean` of the finite elements, and the counts `nan`, `inf`, `zeros` and `negatives`. Complex numbers go by their
-        size.
+        `shape`, `dtype`, `numel`; if torch can inspect it also `min` and `max` (NaN ignored, so an Inf shows),
+        `mean` of the finite elements, and the counts `nan`, `inf`, `zeros` and `negatives`. Complex numbers count by
+        magnitude.
     """
     described: dict[str, Any] = {
         "shape": list(tensor.shape),
@@ -109,7 +109,7 @@ def statistics(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def largest(tensor: torch.Tensor) -> float:
-    """Return the largest magnitude, NaN or Inf where it holds one; 0 where it is empty."""
+    """Return the largest magnitude, NaN or Inf if it holds one; 0 if it is empty."""
     if tensor.numel() == 0:
         return 0.0
     sizes = [_real(piece).abs().max().item() for _, piece in _pieces(stored(tensor.detach()))]
@@ -117,7 +117,7 @@ def largest(tensor: torch.Tensor) -> float:
 
 
 def number(quantity: complex) -> Any:
-    """Return a number as JSON can hold it: 6 significant digits, and `nan`, `inf`, `-inf` as text."""
+    """Return a number in JSON form: 6 significant digits, and `nan`, `inf`, `-inf` as text."""
     if isinstance(quantity, complex):
         return str(quantity)
     if isinstance(quantity, (bool, int)):
@@ -126,11 +126,11 @@ def number(quantity: complex) -> Any:
 
 
 def element(tensor: torch.Tensor, index: list[int], shape: torch.Size) -> Any:
-    """Return the element that meets `index` of a result of `shape` by broadcasting; None where shapes do not fit."""
+    """Return the element that broadcasts to `index` of a result of `shape`; None if the shapes do not match."""
     if tensor.ndim > len(shape) or tensor.layout is not torch.strided or tensor._is_zerotensor():  # noqa: SLF001 - see above
         return None
     at = []
-    for size, full, position in zip(reversed(tensor.shape), reversed(shape), reversed(index)):  # noqa: B905 - the shorter ends it
+    for size, full, position in zip(reversed(tensor.shape), reversed(shape), reversed(index)):  # noqa: B905 - the shorter one ends it
         if size not in {1, full}:
             return None
         at.append(0 if size == 1 else position)
@@ -138,7 +138,7 @@ def element(tensor: torch.Tensor, index: list[int], shape: torch.Size) -> Any:
 
 
 def _pieces(tensor: torch.Tensor, start: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """Yield parts of a tensor in row-major order, none of them large, each with the index of its first element."""
+    """Yield chunks of a tensor in row-major order, each with the index of its first element."""
     if tensor.ndim == 0:
         yield start or (0,), tensor if start else tensor.reshape(1)
     elif tensor.numel() <= _PIECE:
@@ -153,7 +153,7 @@ def _pieces(tensor: torch.Tensor, start: tuple[int, ...] = ()) -> Iterator[tuple
 
 
 def _wide(piece: torch.Tensor) -> torch.Tensor:
-    """Return one-byte floats as ordinary ones: they have no comparisons of their own."""
+    """Return one-byte floats in a wider dtype: they have no comparisons of their own."""
     return piece.float() if is_numeric(piece) and piece.element_size() == 1 else piece
 
 

@@ -1,4 +1,4 @@
-"""What a run's weights, gradients and losses did from step to step, and whether weights were built out of scale."""
+"""History of weights, gradients and losses over steps, and weights initialized out of scale."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from .call_sites import Modules
 
 _FIRST_KEPT, _LAST_KEPT = 5, 45
-# Weights that grew so much since the first step, and in each of the last ones, run away.
+# Weights that grew this much since the first step, and in each of the last ones, diverge.
 _RUNAWAY = 10.0
 _LAST_STEPS = 3
-# A layer whose outputs are so much larger than its inputs was not initialised for its width.
+# A layer whose outputs exceed its inputs by this factor was not initialised for its width.
 _WILD_GAIN = 8.0
 _MATRIX = 2
-# How far from a step its optimizer may be: the trainer's attribute of a bound method, say.
+# Maximum reference depth from a step to its optimizer, such as the trainer's attribute of a bound method.
 _DEPTH = 4
 
 
 class TrainingHistory:
-    """Follows parameters, gradients and optimizers of the modules that a run calls."""
+    """Tracker of parameters, gradients and optimizers of the modules that a run calls."""
 
     def __init__(self, modules: Modules) -> None:
-        """Follow the modules that are called."""
+        """Create a tracker for the called modules."""
         self.entries: list[dict[str, Any]] = []
         self.has_stepped = False
         self.steps_taken = 0
@@ -46,7 +46,7 @@ class TrainingHistory:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Notice optimizers inside the block."""
+        """Detect optimizers inside the block."""
         handle = register_optimizer_step_post_hook(self._stepped)
         try:
             yield
@@ -59,7 +59,7 @@ class TrainingHistory:
         self.steps_taken += 1
 
     def parameters(self) -> dict[str, torch.nn.Parameter | torch.Tensor]:
-        """Return what is trained, by name: parameters of modules, then what else optimizers hold."""
+        """Return the trained tensors by name: parameters of modules, then further ones of optimizers."""
         found: dict[str, torch.nn.Parameter | torch.Tensor] = {}
         roots = self._modules.roots()
         for root in roots:
@@ -78,7 +78,7 @@ class TrainingHistory:
         return {name: each for root in self._modules.roots() for name, each in root.named_buffers()}
 
     def states(self) -> dict[str, torch.Tensor]:
-        """Return what optimizers keep for each parameter."""
+        """Return the optimizers' state of each parameter."""
         return {
             f"{type(optimizer).__name__}.state[{place}]['{name}']": each
             for optimizer in self._optimizers
@@ -88,7 +88,7 @@ class TrainingHistory:
         }
 
     def find_optimizers(self, call: Any) -> None:
-        """Look for optimizers in what a step holds on to, so that they are known before the first update."""
+        """Search the references of a step for optimizers, so that they are known before the first update."""
         self._optimizers.update(_optimizers_in(call, _DEPTH, set()))
 
     @property
@@ -97,14 +97,14 @@ class TrainingHistory:
         return bool(self._optimizers)
 
     def begin(self) -> None:
-        """Begin a step: measure the weights it starts from."""
+        """Begin a step: measure its initial weights."""
         self.has_stepped = False
         self._weights.append(
             max((largest(each) for each in self.parameters().values() if is_numeric(each)), default=0.0)
         )
 
     def end(self, step: int, loss: float | None) -> None:
-        """End a step: note its loss and its largest weight and gradient."""
+        """End a step: record its loss and its largest weight and gradient."""
         gradients = [each.grad for each in self.parameters().values() if each.grad is not None]
         entry: dict[str, Any] = {"step": step}
         if loss is not None:
@@ -119,7 +119,7 @@ class TrainingHistory:
             del self.entries[_FIRST_KEPT]
 
     def runaway(self) -> str | None:
-        """Return how weights or losses grew out of bounds up to the last step; None where they did not."""
+        """Return the growth of diverging weights or losses up to the last step; None without divergence."""
         rates = sorted(
             {float(group["lr"]) for each in self._optimizers for group in each.param_groups if "lr" in group}
         )
@@ -135,8 +135,8 @@ class TrainingHistory:
     def wild_layers(self) -> list[dict[str, Any]]:
         """Return layers whose weights make their outputs much larger than their inputs, by gain, largest first.
 
-        The gain is the weights' root mean square times the square root of how many inputs each output has;
-        initialisations made for a layer's width have one of about 1.
+        The gain is the weights' root mean square times the square root of the number of inputs per output;
+        initialisations for a layer's width have one of about 1.
         """
         found = []
         for name, each in self.parameters().items():
@@ -150,7 +150,7 @@ class TrainingHistory:
 
 
 def _optimizers_in(thing: Any, depth: int, seen: set[int]) -> Iterator[torch.optim.Optimizer]:
-    """Yield the optimizers that a callable reaches by its closure, the globals it names, or its attributes."""
+    """Yield the optimizers that a callable reaches by its closure, globals or attributes."""
     if id(thing) in seen or isinstance(thing, (type, ModuleType, torch.Tensor, torch.nn.Module)):
         return
     seen.add(id(thing))

@@ -1,4 +1,4 @@
-"""Messages between the lab, its parent and its workers: length-prefixed JSON on a Unix socket, open files beside it."""
+"""Messages between lab, fork server and workers: length-prefixed JSON and open files on a Unix socket."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ import struct
 import time
 from typing import Any
 
-# Length of the message in bytes, and how many files come with it.
+# Length of the message in bytes, and number of attached files.
 _LENGTH = struct.Struct("!IB")
 _MOST_BYTES = 256 << 20
-# What a worker exits with whose end was closed by the code that it ran.
+# Exit code of a process whose channel was closed by user code.
 CHANNEL_LOST = 73
 _MOST_FILES = 16
 _CREDENTIALS = struct.Struct("3i")
 
 
 class ChannelError(Exception):
-    """The other side sent what is no message."""
+    """Error for an invalid message of the peer."""
 
 
 class Channel:
-    """One end of a conversation.
+    """One end of a connection.
 
     Attributes:
-        peer_pid: Process id of the other side as this process sees it; 0 until it sent something.
+        peer_pid: Process id of the peer as seen from this process; 0 before its first message.
     """
 
     def __init__(self, end: socket.socket) -> None:
-        """Take over a connected Unix stream socket."""
+        """Take ownership of a connected Unix stream socket."""
         self._end = end
         self._buffer = bytearray()
         self._files: list[int] = []
         self.peer_pid = 0
-        # The kernel translates process ids between PID namespaces for us.
+        # The kernel translates process ids between PID namespaces.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
     def fileno(self) -> int:
-        """Return the socket's descriptor, to wait on."""
+        """Return the socket's descriptor, for waiting."""
         return self._end.fileno()
 
     def close(self) -> None:
-        """Close this end and the files that arrived and nobody took."""
+        """Close this end and the received files that nothing took."""
         self._end.close()
         for each in self._files:
             os.close(each)
@@ -52,17 +52,17 @@ class Channel:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a whole message has arrived already: one that a wait for the socket would not notice."""
+        """Whether a whole message has arrived already, which waiting for the socket would miss."""
         if len(self._buffer) < _LENGTH.size:
             return False
         length, _ = _LENGTH.unpack_from(self._buffer)
         return len(self._buffer) >= _LENGTH.size + int(length)
 
     def send(self, message: dict[str, Any], files: tuple[int, ...] = ()) -> None:
-        """Send one message with open files beside it.
+        """Send one message with attached open files.
 
         Raises:
-            OSError: The other side is gone.
+            OSError: The peer has closed the connection.
         """
         text = json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
         framed = _LENGTH.pack(len(text), len(files)) + text
@@ -71,12 +71,12 @@ class Channel:
         self._end.sendall(framed[sent:])
 
     def receive(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[int]]:
-        """Return the next message and the files that came with it.
+        """Return the next message and its attached files.
 
         Raises:
-            TimeoutError: None came in time.
-            EOFError: The other side is gone.
-            ChannelError: What came is no message.
+            TimeoutError: No message arrived in time.
+            EOFError: The peer has closed the connection.
+            ChannelError: The message is invalid.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -86,7 +86,7 @@ class Channel:
                     raise ChannelError(f"a message of {length} bytes")
                 if len(self._buffer) >= _LENGTH.size + length:
                     return self._take(length, count)
-            # A deadline for the whole message: whoever sends a byte a second must not hold us for ever.
+            # A deadline for the whole message: a peer that sends a byte per second must not block us forever.
             left = None if deadline is None else max(deadline - time.monotonic(), 1e-6)
             self._end.settimeout(left)
             self._read()
@@ -113,7 +113,7 @@ class Channel:
         try:
             message = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ChannelError("a message that is no JSON") from error
+            raise ChannelError("a message that is not JSON") from error
         if not isinstance(message, dict):
-            raise ChannelError("a message that is no object")
+            raise ChannelError("a message that is not an object")
         return message, files

@@ -1,4 +1,4 @@
-"""Confines a forked worker before it runs user code, by everything that this kernel has."""
+"""Confine a forked process before it runs user code, with every mechanism of this kernel."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any
 from . import landlock, seccomp
 from . import syscalls as kernel
 
-# What every program needs, wherever it lies on this system.
+# Paths that every program needs, on any distribution.
 _SYSTEM = (
     *("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     *("/etc/localtime", "/etc/alternatives", "/etc/hosts", "/proc", "/sys/devices/system", "/sys/fs/cgroup"),
     *("/nix/store", "/gnu/store"),
 )
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-_PRIVATE = ("/dev/shm",)  # noqa: S108 - inside walls a worker has one of its own
+_PRIVATE = ("/dev/shm",)  # noqa: S108 - in a namespace, a process has its own
 _MOST_OPEN_FILES = 65_536
-# Tasks above a limit at which the kernel refuses more: a supervisor sees in time that the limit is exceeded.
+# Tasks above the limit at which the kernel refuses more: the supervisor can detect the excess first.
 SPARE_TASKS = 128
 
 
 @dataclass(frozen=True)
 class Grants:
-    """What a worker may touch, each with all that is beneath it.
+    """Files that a process may access, each including everything beneath it.
 
     Attributes:
-        writable: Folders in which anything may be done.
-        readable: Files and folders that may be read and run.
-        listable: Folders whose entries may be named but not read.
-        devices: Device files that may be used, such as those of a graphics processor.
+        writable: Folders with full access.
+        readable: Files and folders that may be read and executed.
+        listable: Folders whose entries may be listed but not read.
+        devices: Device files that may be used, such as GPUs.
     """
 
     writable: tuple[str, ...]
@@ -43,15 +43,15 @@ class Grants:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a worker may take.
+    """Resource limits of a process.
 
     Attributes:
-        memory_bytes: How much more memory each process may map than the worker has now; None for no limit.
-        file_bytes: How large each file may grow, those in memory included; None for no limit.
-        has_cuda: It may use CUDA, whose driver reserves more addresses than most machines have memory. Then memory is
-            counted where it is private and can be written: not what is only reserved, nor what is shared.
-        tasks: How many processes and threads its user may have, those outside included; None for no limit. The kernel
-            asks nobody who is root.
+        memory_bytes: Additional memory that each process may map from now on; None for no limit.
+        file_bytes: Maximum size of each file, including files in memory; None for no limit.
+        has_cuda: Whether it may use CUDA, whose driver reserves more addresses than most machines have memory. Then
+            only private, writable memory counts: not reserved or shared memory.
+        tasks: Maximum number of processes and threads of its user, those outside included; None for no limit. The
+            kernel does not apply it to root.
     """
 
     memory_bytes: int | None = None
@@ -69,24 +69,24 @@ def confine(
     has_own_network: bool = False,
     is_walled: bool = False,
 ) -> dict[str, Any]:
-    """Confine this process and all that it will start. It cannot be undone.
+    """Confine this process and its descendants. This cannot be undone.
 
     Args:
-        grants: What it may touch; without Landlock this says nothing.
+        grants: Accessible files; without effect if there is no Landlock.
         limits: How much it may take.
-        use_landlock: Confine files and signals by Landlock, where the kernel has it.
-        use_seccomp: Filter system calls, where that can be done.
-        has_own_network: It has a network namespace with nothing in it but itself and its siblings.
-        is_walled: `Cells` gave it PID, mount and IPC namespaces of its own; it is not believed where it has none.
+        use_landlock: Confine files and signals by Landlock, if the kernel has it.
+        use_seccomp: Filter system calls, if possible.
+        has_own_network: Whether it has a separate network namespace that contains only itself and its siblings.
+        is_walled: Whether `NamespacedWorkers` gave it its own PID, mount and IPC namespaces; checked here.
 
     Returns:
-        What held: `landlock` (its version, 0 for none), `seccomp`, `walled`, `own_network`, the limits, and whether
-        `multiprocessing` (named semaphores, shared memory, sockets between one's own processes) can work.
+        The active mechanisms: `landlock` (its version, 0 for none), `seccomp`, `walled`, `own_network`, the limits, and
+        whether `multiprocessing` (named semaphores, shared memory, sockets between one's own processes) can work.
 
     Raises:
-        OSError: The kernel refused what was asked for.
+        OSError: The kernel refused a request.
     """
-    # A parent outside one's own PID namespace has no number in it.
+    # In a separate PID namespace, the parent outside has process id 0.
     is_walled = is_walled and os.getppid() == 0
     held = _limit(limits)
     if use_landlock or use_seccomp:
@@ -102,7 +102,7 @@ def confine(
         ]
         landlock.restrict(rules, abi=abi, keep_tcp=has_own_network)
     elif use_landlock and not is_walled:
-        # The one fence left between workers.
+        # The only protection between measurement processes.
         kernel.hide_memory()
     is_filtered = use_seccomp and seccomp.is_supported()
     if is_filtered:
@@ -120,15 +120,15 @@ def confine(
 
 
 def settle(folder: str) -> None:
-    """Make a folder this process's home, its working directory and where its temporary files go."""
+    """Make a folder this process's home, working directory and temporary directory."""
     os.environ.update(HOME=folder, TMPDIR=folder)
-    # The parent may have looked for the place already, and found its own.
+    # The parent may have cached its own temporary directory.
     tempfile.tempdir = None
     os.chdir(folder)
 
 
 def prepare(*, has_own_network: bool, is_walled: bool) -> None:
-    """Do in the parent, once, what every worker would do again: write the filter's program."""
+    """Prepare in the parent the filter program that every process would otherwise compute."""
     if seccomp.is_supported():
         fences = seccomp.OtherConfinement(
             has_own_network=has_own_network, is_walled=is_walled, landlock=landlock.version()
@@ -145,7 +145,7 @@ def _limit(limits: Limits) -> dict[str, int]:
     if limits.tasks is not None:
         held["tasks"] = _lower(resource.RLIMIT_NPROC, limits.tasks + SPARE_TASKS)
     if limits.memory_bytes is not None:
-        # The limits count what is mapped already, most of it torch's libraries.
+        # The limits include existing mappings, mostly torch's libraries.
         mapped, *_, private, _ = map(int, kernel.read("/proc/self/statm").split())
         page_bytes = resource.getpagesize()
         if limits.has_cuda:
@@ -157,12 +157,12 @@ def _limit(limits: Limits) -> dict[str, int]:
     return held
 
 
-# As confining left them: how much is mapped by then is another number in each process.
+# Limits right after confinement: the mapped size differs between processes.
 _held_limits: dict[str, tuple[int, int]] = {}
 
 
 def is_as_confined(name: str) -> bool:
-    """Return whether a limit of this process, such as `RLIMIT_AS`, is still what confining made it."""
+    """Return whether a limit of this process, such as `RLIMIT_AS`, is unchanged since confinement."""
     return _held_limits.get(name) == resource.getrlimit(getattr(resource, name))
 
 

@@ -1,4 +1,4 @@
-"""Runs a snippet or a command line confined, and ends with it all that it started."""
+"""Run a snippet or a command line confined, and kill everything it started when it ends."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from . import confine
 from . import syscalls as kernel
 from .process_tree import kill_tree
 
-# What it exits with, and how its only line begins, where it could not be confined or there is no such program.
+# Exit code and start of the only output line if it could not be confined or there is no such program.
 REFUSED, NOT_CONFINED = 125, "it was not run"
 _UNCHANGEABLE = (signal.SIGKILL, signal.SIGSTOP)
 
 
 def main(asked: str) -> None:
-    """Run a program in a confined process, and end as it ends; never returns.
+    """Run a program in a confined process, and exit with its status; never returns.
 
     Args:
-        asked: As JSON: `argv`, `folder` to work in, `grants`, `confined`, `own_network`, `memory_bytes`, `file_bytes`
+        asked: As JSON: `argv`, working `folder`, `grants`, `confined`, `own_network`, `memory_bytes`, `file_bytes`
             and `tasks`.
     """
     kernel.die_with_parent()
-    # What it starts stays below this process, however it tries to get away.
+    # Its descendants stay below this process, even if they detach.
     kernel.become_subreaper()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     parent = os.getpid()
@@ -36,13 +36,13 @@ def main(asked: str) -> None:
             if os.getppid() == parent:
                 _launch(asked)
         except OSError as error:
-            print(f"{NOT_CONFINED}: {error}", flush=True)  # noqa: T201 - whoever started it reads this
+            print(f"{NOT_CONFINED}: {error}", flush=True)  # noqa: T201 - the parent process reads this
         finally:
             os._exit(REFUSED)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     status = kill_tree(pid)
     if status is not None and status < 0:
-        # Python does not let every signal end it.
+        # Python ignores some signals that should end it.
         if -status not in _UNCHANGEABLE:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
@@ -63,4 +63,4 @@ def _launch(asked: str) -> None:
     )
     os.chdir(message["folder"])
     argv = message["argv"]
-    os.execvp(argv[0], argv)  # noqa: S606 - the program that was asked for, confined
+    os.execvp(argv[0], argv)  # noqa: S606 - the requested program, confined

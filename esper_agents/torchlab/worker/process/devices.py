@@ -1,4 +1,4 @@
-"""The devices that a target may run on: which there are, how much memory they give, and when their work is done."""
+"""Devices that a target may run on: availability, memory limits, completion of queued work."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 from ..target.input_spec import TargetError
 
-_C: Any = torch._C  # noqa: SLF001 - what it has depends on how torch was built
-# Held here, so that what user code puts in their place later is not asked.
+_C: Any = torch._C  # noqa: SLF001 - its contents depend on torch's build
+# Saved here, so that later patches by user code are not called.
 _is_initialized: Any = torch.cuda.is_initialized
 _count: Any = getattr(_C, "_cuda_getDeviceCount", None)
 _has_context: Any = getattr(_C, "_cuda_hasPrimaryContext", None)
@@ -19,10 +19,10 @@ _synchronize: Any = getattr(_C, "_cuda_synchronize", None)
 
 
 def usable(device: str) -> str:
-    """Return the name under which targets run on a device: `cpu`, or a CUDA device as it was named.
+    """Return the name of a usable device: `cpu`, or a CUDA device as named.
 
     Raises:
-        TargetError: There is no such device here, or nothing can be measured on it.
+        TargetError: There is no such device here, or it does not support measurements.
     """
     try:
         kind = torch.device(device)
@@ -31,11 +31,11 @@ def usable(device: str) -> str:
     if kind.type == "cpu":
         return "cpu"
     if kind.type != "cuda":
-        raise TargetError(f"nothing can be measured on the device {device!r}", "name one like cpu, cuda or cuda:1")
+        raise TargetError(f"device {device!r} does not support measurements", "name one like cpu, cuda or cuda:1")
     if not torch.cuda.is_available():
         which = "was built without CUDA" if torch.version.cuda is None else "finds no CUDA device here"
         raise TargetError(
-            f"{device!r} was asked for, and torch {torch.__version__} {which}",
+            f"device {device!r} is not available: torch {torch.__version__} {which}",
             "leave --device out, or name an interpreter with --python whose torch has CUDA",
         )
     if (kind.index or 0) >= torch.cuda.device_count():
@@ -46,10 +46,10 @@ def usable(device: str) -> str:
 
 
 def bound(device: str, memory_bytes: int) -> None:
-    """Let torch take no more than so much of a CUDA device's memory; that of the host is bounded by `confine`.
+    """Limit torch's allocations on a CUDA device; host memory is limited by `confine`.
 
-    It holds torch's own allocator in this process. What the driver takes for itself and what code allocates past torch
-    is not counted, and code can take the bound back.
+    The limit applies to torch's own allocator in this process. Memory of the driver, and memory that code allocates
+    without torch, is not counted, and code can lift the limit.
 
     Raises:
         TargetError: There is no such device here.
@@ -61,15 +61,15 @@ def bound(device: str, memory_bytes: int) -> None:
 
 
 def wait(device: str) -> None:
-    """Wait until every CUDA device that this process uses has done what it was given, on whichever stream.
+    """Wait until every CUDA device used by this process has finished its queued work, on all streams.
 
     Args:
-        device: Where the target runs. One on the `cpu` is waited for, too, where its code uses CUDA by itself.
+        device: Device of the target. With `cpu`, CUDA devices that its code uses itself are awaited as well.
     """
     if device == "cpu" and not _is_initialized():
         return
     for each in range(_count()):
-        # To wait for a device that is not used would first make a context on it.
+        # Waiting for an unused device would first create a context on it.
         if _has_context(each):
             before = _switch(each)
             _synchronize()
@@ -77,7 +77,7 @@ def wait(device: str) -> None:
 
 
 def driver_version() -> str | None:
-    """Return the newest CUDA that the driver here can run, such as `12.8`; None where there is no driver."""
+    """Return the newest CUDA version that the driver supports, such as `12.8`; None without a driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,7 +1,7 @@
-"""The warm parent: has imported torch, runs no operation, and forks a worker for each request in some milliseconds.
+"""Fork server: imports torch, runs no operation, and forks a measurement process per request.
 
-It stays at one thread, because a fork of a process with threads hangs at torch's next parallel operation, and it never
-imports the user's code.
+A fork takes some milliseconds. The server stays at one thread, because a fork of a process with threads hangs at
+torch's next parallel operation, and it never imports the user's code.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from . import confine
 from .channel import Channel, ChannelError
 from .namespaces import NamespacedWorkers
 
-# Loaded before a worker is forked: it starts sooner, and the fingerprint knows what torch was before user code ran.
+# Imported before a fork: a process starts sooner, and the fingerprint knows torch before user code runs.
 _WORKER = (__package__ or "").rpartition(".")[0]
 _AHEAD = (".compare.process_fingerprint", ".jobs.timing", ".jobs.plan", ".jobs.observe", ".jobs.referee")
 
 
 def main(descriptor: int) -> None:
-    """Serve the lab at the other end of a socket until it goes away; then leave no process behind.
+    """Serve the lab at the other end of a socket until it closes; then leave no process behind.
 
     Args:
         descriptor: The inherited socket.
@@ -39,7 +39,7 @@ def main(descriptor: int) -> None:
             nursery.serve()
     except (EOFError, OSError, ChannelError):
         os._exit(0)  # the lab hung up
-    except BaseException as error:  # noqa: BLE001 - told to the lab, which reads what is written here
+    except BaseException as error:  # noqa: BLE001 - reported to the lab, which reads this output
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     finally:
         os._exit(1)
@@ -50,7 +50,7 @@ def _hello() -> dict[str, Any]:
         import torch
     except ImportError as error:
         return {"python": sys.version.split()[0], "executable": sys.executable, "missing": str(error)}
-    # Importing is where a thread pool could begin; setting the count here only writes a number.
+    # An import could start a thread pool; setting the count here only stores a number.
     torch.set_num_threads(1)
     for each in _AHEAD:
         importlib.import_module(each, _WORKER)
@@ -63,7 +63,7 @@ def _hello() -> dict[str, Any]:
 
 
 class _Nursery:
-    """What the lab asks of the parent."""
+    """Handler of the lab's requests."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -77,7 +77,7 @@ class _Nursery:
         self._live = importlib.import_module(".worker_process", __package__).live
 
     def serve(self) -> None:
-        """Fork, kill and bury until the lab goes away."""
+        """Fork, kill and reap processes until the lab hangs up."""
         while True:
             wait_s = 0 if self._channel.is_ready else None
             waited_for: list[Channel | int] = [self._channel, self._woken]
@@ -104,14 +104,14 @@ class _Nursery:
 
     def _ready(self) -> NamespacedWorkers:
         if self._cells is None:
-            raise ChannelError("something was asked before all was prepared")
+            raise ChannelError("a request arrived before the preparation")
         return self._cells
 
     def _fork(self, message: dict[str, Any], files: list[int]) -> None:
         cells = self._ready()
         grants = message["grants"]
         readable = [place for name, places in grants.items() if name != "writable" for place in places]
-        # Some more than the supervisor allows: it then sees what exceeds its limit, and says so.
+        # Some more than the supervisor allows, so that it detects and reports the excess.
         pid = cells.fork(readable, grants["writable"], most_tasks=message["tasks"] + confine.SPARE_TASKS)
         if pid == 0:
             signal.set_wakeup_fd(-1)
@@ -126,7 +126,7 @@ class _Nursery:
         self._channel.send({"forked": pid})
 
     def _warm(self, job: str) -> None:
-        """Load what a job needs, so that its workers are forked with it."""
+        """Import the modules of a job, so that later forks have them."""
         warm = getattr(importlib.import_module(f".jobs.{job}", _WORKER), "warm", None)
         if warm is not None:
             warm()
@@ -139,7 +139,7 @@ class _Nursery:
         self._channel.send({"killed": pid})
 
     def _bury(self) -> None:
-        # Each stays a zombie until it is killed with what it left behind, so that its number is nobody else's.
+        # Each stays a zombie until its process tree is killed, so that its process id is not reused.
         for pid, status in self._cells.ended() if self._cells else ():
             self._channel.send({"ended": pid, "status": status})
 

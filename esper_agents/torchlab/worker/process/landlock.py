@@ -1,4 +1,4 @@
-"""Landlock: a process gives up all files but those it names, signals to strangers, and TCP; so do its descendants."""
+"""Landlock: restrict a process and its descendants to named files, and deny TCP and outside signals."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from . import syscalls as kernel
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# The numbers are the same on every machine.
+# The numbers are the same on every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION = 1
-# The version that brought each right; what came later cannot be asked of an older kernel.
+# Landlock version that introduced each right; older kernels reject newer rights.
 REFER_SINCE, TRUNCATE_SINCE, TCP_SINCE, IOCTL_SINCE, SCOPES_SINCE, SOCKETS_SINCE, UDP_SINCE = 2, 3, 4, 5, 6, 9, 10
 _PATH_BENEATH = 1
 
@@ -46,7 +46,7 @@ class _Beneath(ctypes.Structure):
 
 
 def version() -> int:
-    """Return the kernel's Landlock version; 0 where it has none or may not be used."""
+    """Return the kernel's Landlock version; 0 if it is missing or may not be used."""
     if sys.platform != "linux":
         return 0
     try:
@@ -67,22 +67,22 @@ def _files_handled(abi: int) -> int:
 
 
 def restrict(rules: Iterable[tuple[str, int]], *, abi: int, keep_tcp: bool = False) -> None:
-    """Give up every file that no rule names, for this thread and what it starts. It cannot be undone.
+    """Restrict this thread and its descendants to the files of the rules. This cannot be undone.
 
     Args:
-        rules: Paths, each with its rights (`READ`, `LIST`, `WRITE` or `DEVICE`) on it and what is beneath; what is not
-            there counts for nothing.
-        abi: The version to speak; what a later one could refuse is then not refused.
-        keep_tcp: Leave TCP alone: there is a network namespace of its own with nothing in it.
+        rules: Paths, each with its rights (`READ`, `LIST`, `WRITE` or `DEVICE`) for it and everything beneath; missing
+            paths are ignored.
+        abi: Landlock version to use; rights of later versions are not restricted.
+        keep_tcp: Do not restrict TCP: there is a separate, empty network namespace.
 
     Raises:
-        OSError: The kernel refused.
+        OSError: The kernel refused the ruleset.
     """
     handled = _files_handled(abi)
     tcp, udp = (0b0011 if abi >= TCP_SINCE else 0), (0b1100 if abi >= UDP_SINCE else 0)
     network = 0 if keep_tcp else tcp | udp
     attributes = _Attributes(handled, network, 0b11 if abi >= SCOPES_SINCE else 0)
-    # Older kernels refuse a structure with more in it than they know.
+    # Older kernels reject a larger structure than they know.
     size = 24 if abi >= SCOPES_SINCE else 16 if abi >= TCP_SINCE else 8
     ruleset = kernel.call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
     try:

@@ -1,8 +1,8 @@
-"""Forks workers, each into a cell of its own where the kernel lets us: PID, mount and IPC namespaces.
+"""Fork measurement processes into their own PID, mount and IPC namespaces, if the kernel allows it.
 
-A worker in a cell can name no process but its own, sees nothing that another one left in `/tmp` or `/dev/shm`, can
-write no file system but its own folders and its `/dev/shm`, and when the cell's first process is killed the kernel
-kills everything in it, faster than anything can fork.
+An isolated process can address no process but its own, sees nothing that another one left in `/tmp` or `/dev/shm`, and
+can write no file system but its own folders and its `/dev/shm`. When the first process of its PID namespace is killed,
+the kernel kills everything in it, faster than anything can fork.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _STACK_BYTES = 64 << 10
 _SHARED_BYTES = 4 << 30
-# Since this version of Linux the limit belongs to a PID namespace; before, to the whole machine.
+# Since this Linux version the limit belongs to a PID namespace; before, to the whole machine.
 _OWN_PID_LIMIT = (6, 14)
 _MOST_PROCESSES = 8192
-# A namespace keeps so many numbers back once it has used all others.
+# A namespace reserves this many process ids once it has used all others.
 _RESERVED = 300
 _MOST_DESCRIPTORS = 65_536
 _NO_CELL = 72
-# The number is the same on every machine; Linux has it since 5.12, and Landlock since 5.13.
+# The number is the same on every architecture; Linux has it since 5.12, and Landlock since 5.13.
 _MOUNT_SETATTR, _HERE, _RECURSIVE, _READ_ONLY = 442, -100, 0x8000, 1
-_TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - this is where private ones are made
+_TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - private ones are made here
 
 
 @dataclass
 class _Cell:
-    """A worker's namespaces: their first process, and the stack that it sleeps on if it shares our memory."""
+    """Namespaces of a process: their first process, and its stack if it shares our memory."""
 
     first: int
     stack: ctypes.Array[ctypes.c_char] | None = None
 
 
 class NamespacedWorkers:
-    """The workers that this process forked.
+    """Measurement processes forked by this process.
 
     Attributes:
-        is_walled: Each worker gets namespaces of its own.
+        is_walled: Whether each process gets its own namespaces.
     """
 
     def __init__(self, *, cover: Sequence[str] = (), is_open: bool = False, is_alone: bool = False) -> None:
-        """Try whether this process may make namespaces.
+        """Test whether this process may create namespaces.
 
         Args:
-            cover: Folders beside `/tmp` in which a worker sees only what it is to keep.
-            is_open: Wanted without walls, since a person said so.
-            is_alone: This process is in a PID namespace with nothing but what it starts.
+            cover: Folders besides `/tmp` in which a process sees only its granted paths.
+            is_open: Whether the user waived isolation.
+            is_alone: Whether this process is in a PID namespace that contains only its descendants.
         """
         kernel.become_subreaper()
         kernel.hide_memory()
@@ -79,7 +79,7 @@ class NamespacedWorkers:
     def _try(self) -> bool:
         self.is_walled = True
         try:
-            # Whoever may not come back out of a namespace must not go into one.
+            # A process that cannot leave a namespace again must not enter one.
             kernel.libc("setns", self._home, _NEW_PIDS)
             pid = self.fork()
         except OSError:
@@ -90,16 +90,16 @@ class NamespacedWorkers:
         return self.kill(pid) == 0
 
     def fork(self, keep: Sequence[str] = (), writable: Sequence[str] = (), *, most_tasks: int = _MOST_PROCESSES) -> int:
-        """Fork a worker; return its process id, and 0 in the worker itself.
+        """Fork a process; return its process id, and 0 in the process itself.
 
         Args:
-            keep: Files and folders that the worker sees even in what is covered; in a cell it cannot write them.
-            writable: Folders that it sees there as well, and can write.
-            most_tasks: Processes and threads in its cell that the kernel always allows; some hundreds more it refuses,
-                if the kernel can bound a namespace.
+            keep: Files and folders visible even in covered folders; read-only in namespaces.
+            writable: Folders visible there as well, and writable.
+            most_tasks: Processes and threads in its namespace that the kernel always allows; it refuses some hundreds
+                more, if the kernel can limit a namespace.
 
         Raises:
-            OSError: The kernel refused.
+            OSError: The kernel refused a request.
         """
         parent = os.getpid()
         cell = self._open_cell() if self.is_walled else None
@@ -126,7 +126,7 @@ class NamespacedWorkers:
             kernel.show_memory()
             _be_first_to_die()
             if cell:
-                # The setting is that of the namespace of whoever writes it.
+                # The setting belongs to the namespace of the writing process.
                 _limit_processes(most_tasks + _RESERVED)
                 _furnish(self._cover, keep, writable, is_read_only=self._is_alone)
             elif os.getppid() != parent:
@@ -135,10 +135,10 @@ class NamespacedWorkers:
             os._exit(_NO_CELL)
 
     def kill(self, pid: int) -> int | None:
-        """Kill a worker and everything that it started; return when none of it is left.
+        """Kill a process and everything it started; return when no process is left.
 
         Returns:
-            Its exit code, negative for a signal; None if there is no such worker.
+            Its exit code, negative for a signal; None if there is no such process.
         """
         if pid not in self._cells:
             return None
@@ -153,9 +153,9 @@ class NamespacedWorkers:
         return os.waitstatus_to_exitcode(status)
 
     def ended(self) -> list[tuple[int, int]]:
-        """Return the workers that ended since it was last asked, each with its exit code, negative for a signal.
+        """Return the processes that ended since the last call, each with its exit code, negative for a signal.
 
-        What they started may live on, and they have yet to be killed, so that no other process gets their number.
+        Their descendants may still run, and they must still be killed, so that their process ids are not reused.
         """
         found = []
         for pid in self._cells.keys() - self._told:
@@ -166,7 +166,7 @@ class NamespacedWorkers:
         return found
 
     def kill_all(self) -> None:
-        """Kill every worker and everything that they started."""
+        """Kill every process and everything they started."""
         for pid in tuple(self._cells):
             self.kill(pid)
         for pid in strays(()):
@@ -176,9 +176,9 @@ class NamespacedWorkers:
         return {*self._cells, *(each.first for each in self._cells.values() if each)}
 
     def _open_cell(self) -> _Cell:
-        """Make a PID namespace for the next child, with a first process that sleeps until it is killed."""
+        """Create a PID namespace for the next child, with a first process that sleeps until it is killed."""
         kernel.libc("unshare", _NEW_PIDS)
-        # It inherits that it hears no signal, so that none of our handlers ever runs in it.
+        # It inherits blocked signals, so that none of our handlers ever runs in it.
         heard = signal.pthread_sigmask(signal.SIG_BLOCK, self._every_signal)
         try:
             return self._share_with_first() if self._is_alone else _fork_first()
@@ -189,10 +189,10 @@ class NamespacedWorkers:
             signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
     def _share_with_first(self) -> _Cell:
-        """Start the first process of a PID namespace inside one that ends with us, as bubblewrap's does."""
+        """Start the first process of a PID namespace inside one that ends with us, such as bubblewrap's."""
         stack = ctypes.create_string_buffer(_STACK_BYTES)
         top = ctypes.c_void_p((ctypes.addressof(stack) + _STACK_BYTES) & ~15)
-        # It shares our memory and descriptors: it costs nothing, and keeps no pipe open that we closed.
+        # It shares our memory and descriptors: it costs nothing, and keeps no closed pipe open.
         flags = _CLONE_VM | _CLONE_FILES | signal.SIGCHLD
         return _Cell(kernel.libc("clone", kernel.address("pause"), top, flags, None), stack)
 
@@ -203,7 +203,7 @@ class NamespacedWorkers:
 
 
 def _fork_first() -> _Cell:
-    """Start the first process of a PID namespace that nothing but itself ends when we are killed."""
+    """Start the first process of a PID namespace that must end itself when we are killed."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -217,13 +217,13 @@ def _fork_first() -> _Cell:
 
 
 def _be_first_to_die() -> None:
-    """Offer this process, and not somebody's editor, when the machine runs out of memory."""
+    """Make this process the preferred victim of the out-of-memory killer."""
     with contextlib.suppress(OSError):
         kernel.write("/proc/self/oom_score_adj", b"1000")
 
 
 def _limit_processes(most: int) -> None:
-    """Bound what a fork bomb can do in this PID namespace: no other limit holds for root."""
+    """Limit the processes in this PID namespace: no other limit applies to root."""
     release = tuple(int(each) for each in os.uname().release.split(".")[:2] if each.isdecimal())
     if release >= _OWN_PID_LIMIT:
         with contextlib.suppress(OSError):
@@ -232,7 +232,7 @@ def _limit_processes(most: int) -> None:
 
 def _outermost(folders: list[str]) -> list[str]:
     found: list[str] = []
-    # So sorted, all that lies in a folder follows it.
+    # In this order, a folder is followed by its contents.
     for each in sorted(set(folders), key=lambda path: f"{path}/"):
         if not found or not each.startswith(f"{found[-1]}/"):
             found.append(each)
@@ -240,23 +240,23 @@ def _outermost(folders: list[str]) -> list[str]:
 
 
 def _furnish(cover: Sequence[str], keep: Sequence[str], writable: Sequence[str], *, is_read_only: bool) -> None:
-    """Give this process mounts of its own: its processes alone in /proc, empty folders where others leave things.
+    """Give this process private mounts: only its own processes in /proc, empty shared folders.
 
     Args:
-        cover: Folders that are empty but for what is to be kept in them.
-        keep: Files and folders that stay as they are, read-only.
-        writable: Folders that can be written.
-        is_read_only: All file systems are read-only already, but for the writable folders.
+        cover: Folders that are empty except for kept paths.
+        keep: Files and folders that stay visible, read-only.
+        writable: Folders that stay writable.
+        is_read_only: Whether all file systems are read-only already, except for the writable folders.
     """
     kernel.libc("unshare", _NEW_MOUNTS | _NEW_IPC)
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
     beneath = [each for each in keep if any(each.startswith(folder + "/") for folder in cover)]
-    # Those that can be written come last: they may lie in those that cannot.
+    # Writable folders come last: they may lie in read-only ones.
     wanted = [*((each, False) for each in _outermost(beneath)), *((each, True) for each in writable)]
     kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC), can_write) for path, can_write in wanted]
     if not is_read_only:
         _set_read_only("/")
-    # Read-only: to the kernel, root in a namespace is root, and may write the settings of the machine.
+    # Read-only: for the kernel, root in a namespace is root, and may write the machine's settings.
     _mount("proc", "/proc", "proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     options = f"mode=1777,size={_SHARED_BYTES}"
     for folder in cover:
@@ -285,14 +285,14 @@ def _put_back(path: Path, place: int) -> None:
 
 
 def _set_read_only(path: str, *, is_recursive: bool = True, is_cleared: bool = False) -> None:
-    """Make a mount read-only with all that is mounted beneath it, or writable again."""
+    """Make a mount and everything mounted beneath it read-only, or writable again."""
     setting = (0, _READ_ONLY) if is_cleared else (_READ_ONLY, 0)
     attributes = struct.pack("=4Q", *setting, 0, 0)
     flags = _RECURSIVE if is_recursive else 0
     try:
         kernel.call(_MOUNT_SETATTR, _HERE, path.encode(), flags, attributes, len(attributes))
     except OSError as error:
-        # Where Linux is older there is no Landlock either: then bubblewrap bound these read-only.
+        # Older Linux versions have no Landlock either: then bubblewrap bound these read-only.
         if error.errno != errno.ENOSYS:
             raise
 

@@ -1,4 +1,4 @@
-"""Finds and kills everything that a process started, however it tried to get away."""
+"""Find and kill every process that a process started, detached ones too."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-# A chain of processes that fork and end at once is caught in some rounds; this many mean that something else is wrong.
+# A chain of processes that fork and exit is caught in some rounds; this many mean another problem.
 _MOST_S = 10.0
 _NAP_S = 0.0005
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process, those that ended and were not waited for included."""
+    """Return the children of a process, including zombies."""
     found: list[int] = []
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             found += map(int, (thread / "children").read_bytes().split())
     except FileNotFoundError:
-        # Gone, or a kernel that was built without these lists.
+        # The process has ended, or the kernel was built without these lists.
         return found if Path("/proc/thread-self/children").exists() else _children_by_search(pid)
     except (ProcessLookupError, PermissionError):
         return found
@@ -39,31 +39,31 @@ def _everyone() -> Iterator[tuple[int, int]]:
     for place in Path("/proc").iterdir():
         if place.name.isdecimal():
             with contextlib.suppress(OSError):
-                # The name of the program stands in parentheses and may hold anything.
+                # The program name is in parentheses and may contain any character.
                 yield int(place.name), int((place / "stat").read_bytes().rpartition(b")")[2].split()[1])
 
 
 def strays(known: Collection[int]) -> list[int]:
-    """Return our children that are none of the known ones: orphans of a worker, since we are their subreaper.
+    """Return our unknown children: orphans of a measurement process, because we are their subreaper.
 
     Args:
-        known: Process ids that are no strays.
+        known: Process ids of known children.
     """
     return [each for each in children(os.getpid()) if each not in known]
 
 
 def kill_tree(pid: int, known: Collection[int] = ()) -> int | None:
-    """Kill a child, its process group and everything that descends from it; leave no process and no zombie.
+    """Kill a child, its process group and all its descendants; leave no process and no zombie.
 
     Args:
-        pid: A child of ours that leads its process group, and was not waited for yet.
-        known: Our other children, which are left alone.
+        pid: One of our children that leads its process group, and was not reaped yet.
+        known: Our other children, which are not touched.
 
     Returns:
-        The exit code of the child, negative for a signal; None if somebody else waited for it.
+        The exit code of the child, negative for a signal; None if it was already reaped.
     """
     deadline = time.monotonic() + _MOST_S
-    # Nobody runs while we look; and one signal to a group is never raced by a fork inside it.
+    # Stopped processes cannot fork; and one signal to a group cannot race with a fork inside it.
     _signal_group(pid, signal.SIGSTOP)
     descendants = _stopped(pid)
     _signal_group(pid, signal.SIGKILL)
@@ -78,14 +78,14 @@ def kill_tree(pid: int, known: Collection[int] = ()) -> int | None:
         for each in left:
             _signal_group(each, signal.SIGKILL)
             _signal(each, signal.SIGKILL)
-        # One may end only when another was waited for, so none is waited for alone.
+        # One may end only after another was reaped, so none is awaited alone.
         if not sum(map(_has_ended, left)):
             time.sleep(_NAP_S)
     return status
 
 
 def _stopped(pid: int) -> list[int]:
-    """Stop everything that descends from a process, over and over until nothing new is found; return it."""
+    """Stop all descendants of a process repeatedly until no new one is found; return them."""
     found: dict[int, None] = {}
     while True:
         fresh = [each for each in _descendants(pid) if each not in found]

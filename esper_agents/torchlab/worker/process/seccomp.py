@@ -1,4 +1,4 @@
-"""A filter on system calls: what no measurement needs and what no other fence stops."""
+"""System call filter: blocks calls that no measurement needs and no other mechanism stops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import landlock
 from . import syscalls as kernel
 
 _SET_MODE_FILTER = 1
-# Without it older kernels slow down every memory access of a filtered process, and so what is measured.
+# Without it, older kernels slow down every memory access of a filtered process, and so the measurement.
 _SPEC_ALLOW = 1 << 2
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
@@ -21,7 +21,7 @@ _X32 = 0x40000000
 _ARCHITECTURE = {"x86_64": (0xC000003E, 317), "aarch64": (0xC00000B7, 277)}
 _COLUMN = {"x86_64": 0, "aarch64": 1}
 
-# Every CLONE_NEW* flag but that of time namespaces, whose bit clone() reads as part of a signal number.
+# Every CLONE_NEW* flag except that of time namespaces, whose bit clone() reads as part of a signal number.
 _NEW_NAMESPACES = 0x7E020000
 _NEW_TIME = 0x80
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -68,7 +68,7 @@ _NEVER = (
     *("init_module", "finit_module", "delete_module", "acct", "settimeofday", "clock_settime", "clock_adjtime"),
     *("adjtimex", "sethostname", "setdomainname", "iopl", "ioperm", "syslog", "vhangup"),
 )
-# Landlock does not look at these, and on its own it shows the real files, sockets and processes of the machine.
+# Landlock does not cover these, and on its own it exposes the machine's real files, sockets and processes.
 _NEVER_IN_THE_OPEN = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes"),
     *("futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
@@ -78,12 +78,12 @@ _NEVER_IN_THE_OPEN = (
 
 @dataclass(frozen=True)
 class OtherConfinement:
-    """What else holds a process, so that the filter need not.
+    """Other active confinement, which the filter need not repeat.
 
     Attributes:
-        has_own_network: A network namespace with nothing in it but itself.
-        is_walled: PID, mount and IPC namespaces of its own: nobody else's processes can be named.
-        landlock: The version of Landlock that holds it; 0 for none.
+        has_own_network: A separate, empty network namespace.
+        is_walled: Separate PID, mount and IPC namespaces: other processes cannot be addressed.
+        landlock: Landlock version in effect; 0 for none.
     """
 
     has_own_network: bool
@@ -93,9 +93,9 @@ class OtherConfinement:
 
 @dataclass(frozen=True)
 class _Rule:
-    """One call is refused unless each condition holds.
+    """Rule that refuses one call unless each condition holds.
 
-    A condition is (argument, mask, numbers, whether the masked argument has to be one of the numbers or none of them).
+    A condition is (argument, mask, numbers, whether the masked argument must be one of the numbers or none of them).
     """
 
     name: str
@@ -104,15 +104,15 @@ class _Rule:
 
 
 def is_supported() -> bool:
-    """Return whether filters can be written for this machine and its kernel takes them."""
+    """Return whether filters exist for this architecture and its kernel accepts them."""
     return kernel.MACHINE in _ARCHITECTURE and kernel.has_seccomp()
 
 
 def restrict(fences: OtherConfinement, own_pid: int) -> None:
-    """Refuse system calls from here on, for this thread and what it starts. It cannot be undone.
+    """Filter system calls from here on, for this thread and its descendants. This cannot be undone.
 
     Args:
-        fences: What else holds the process.
+        fences: Other confinement of the process.
         own_pid: Its process id.
 
     Raises:
@@ -126,13 +126,13 @@ def restrict(fences: OtherConfinement, own_pid: int) -> None:
 
 
 def prepare(fences: OtherConfinement) -> None:
-    """Write the program for processes that are forked from this one, where it is the same for all of them."""
+    """Compute the filter program for later forks, if it is the same for all of them."""
     if _is_for_all(fences):
         _program(fences, 0)
 
 
 def _is_for_all(fences: OtherConfinement) -> bool:
-    """Return whether something else keeps a process from signalling others, so that its number is not needed."""
+    """Return whether other confinement prevents signals to other processes, so that the process id is not needed."""
     return fences.is_walled or fences.landlock >= landlock.SCOPES_SINCE
 
 
@@ -140,7 +140,7 @@ def _is_for_all(fences: OtherConfinement) -> bool:
 def _program(fences: OtherConfinement, own_pid: int) -> bytes:
     architecture = _ARCHITECTURE[kernel.MACHINE][0]
     refused = _step(_RETURN, _ERRNO | errno.EPERM)
-    # The numbers of another architecture mean other calls.
+    # System call numbers of another architecture have other meanings.
     steps = [_step(_LOAD, 4), _step(_EQUAL, architecture, 1, 0), refused, _step(_LOAD, 0)]
     if kernel.MACHINE == "x86_64":
         steps += [_step(_AT_LEAST, _X32, 0, 1), refused]
@@ -163,7 +163,7 @@ def _block(rule: _Rule) -> list[bytes]:
         steps += [_step(_LOAD, 16 + 8 * argument), _step(_AND, mask)]
         for index, number in enumerate(numbers):
             left = len(numbers) - index - 1
-            # Past the refusal on a wanted number, onto it on an unwanted one.
+            # Skips the refusal for an allowed number, jumps to it for a forbidden one.
             steps.append(_step(_EQUAL, number, left + 1 if has_to_be else left, 0 if has_to_be or left else 1))
         steps.append(refuse)
     return [*steps, _step(_RETURN, _ALLOW)] if rule.conditions else [refuse]
@@ -174,7 +174,7 @@ def _rules(fences: OtherConfinement, own_pid: int) -> list[_Rule]:
         _Rule("ioctl", ((1, _ALL, (_TIOCSTI, _TIOCLINUX), False),)),
         _Rule("clone", ((0, _NEW_NAMESPACES, (0,), True),)),
         _Rule("unshare", ((0, _NEW_NAMESPACES | _NEW_TIME, (0,), True),)),
-        # Its flags lie in memory, where a filter cannot look; the C library then falls back on clone.
+        # Its flags are in memory, which a filter cannot read; the C library then falls back to clone.
         _Rule("clone3", error=errno.ENOSYS),
         *_network(fences),
     ]
@@ -195,22 +195,22 @@ def _rules(fences: OtherConfinement, own_pid: int) -> list[_Rule]:
 
 def _network(fences: OtherConfinement) -> list[_Rule]:
     if fences.has_own_network:
-        # What asks the kernel for addresses, as the start of a process group on the loopback does.
+        # Address lookups through the kernel, as at the start of a process group on the loopback.
         families = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
         return [_Rule("socket", ((0, _ALL, families, True),))]
     stream = (1, _TYPE_OF_SOCKET, (socket.SOCK_STREAM, socket.SOCK_SEQPACKET), True)
     rules = [_Rule("socket", ((0, _ALL, (socket.AF_UNIX,), True), stream)), _Rule("socketpair", (stream,))]
-    # Before version 9 nothing keeps it from the sockets of an agent, a desktop or a container daemon.
+    # Before version 9, Landlock does not block the sockets of an agent, a desktop or a container daemon.
     return rules if fences.landlock >= landlock.SOCKETS_SINCE else [*rules, _Rule("connect", error=errno.EACCES)]
 
 
 def _neighbours(fences: OtherConfinement, own_pid: int) -> list[_Rule]:
     me = ((0, _ALL, (0,), True),)
     rules = [
-        # All that it starts stays in one group, which a single signal reaches.
+        # All descendants stay in one group, which a single signal reaches.
         _Rule("setsid"),
         _Rule("setpgid"),
-        # Or it could slow down the process that it is compared with.
+        # Otherwise it could slow down the process that it is compared with.
         *(_Rule(name, me) for name in ("prlimit64", "sched_setaffinity", "sched_setparam", "sched_setscheduler")),
         _Rule("sched_setattr", me),
         _Rule("setpriority", ((0, _ALL, (0,), True), (1, _ALL, (0,), True))),

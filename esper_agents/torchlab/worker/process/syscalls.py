@@ -1,4 +1,4 @@
-"""The few system calls of Linux that Python does not wrap."""
+"""Linux system calls that Python does not wrap."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAPABILITY_VERSION_3 = 0x20080522
 
-# What the numbers of system calls depend on; another system has other calls altogether.
+# Architectures with known system call numbers; other operating systems have other calls.
 MACHINE = platform.machine() if sys.platform == "linux" else ""
 
 
 def read(path: str) -> bytes:
-    """Return a short file of the kernel's, past Python's own files: a fresh fork pays a millisecond for those.
+    """Return the content of a short kernel file, bypassing Python's file objects: they cost a fresh fork a millisecond.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     place = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -38,10 +38,10 @@ def read(path: str) -> bytes:
 
 
 def write(path: str, text: bytes) -> None:
-    """Write a setting of the kernel's, likewise.
+    """Write a kernel setting, bypassing Python's file objects.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     place = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -51,10 +51,10 @@ def write(path: str, text: bytes) -> None:
 
 
 def checked(result: int) -> int:
-    """Return what a C function returned.
+    """Return the result of a C function.
 
     Raises:
-        OSError: It returned -1; the error is that of `errno`.
+        OSError: The result is -1; the error is that of `errno`.
     """
     if result < 0:
         number = ctypes.get_errno()
@@ -66,17 +66,17 @@ def call(number: int, *arguments: Any) -> int:
     """Make a system call by its number.
 
     Raises:
-        OSError: The kernel refused.
+        OSError: The kernel refused the call.
     """
     wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return checked(_LIBC.syscall(ctypes.c_long(number), *wide))
 
 
 def libc(name: str, *arguments: Any) -> int:
-    """Call a function of the C library that returns -1 and sets errno when it fails.
+    """Call a function of the C library that returns -1 and sets errno on failure.
 
     Raises:
-        OSError: It failed, or this C library does not have it.
+        OSError: The call failed, or this C library does not have the function.
     """
     try:
         function = getattr(_LIBC, name)
@@ -86,7 +86,7 @@ def libc(name: str, *arguments: Any) -> int:
 
 
 def address(name: str) -> ctypes.c_void_p:
-    """Return where a function of the C library is."""
+    """Return the address of a function of the C library."""
     return ctypes.cast(getattr(_LIBC, name), ctypes.c_void_p)
 
 
@@ -96,7 +96,7 @@ def _prctl(option: int, argument: int = 0, second: int = 0) -> int:
 
 
 def die_with_parent(number: int = 9) -> None:
-    """Have the kernel send this process a signal when the thread that started it ends."""
+    """Have the kernel signal this process when the thread that started it ends."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
@@ -106,19 +106,19 @@ def become_subreaper() -> None:
 
 
 def hide_memory() -> None:
-    """Keep other processes of the same user away from this one's memory and descriptors, and leave no core."""
+    """Keep the user's other processes from reading this one's memory and descriptors, and disable core dumps."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def show_memory() -> None:
-    """Take back what `hide_memory` did: a process that is hidden cannot read all of its own /proc/self."""
+    """Undo `hide_memory`: a hidden process cannot read all of its own /proc/self."""
     _prctl(_PR_SET_DUMPABLE, 1)
 
 
 def renounce_privileges() -> None:
-    """Give up every capability for good: no program that is run from here on can give one back."""
+    """Drop every capability permanently: no program that is executed later can regain one."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    # Linux before 4.3 has none to clear.
+    # Linux before 4.3 has no ambient capabilities to clear.
     with contextlib.suppress(OSError):
         _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
@@ -126,7 +126,7 @@ def renounce_privileges() -> None:
 
 
 def has_seccomp() -> bool:
-    """Return whether the kernel has system call filters."""
+    """Return whether the kernel supports system call filters."""
     try:
         return _prctl(_PR_GET_SECCOMP) in (0, 2)
     except OSError:

@@ -1,4 +1,4 @@
-"""A forked worker: confines itself, then does what the lab asks until the lab hangs up."""
+"""Main loop of a measurement process: confines itself, then serves requests until the lab hangs up."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from .devices import bound
 from .out_of_memory import ran_out
 
 _MOST_TEXT = 4_000
-# What user code prints goes into a file; so do traces.
+# Size limit of the files for printed output and traces.
 _MOST_FILE_BYTES = 4 << 30
 _REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
 _JOB = re.compile(r"[a-z][a-z_]*")
 
 
 def live(message: dict[str, Any], files: list[int]) -> None:
-    """Be a worker, and never return.
+    """Run as a measurement process; never returns.
 
     Args:
-        message: What the lab wants of it: `root`, `scratch`, `cache`, `grants`, `confined`,
+        message: Settings from the lab: `root`, `scratch`, `cache`, `grants`, `confined`,
             `own_network`, `walled`, `device`, `memory_bytes`, `tasks`, `tasks_of_user`, `cpu`, `threads`, `padding`.
-        files: The worker's socket, and the file that takes what user code prints.
+        files: The process's socket, and the file for the output of user code.
     """
     code = 70
     try:
@@ -45,7 +45,7 @@ def live(message: dict[str, Any], files: list[int]) -> None:
         os.dup2(said, 2)
         for each in (null, said):
             os.close(each)
-        # What a worker printed before it hung or was killed is often all there is to go by.
+        # Output before a hang or a kill is often the only diagnostic information.
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # text streams have it
         channel = Channel(socket.socket(fileno=end))
         worker = _Worker(channel, message)
@@ -60,7 +60,7 @@ def live(message: dict[str, Any], files: list[int]) -> None:
     except OSError:
         code = CHANNEL_LOST
     finally:
-        # No handlers of the user's, no flushing of what the parent had buffered.
+        # No user handlers, no flushing of buffers inherited from the parent.
         os._exit(code)
 
 
@@ -69,14 +69,14 @@ class _Worker:
         self._channel = channel
         self._message = message
         self._target: LoadedTarget | None = None
-        # Processes forked from one parent share its memory layout; a random shift makes them differ as strangers do.
+        # Forks of one parent share its memory layout; a random shift makes them differ like independent processes.
         self._padding = bytearray(int(message.get("padding", 0)))
 
     def prepare(self) -> dict[str, Any]:
-        """Confine this process; return what held.
+        """Confine this process; return the active mechanisms.
 
         Raises:
-            OSError: The kernel refused.
+            OSError: The kernel refused a request.
         """
         import torch
 
@@ -85,7 +85,7 @@ class _Worker:
         torch.set_num_threads(int(self._message["threads"]))
         place = self._message["scratch"]
         confine.settle(place)
-        # The processes of one arm share it; by its name it lies in the scratch folder, so no arm knows which it is.
+        # Shared by the processes of one arm; its name is in the scratch folder, so no arm can recognize it.
         cache = f"{place}/compiled"
         Path(cache).symlink_to(self._message["cache"])
         os.environ.update(TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=cache)
@@ -107,10 +107,10 @@ class _Worker:
         return held
 
     def serve(self, held: dict[str, Any]) -> None:
-        """Answer until the lab hangs up.
+        """Handle requests until the lab hangs up.
 
         Raises:
-            EOFError: It did.
+            EOFError: The lab has hung up.
         """
         self._channel.send({"ready": held})
         while True:
@@ -122,7 +122,7 @@ class _Worker:
             result, made = self._do(request, files)
         except SystemExit as error:
             self._channel.send({"raised": self._describe(error)})
-        except BaseException as error:  # noqa: BLE001 - whatever user code throws is an outcome with a name
+        except BaseException as error:  # noqa: BLE001 - any error of user code is a named outcome
             self._channel.send({"raised": self._describe(error)})
         else:
             self._channel.send({"result": result}, made)
@@ -166,7 +166,7 @@ class _Worker:
 
 
 def _refused(error: BaseException) -> str:
-    """Return the absolute path of the file that could not be opened, from which the error came; empty if none."""
+    """Return the absolute path of the file whose failed opening caused the error; empty if none."""
     seen: list[BaseException] = []
     at: BaseException | None = error
     while at is not None and at not in seen:

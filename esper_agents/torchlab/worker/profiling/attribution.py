@@ -1,7 +1,7 @@
-"""Runs a target so that every operation is known by its line in the user's files, its module, and what it had to do.
+"""Run a target and attribute every operation to its user line, its module and its cost.
 
-A dispatch mode sees each operation just before its kernel runs, while the Python stack still says who asked for it.
-It marks the operation in the profile, and the profile says how long the kernel took, without the mode's own time.
+A dispatch mode sees each operation just before its kernel runs, while the Python stack still names the caller.
+It marks the operation in the profile, and the profile gives the time of the kernel, without the mode's own time.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _ENGINE = "_engine_run_backward"
 
 @dataclass(frozen=True)
 class UserLocation:
-    """Where in the user's files something was asked for.
+    """Location in the user's files.
 
     Attributes:
-        file: Relative to the project; None where no frame is the user's.
-        line: From 1.
+        file: File, relative to the project; None without a user frame.
+        line: Line, from 1.
         function: Qualified name.
     """
 
@@ -54,17 +54,17 @@ class Operation:
     """One operation that ran.
 
     Attributes:
-        name: Such as `aten::addmm`.
+        name: Name, such as `aten::addmm`.
         phase: `forward`, `backward`, `optimizer` or `input`.
-        place: Who asked for it; for one of the backward pass, the line whose gradient it computes.
-        module: Path of the innermost module, such as `Net.layers.0`; empty outside of any.
-        shapes: Of its tensors, such as `[32, 64] [64, 8]`.
-        dtype: Of what it returned; empty where it returned no tensor.
-        flops: Floating-point operations; None where they are not counted.
-        moved: Bytes of its operands and results, each once; 0 for a view; None where a tensor has no plain memory.
-        faults: Pages of memory that it touched for the first time.
-        thread_ns: Processor time of the thread, from before it was marked until after.
-        is_view: Returns a view and moves nothing.
+        place: Calling location; for the backward pass, the line whose gradient it computes.
+        module: Path of the innermost module, such as `Net.layers.0`; empty outside of modules.
+        shapes: Shapes of its tensors, such as `[32, 64] [64, 8]`.
+        dtype: Dtype of its result; empty if it returned no tensor.
+        flops: Floating-point operations; None if they are not counted.
+        moved: Bytes of its operands and results, each counted once; 0 for a view; None if a tensor has no plain memory.
+        faults: Number of memory pages touched for the first time.
+        thread_ns: Processor time of the thread, from before the mark until after it.
+        is_view: Whether it returns a view and moves nothing.
     """
 
     name: str
@@ -81,14 +81,14 @@ class Operation:
 
 
 class Attribution(TorchDispatchMode):
-    """Marks every operation while it is active and notes what it is.
+    """Mode that marks and records every operation while it is active.
 
     Attributes:
-        operations: Those that ran; the number in a mark is an index into them.
+        operations: Operations that ran; the number in a mark is an index into them.
     """
 
     def __init__(self, target: LoadedTarget) -> None:
-        """Note nothing yet."""
+        """Create an empty record."""
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.operations: list[Operation] = []
         self._target = target
@@ -99,7 +99,7 @@ class Attribution(TorchDispatchMode):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Be active, and know at every moment which module is running."""
+        """Record operations and the active module inside the block."""
         from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
         entered = register_module_forward_pre_hook(self._modules.enter)
@@ -123,14 +123,14 @@ class Attribution(TorchDispatchMode):
             self._mark(func, args)
             return func(*args, **kwargs)
         if torch.is_inference_mode_enabled():
-            # Composite operations come undivided then, and it is their parts that have costs.
+            # Composite operations arrive undivided here, and their parts have the costs.
             with self:
                 given = func.decompose(*args, **kwargs)
             if given is not NotImplemented:
                 return given
         phase, place, module = self._origin()
         before, begun = getrusage(RUSAGE_SELF).ru_minflt, thread_time_ns()
-        with torch._C._profiler._RecordFunctionFast(f"{MARK}{len(self.operations)}"):  # noqa: SLF001 - the fast one
+        with torch._C._profiler._RecordFunctionFast(f"{MARK}{len(self.operations)}"):  # noqa: SLF001 - the fast variant
             given = func(*args, **kwargs)
         thread_ns, faults = thread_time_ns() - begun, getrusage(RUSAGE_SELF).ru_minflt - before
         described = described_by(func, args, kwargs, given)
@@ -140,26 +140,26 @@ class Attribution(TorchDispatchMode):
         return given
 
     def _mark(self, func: Any, args: tuple[Any, ...]) -> None:
-        """Follow the marks that torch itself sets, such as round an optimizer's step."""
+        """Track the marks that torch itself sets, such as around an optimizer's step."""
         if "enter" in func._schema.name:  # noqa: SLF001 - the name without the overload
             self._phases.append(phase_of(args[0]) or self._phases[-1])
         elif len(self._phases) > 1:
             self._phases.pop()
 
     def _origin(self) -> tuple[str, UserLocation, str]:
-        node = torch._C._current_autograd_node()  # noqa: SLF001 - autograd says which node runs nowhere else
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - autograd has no other way to report the active node
         place = self._place()
         if node is None:
             module = self._modules.current
-            # What this operation's gradient will be known by; a sequence number that no node took is never looked up.
-            self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, (place, module))  # noqa: SLF001 - likewise
+            # Key of this operation's gradient; a sequence number that no node received is never looked up.
+            self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, (place, module))  # noqa: SLF001 - same reason
             return self._phases[-1], place, module
-        forward_place, module = self._forward.get(node._sequence_nr(), (NOWHERE, ""))  # noqa: SLF001 - likewise
+        forward_place, module = self._forward.get(node._sequence_nr(), (NOWHERE, ""))  # noqa: SLF001 - same reason
         return "backward", place if place is not NOWHERE else forward_place, module
 
     def _place(self) -> UserLocation:
-        """Return the innermost frame of the user's; of a backward pass only what runs inside of it."""
-        frame: FrameType | None = sys._getframe(3)  # noqa: SLF001 - walking frames is what is wanted
+        """Return the innermost user frame; of a backward pass, only frames inside of it."""
+        frame: FrameType | None = sys._getframe(3)  # noqa: SLF001 - this walks frames on purpose
         while frame is not None:
             code = frame.f_code
             if code.co_name == _ENGINE:
@@ -178,7 +178,7 @@ class Attribution(TorchDispatchMode):
 
 
 class _Modules:
-    """The path of the module that is running."""
+    """Tracker of the path of the active module."""
 
     def __init__(self, target: LoadedTarget) -> None:
         self._paths: WeakKeyDictionary[torch.nn.Module, str] = WeakKeyDictionary()

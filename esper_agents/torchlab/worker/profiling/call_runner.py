@@ -1,4 +1,4 @@
-"""How one call of a target is made while it is profiled, and fresh inputs for it."""
+"""Run one call of a target while it is profiled, with fresh inputs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ..process.devices import wait
 from ..target.input_spec import Inputs, TargetError
 from ..target.target import LoadedTarget, on_device, seed_all
 
-# Enough that no call finds its inputs in the nearest cache because the last one left them there; few enough to be held.
+# Enough that no call finds its inputs in the nearest cache from the last one; few enough for memory.
 _FEW = 4
 _SETTLING_NS = 50_000_000
 
 
 class Runner:
-    """Calls a target: forward, or forward and backward; what a training step does is its own affair.
+    """Runner of a target's calls: forward, or forward and backward; a training step runs its own.
 
     Attributes:
-        target: What is called.
+        target: The target.
         train: Whether a backward pass follows.
         mutates_inputs: Whether a call changes its inputs, so that each needs its own.
-        inputs_ns: How long it took to make the inputs of one call, for each call for which they were made.
+        inputs_ns: Time to make the inputs, per call.
     """
 
     def __init__(self, target: LoadedTarget, *, train: bool, seed: int) -> None:
-        """Prepare; the generators are left seeded."""
+        """Prepare the calls; the generators are left seeded."""
         self.target = target
         self.train = train and target.kind != "step"
         self.mutates_inputs = False
@@ -38,7 +38,7 @@ class Runner:
         seed_all(seed)
 
     def fresh(self, calls: int = 1) -> list[Inputs]:
-        """Return fresh inputs for so many calls, with the generators as they stand."""
+        """Return new inputs for a number of calls, with the current generator states."""
         begun = perf_counter_ns()
         made = [on_device(each, self.target.device) for each in self.target.many(calls)]
         self.inputs_ns += [(perf_counter_ns() - begun) // calls] * calls
@@ -48,15 +48,15 @@ class Runner:
         return made
 
     def batch(self, calls: int) -> list[Inputs]:
-        """Return inputs for so many calls: a few in turn where calls leave them as they are."""
+        """Return inputs for a number of calls: a few in rotation if calls do not change them."""
         made = self.fresh(calls if self.mutates_inputs else min(calls, _FEW))
         return [made[number % len(made)] for number in range(calls)]
 
     def __call__(self, inputs: Inputs) -> None:
-        """Make one call and wait for the device.
+        """Run one call and wait for the device.
 
         Raises:
-            TargetError: The target has no more input to give itself.
+            TargetError: The target has no more input for itself.
         """
         is_inference = self.target.kind == "module" and not self.train
         with torch.no_grad() if is_inference else nullcontext():
@@ -77,10 +77,10 @@ class Runner:
             raise TargetError(problem, "let its loader start over, as itertools.cycle does") from error
 
     def warm(self) -> dict[str, Any]:
-        """Make the first calls and learn what every later one needs to know.
+        """Run the first calls and determine the settings for later ones.
 
         Returns:
-            `first_call_ns` (forward only), `call_ns` of the fastest, and `missing` for what it does not have.
+            `first_call_ns` (forward only), `call_ns` of the fastest, and `missing` for unavailable parts.
         """
         begun = perf_counter_ns()
         has_gradients = self._has_gradients()
@@ -93,19 +93,19 @@ class Runner:
         tensors = [each for each in tensors_in((inputs.args, inputs.kwargs)) if not each.is_inference()]
         before = [each._version for each in tensors]  # noqa: SLF001 - torch's count of writes has no other name
         call_ns = self._timed(inputs)
-        self.mutates_inputs = before != [each._version for each in tensors]  # noqa: SLF001 - likewise
-        # The heap and the caches settle over some calls, and only then a call tells how many of them fit into a time.
+        self.mutates_inputs = before != [each._version for each in tensors]  # noqa: SLF001 - same reason
+        # Heap and caches settle over some calls; only later calls are typical.
         until = perf_counter_ns() + _SETTLING_NS
         while perf_counter_ns() + call_ns < until:
             call_ns = min(call_ns, *(self._timed(each) for each in self.batch(_FEW)))
         return {"first_call_ns": first_ns, "call_ns": call_ns, "missing": missing}
 
     def _has_gradients(self) -> bool:
-        """Call it and return whether there is a backward pass; inputs want a gradient only where nothing else does."""
+        """Return whether a call has a backward pass; inputs require gradients only if nothing else does."""
         if self._requires_grad() or not self.train:
             return True
         self._needs_input_grad = True
-        # What works in place on its inputs refuses those that want a gradient; then there is nothing to train.
+        # In-place code rejects inputs that require gradients; then there is nothing to train.
         with suppress(RuntimeError):
             if self._requires_grad():
                 return True

@@ -1,7 +1,8 @@
-"""Counts the floating-point operations of one operation from its shapes: two for each multiplication with its addition.
+"""Count the floating-point operations of one operation from its shapes; a multiply-add counts as two.
 
-torch's own table is used where it is right. It has nothing for what the CPU and the inference fast paths really run
-(attention, LSTM, matrix times vector), and counts the weight gradient of a grouped convolution once for every group.
+torch's own table is used for the operations it covers correctly. It lacks those that the CPU and the inference fast
+paths really run (attention, LSTM, matrix times vector), and counts the weight gradient of a grouped convolution once
+for every group.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ _Args = Sequence[Any]
 
 
 def flops_of(operation: torch._ops.OpOverload, args: _Args, kwargs: dict[str, Any], out: Any) -> int | None:
-    """Return how many floating-point operations a call needs; None for what is not counted.
+    """Return the number of floating-point operations of a call; None if it is not counted.
 
-    Counted are contractions: products of matrices, convolutions, attention, recurrent layers. Additions of a bias and
-    elementwise work are not, as everywhere. A causal mask is not deducted.
+    Counted are contractions: matrix products, convolutions, attention, recurrent layers. Bias additions and
+    elementwise work are not, as is customary. A causal mask is not deducted.
 
     Args:
-        operation: What was called.
+        operation: The operation.
         args: Its positional arguments.
-        kwargs: Its arguments by name.
-        out: What it returned.
+        kwargs: Its keyword arguments.
+        out: Its result.
     """
     ours = _OURS.get(operation._schema.name)  # noqa: SLF001 - the name without the overload
     if ours is not None:
@@ -103,7 +104,7 @@ def _native_attention(args: _Args, _out: Any) -> int:
 
 
 def _projected(batch: int, queries: int, keys: int, width: int) -> int:
-    """Attention over all heads together, with projections of query, key, value and output."""
+    """Return the count of attention over all heads, with projections of query, key, value and output."""
     return _multiplied(batch, 2 * queries + 2 * keys, width, width) + 2 * _multiplied(batch, queries, keys, width)
 
 
@@ -114,13 +115,13 @@ def _encoder_layer(args: _Args, _out: Any) -> int:
 
 
 def _trilinear(args: _Args, _out: Any) -> int:
-    """Count what `at::_trilinear` does: along one dimension, products of pairs where something is summed."""
+    """Return the count of `at::_trilinear`: products of pairs along the summed dimension."""
     tensors, expanded, summed = args[:3], [set(each) for each in args[3:6]], set(args[6])
     unrolled = args[7] if len(args) > 7 else 1  # noqa: PLR2004 - the place of `unroll_dim` in the schema
     sizes: dict[int, int] = {}
     present: list[set[int]] = []
     total = max(each.ndim + len(gone) for each, gone in zip(tensors, expanded))  # noqa: B905 - Python 3.10
-    for tensor, gone in zip(tensors, expanded):  # noqa: B905 - likewise
+    for tensor, gone in zip(tensors, expanded):  # noqa: B905 - same reason
         kept = [each for each in range(total) if each not in gone]
         sizes.update(zip(kept, tensor.shape))  # noqa: B905 - a size for each dimension that is not expanded
         present.append(set(kept))

@@ -1,4 +1,4 @@
-"""Finds where the host would wait for an accelerator, as it stands in the user's code; on a CPU nothing waits there."""
+"""Find lines of user code where the host would wait for an accelerator; on a CPU there are no waits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class HostSyncRecorder(TorchFunctionMode):
-    """Notes each place where the host would wait for an accelerator, as it stands in the user's code.
+    """Mode that records each user line where the host would wait for an accelerator.
 
     Attributes:
-        places: How often, by what was called, file and line.
+        places: Counts by called function, file and line.
     """
 
     _NAMES = frozenset(
@@ -46,7 +46,7 @@ class HostSyncRecorder(TorchFunctionMode):
         self._target = runner.target
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one function of torch's, and note it where it waits."""
+        """Run one torch function, and record it if it waits."""
         del types
         name = getattr(func, "__name__", "")
         if (
@@ -54,7 +54,7 @@ class HostSyncRecorder(TorchFunctionMode):
             or (name in {"__getitem__", "__setitem__"} and _is_masked(args))
             or _to_host(name, args, kwargs)
         ):
-            at = self._place(sys._getframe(1))  # noqa: SLF001 - walking frames is what is wanted
+            at = self._place(sys._getframe(1))  # noqa: SLF001 - this walks frames on purpose
             if at is not None:
                 key = (name, *at)
                 self.places[key] = self.places.get(key, 0) + 1
@@ -82,7 +82,7 @@ def _to_host(name: str, args: Any, kwargs: Any) -> bool:
 
 
 def waits(runner: Runner, inputs: Inputs) -> list[dict[str, Any]]:
-    """Make one call and return where the host would wait: `what`, `file`, `line`, `count`, most often first."""
+    """Run one call and return the host syncs: `what`, `file`, `line`, `count`, most frequent first."""
     mode = HostSyncRecorder(runner)
     with mode:
         runner(inputs)

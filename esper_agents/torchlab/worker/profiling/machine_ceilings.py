@@ -1,4 +1,4 @@
-"""Measures what this machine can do at best, a little at a time, in the same minutes as the target.
+"""Measure the machine's ceilings, in small samples during the same minutes as the target.
 
 Every ceiling is the best of all its samples: a busy neighbour can only make a machine look slower than it is.
 """
@@ -31,15 +31,15 @@ _MATRIX_DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "com
 
 @dataclass
 class CeilingSamples:
-    """What was measured so far.
+    """Samples measured so far.
 
     Attributes:
-        stream: Bytes read and written per second by copies and updates in place, by the bytes that they touch.
-        matrix: Floating-point operations per second of products of matrices, by dtype.
+        stream: Bytes read and written per second by copies and in-place updates, by the bytes that they touch.
+        matrix: Floating-point operations per second of matrix products, by dtype.
         dispatch: Nanoseconds of an addition of tensors without elements.
-        fresh_page: Nanoseconds to write to a page of memory for the first time.
+        fresh_page: Nanoseconds to write to a memory page for the first time.
         known_page: Nanoseconds to write to it again.
-        missing: What could not be measured, and why.
+        missing: Samples that could not be measured, with the reasons.
     """
 
     stream: dict[int, list[int]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class CeilingSamples:
     missing: list[dict[str, str]] = field(default_factory=list)
 
     def described(self) -> dict[str, Any]:
-        """Return all samples, as results hold them."""
+        """Return all samples, as stored in results."""
         return {
             "stream": [{"touched_bytes": size, "bytes_per_s": self.stream[size]} for size in sorted(self.stream)],
             "matrix": [{"dtype": name, "flops_per_s": self.matrix[name]} for name in sorted(self.matrix)],
@@ -61,20 +61,20 @@ class CeilingSamples:
 
 
 class Sampler:
-    """Takes one sample of every ceiling each time it is asked."""
+    """Sampler of every ceiling, one sample per call."""
 
     def __init__(self, dtypes: Iterable[str], device: str) -> None:
-        """Prepare what is sampled.
+        """Prepare the samples.
 
         Args:
             dtypes: The dtypes of the target's products; `float32` is measured as well.
-            device: Where the target runs.
+            device: Device of the target.
         """
         self.ceilings = CeilingSamples()
         self._device = device
-        # Processor time knows nothing of neighbours, but only one thread's tells how long something took.
+        # Processor time excludes neighbours' work, but only a single thread's is a duration.
         self._clock = thread_time_ns if device == "cpu" and torch.get_num_threads() == 1 else perf_counter_ns
-        # No gradient is ever asked of these, whatever the target leaves switched on.
+        # No gradients are needed here, whatever mode the target leaves on.
         with torch.no_grad():
             self._matrices = [each for name in sorted({"float32", *dtypes}) if (each := self._matrix(name)) is not None]
             sizes = (*_TOUCHED_BYTES, _beyond_cache())
@@ -93,7 +93,7 @@ class Sampler:
         self.ceilings.known_page.append(known)
 
     def _matrix(self, name: str) -> tuple[str, Callable[[], object], int] | None:
-        """Return the product, of a few sizes, that comes closest to the ceiling."""
+        """Return the matrix product, of a few sizes, that comes closest to the ceiling."""
         if name not in _MATRIX_DTYPES:
             return None
         tried: list[tuple[int, Callable[[], object], int]] = []
@@ -115,7 +115,7 @@ class Sampler:
         return name, best, flops
 
     def _streams_of(self, touched: int) -> list[tuple[int, Callable[[], None], int]]:
-        """Return two ways to stream through so many bytes, each with the bytes that it reads and writes."""
+        """Return two ways to stream through a number of bytes, each with the bytes that it reads and writes."""
         count = touched // (2 * torch.float32.itemsize)
         try:
             one, other = self._ones(count), self._ones(count)
@@ -129,14 +129,14 @@ class Sampler:
                 other.copy_(one)
 
         def update() -> None:
-            # Writes back what it has read: no line is fetched only to be overwritten, as a copy must.
+            # Writes the lines that it has read: no line is fetched only to be overwritten, as in a copy.
             for _ in range(repeats):
                 torch.add(one, other, out=other)
 
         return [(touched, copy, touched * repeats), (touched, update, touched * repeats * 3 // 2)]
 
     def _ones(self, count: int) -> torch.Tensor:
-        """Return ones in memory of their own: large blocks on the heap would change what the target finds there."""
+        """Return ones in a separate mapping: large blocks on the heap would change the target's memory."""
         if self._device != "cpu":
             return torch.ones(count, device=self._device)
         held = mmap.mmap(-1, count * torch.float32.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -161,7 +161,7 @@ class Sampler:
 
 
 def _beyond_cache() -> int:
-    """Return how many bytes no cache holds, as far as the machine says how large its caches are."""
+    """Return a number of bytes that no cache holds, if the machine reports its cache sizes."""
     largest = 0
     for index in range(5):
         try:

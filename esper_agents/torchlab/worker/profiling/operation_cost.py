@@ -1,4 +1,4 @@
-"""What one operation has to do, by its arguments and results: arithmetic and bytes."""
+"""Arithmetic and bytes of one operation, from its arguments and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .flops import flops_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# They read only the rows that are asked for, not the whole table.
+# They read only the requested rows, not the whole table.
 _GATHERS = frozenset(
     ("aten::embedding", "aten::index", "aten::index_select", "aten::gather", "aten::take", "aten::take_along_dim")
 )
@@ -23,10 +23,10 @@ _UNTOUCHED = ("aten::empty", "aten::new_empty")
 def described_by(
     func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], given: Any
 ) -> dict[str, Any]:
-    """Return what a call of an operation is by what went in and what came out.
+    """Return the cost of an operation's call from its inputs and outputs.
 
     Returns:
-        `name`, `shapes`, `dtype`, `flops`, `moved`, `is_view`, as `Operation` holds them.
+        `name`, `shapes`, `dtype`, `flops`, `moved`, `is_view`, as in `Operation`.
     """
     name = func._schema.name  # noqa: SLF001 - the name without the overload
     operands = [*tensors_in(args), *tensors_in(kwargs)]
@@ -45,7 +45,7 @@ def described_by(
 def _shares_memory(operands: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
     try:
         taken = {each.untyped_storage()._cdata for each in operands}  # noqa: SLF001 - the identity of a storage
-        kept = [each.untyped_storage()._cdata in taken for each in results]  # noqa: SLF001 - likewise
+        kept = [each.untyped_storage()._cdata in taken for each in results]  # noqa: SLF001 - same reason
         return bool(kept) and all(kept)
     except (RuntimeError, NotImplementedError):  # a layout without storage
         return False
@@ -63,10 +63,10 @@ def _moved(name: str, operands: list[torch.Tensor], results: list[torch.Tensor])
 
 
 def _distinct(tensors: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
-    return {(each.untyped_storage()._cdata, each.storage_offset(), each.shape): each for each in tensors}.values()  # noqa: SLF001 - likewise
+    return {(each.untyped_storage()._cdata, each.storage_offset(), each.shape): each for each in tensors}.values()  # noqa: SLF001 - same reason
 
 
 def _touched(tensor: torch.Tensor) -> int:
-    """Return how many bytes of memory a tensor's elements lie in: an expanded dimension repeats the same ones."""
-    sizes = zip(tensor.shape, tensor.stride())  # noqa: B905 - as many by definition, Python 3.10
+    """Return the number of bytes in which a tensor's elements lie: an expanded dimension repeats the same ones."""
+    sizes = zip(tensor.shape, tensor.stride())  # noqa: B905 - equally many by definition, Python 3.10
     return prod(size for size, stride in sizes if stride or not size) * tensor.element_size()

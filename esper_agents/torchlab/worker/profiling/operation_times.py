@@ -1,8 +1,8 @@
-"""Joins what attribution knows about each operation with how long it took in a profile without attribution.
+"""Join the attribution of each operation with its time in a profile without attribution.
 
-Both see the same operations in the same order, so the n-th of one is the n-th of the other. Where a target does
-something else when it is watched, the times of the attributed call itself are taken, less what attribution adds to
-operations of that name, and the result says so.
+Both see the same operations in the same order, so the n-th of one is the n-th of the other. If a target behaves
+differently under attribution, the times of the attributed call itself are used, less the overhead that attribution
+adds to operations of that name, and the result says so.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _EMPTY_OPERATIONS = 64
 
 @dataclass(frozen=True)
 class OperationTime:
-    """How long one operation took.
+    """Time of one operation.
 
     Attributes:
-        ns: With all that its kernel called.
-        events: Events inside of its own, each of which cost the profiler something.
+        ns: Time, including everything that its kernel called.
+        events: Number of inner events, each of which cost profiler time.
     """
 
     ns: int
@@ -41,12 +41,12 @@ class OperationTime:
 
 @dataclass(frozen=True)
 class Attributed:
-    """The operations of one call, in order.
+    """Operations of one call, in order.
 
     Attributes:
-        operations: What they were.
-        spent: How long each took, with the attribution's disturbance.
-        device_ns: How long the device worked on each.
+        operations: The operations.
+        spent: Time of each, including the overhead of attribution.
+        device_ns: Device time of each.
     """
 
     operations: list[Operation]
@@ -56,11 +56,11 @@ class Attributed:
 
 @dataclass
 class _Row:
-    """One operation as one line and module asks for it.
+    """One operation of one line and module.
 
     Attributes:
-        first: As it was seen first.
-        spent: For each profiled call, all of it together.
+        first: Its first occurrence.
+        spent: For each profiled call, its total time.
     """
 
     first: Operation
@@ -74,8 +74,8 @@ class _Row:
     device_ns: int = 0
 
     def described(self, *, is_thread_alone: bool) -> dict[str, Any]:
-        # The fastest call: others on this machine only ever add to a time. What takes longer than they leave it alone
-        # is in no call undisturbed; then the processor time of the attributed call is nearer the truth.
+        # The fastest call: other processes only add to a time. If calls are longer than undisturbed periods,
+        # every call is disturbed; then the processor time of the attributed call is closer.
         fastest = min(self.spent)
         counted = {"flops": self.flops, "moved_bytes": self.moved, "device_ns": self.device_ns or None}
         return {
@@ -96,7 +96,7 @@ class _Row:
 
 
 def attributed(runner: Runner, inputs: Inputs) -> Attributed:
-    """Make one call under attribution and return its operations."""
+    """Run one call under attribution and return its operations."""
     attribution = Attribution(runner.target)
     recorded = record(runner, [inputs], around=attribution.watching)
     marks = {
@@ -104,7 +104,7 @@ def attributed(runner: Runner, inputs: Inputs) -> Attributed:
         for each, _ in walk(recorded.roots)
         if each.name.startswith(MARK) and each.name[len(MARK) :].isdigit()
     }
-    # Of an operation of another thread there may be no mark; what is not in the profile has no time.
+    # An operation of another thread may have no mark; without an event in the profile it has no time.
     numbers = sorted(marks)
     device_ns = _device_times(recorded.profile) if runner.target.device != "cpu" else {}
     return Attributed(
@@ -134,11 +134,11 @@ def rows_of(known: Attributed, calls: list[Event]) -> dict[str, Any]:
 
     Returns:
         `operations`, for one call: `name`, `phase`, `file`, `line`, `function`, `module`, `shapes`, `dtype`, `count`,
-        `events`, `faults`, `self_ns`, and where known `flops`, `moved_bytes`, `device_ns`; `rest`, the sum of what is
-        not listed; `views`, how many were only views; `matched_calls`, how many of the profiled calls did exactly the
-        same: 0 means that the times are those of the attributed call.
+        `events`, `faults`, `self_ns`, and if known `flops`, `moved_bytes`, `device_ns`; `rest`, the total of all
+        others; `views`, the number of pure views; `matched_calls`, the number of profiled calls with exactly the
+        same operations: 0 means that the times are those of the attributed call.
     """
-    # A view costs next to nothing, and autograd makes other ones when it is watched.
+    # A view costs almost nothing, and autograd makes different ones under attribution.
     worked = [number for number, each in enumerate(known.operations) if not each.is_view]
     sequence = [_stem(known.operations[each].name) for each in worked]
     views = {_stem(each.name) for each in known.operations if each.is_view} - set(sequence)
@@ -158,7 +158,7 @@ def rows_of(known: Attributed, calls: list[Event]) -> dict[str, Any]:
 
 
 def _sequence(call: Event, names: set[str], views: set[str]) -> list[tuple[str, OperationTime]]:
-    """Return the operations of a call that attribution has a name for, in order, without what they call themselves."""
+    """Return the operations of a call that attribution names, in order, without their inner operations."""
     found: list[tuple[str, OperationTime]] = []
     stack = list(reversed(call.children))
     while stack:
@@ -174,15 +174,15 @@ def _sequence(call: Event, names: set[str], views: set[str]) -> list[tuple[str, 
 def _less_disturbed(
     sequence: list[str], spent: list[OperationTime], profiled: list[list[tuple[str, OperationTime]]]
 ) -> list[OperationTime]:
-    """Return the attributed call's times, shrunk for each name to its average in the fastest other call."""
-    watched = _averages(list(zip(sequence, spent)))  # noqa: B905 - as many
+    """Return the attributed call's times, scaled for each name to its average in the fastest other call."""
+    watched = _averages(list(zip(sequence, spent)))  # noqa: B905 - equally many
     usual: dict[str, float] = {}
     for call in profiled:
         for name, average in _averages(call).items():
             usual[name] = min(average, usual.get(name, average))
     shrunk = {name: min(1.0, usual.get(name, average) / average) for name, average in watched.items() if average}
     factors = [shrunk.get(name, 1.0) for name in sequence]
-    return [OperationTime(int(each.ns * factor), each.events) for each, factor in zip(spent, factors)]  # noqa: B905 - as many
+    return [OperationTime(int(each.ns * factor), each.events) for each, factor in zip(spent, factors)]  # noqa: B905 - equally many
 
 
 def _averages(call: list[tuple[str, OperationTime]]) -> dict[str, float]:
@@ -193,7 +193,7 @@ def _averages(call: list[tuple[str, OperationTime]]) -> dict[str, float]:
 
 
 def _stem(name: str) -> str:
-    # Autograd adds gradients up in place, but not while it is watched.
+    # Autograd accumulates gradients in place, but not under attribution.
     return name.removesuffix("_")
 
 
@@ -205,7 +205,7 @@ def _grouped(known: Attributed, worked: list[int], times: list[list[OperationTim
         row = rows.setdefault(key, _Row(operation, [0] * len(times)))
         row.count += 1
         row.events += times[0][position].events
-        row.spent = [total + call[position].ns for total, call in zip(row.spent, times)]  # noqa: B905 - as many
+        row.spent = [total + call[position].ns for total, call in zip(row.spent, times)]  # noqa: B905 - equally many
         row.flops = None if row.flops is None or operation.flops is None else row.flops + operation.flops
         row.moved = None if row.moved is None or operation.moved is None else row.moved + operation.moved
         row.faults += operation.faults
@@ -215,7 +215,7 @@ def _grouped(known: Attributed, worked: list[int], times: list[list[OperationTim
 
 
 def dtypes_of(known: Attributed) -> set[str]:
-    """Return the dtypes in which products are computed."""
+    """Return the dtypes of products."""
     return {each.dtype for each in known.operations if each.flops and each.dtype}
 
 
@@ -225,7 +225,7 @@ def _device_times(recorded: profile) -> dict[str, int]:
 
 
 def empty_ns(runner: Runner) -> int:
-    """Return what the profile says an addition of nothing takes: the part of every time that is no work."""
+    """Return the profiled time of an addition without elements: the overhead in every time."""
     nothing = torch.empty(0, device=runner.target.device)
     with profile(use_kineto=True) as recorded, torch.no_grad():
         for _ in range(_EMPTY_OPERATIONS):

@@ -1,4 +1,4 @@
-"""Looks at a target from Python's side, by a tracer that knows nothing of torch."""
+"""Profile a target from Python's side, with a tracer independent of torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MOST_FUNCTIONS = 60
 _LOADS = frozenset(("__getitem__", "__getitems__", "__next__", "__iter__", "collate", "collate_fn"))
-# Where the interpreter gives the processor away: for something from outside, or for another thread.
+# Functions in which the interpreter gives up the processor: for external events, or for another thread.
 _WAITS = {
     "input": re.compile(
         r"\b(sleep|read|readinto|readline|readlines|recv|recv_into|poll|select|epoll|open|pread|urlopen)\b"
@@ -24,12 +24,12 @@ _WAITS = {
 
 
 def python_functions(runner: Runner, batch: list[Inputs]) -> dict[str, Any]:
-    """Run calls under cProfile, a tracer that knows nothing of torch.
+    """Run calls under cProfile, a tracer independent of torch.
 
     Returns:
-        For one call: `total_ns`; `python_calls` of functions of any kind; `input_ns`, the longest of the user's
-        functions that load (generators, `__getitem__`, `__next__`); `waits` by kind; and `functions`: the user's, each
-        with `file`, `line`, `name`, `calls`, `loads`, `own_ns` and `total_ns`, which includes all that it called.
+        For one call: `total_ns`; `python_calls` of functions of any kind; `input_ns`, the longest loading function of
+        the user (generators, `__getitem__`, `__next__`); `waits` by kind; and `functions`: the user's functions
+        with `file`, `line`, `name`, `calls`, `loads`, `own_ns` and `total_ns`, which includes all inner calls.
     """
     watcher = cProfile.Profile()
     watcher.enable()

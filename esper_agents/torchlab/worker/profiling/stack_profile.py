@@ -1,4 +1,4 @@
-"""Runs a target under torch's profiler with Python's stack: time by function of the user's, and a trace to look at."""
+"""Run a target under torch's profiler with Python stacks: time by user function, and a trace file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MOST_TRACE_BYTES = 4 << 20
 
 
 def stacks(runner: Runner, batch: list[Inputs], functions: list[dict[str, Any]], scratch: str) -> dict[str, Any]:
-    """Run calls under torch's profiler with Python's stack, and leave a trace to look at.
+    """Run calls under torch's profiler with Python's stack, and write a trace file.
 
     Args:
-        runner: Makes the calls.
+        runner: Runs the calls.
         batch: Inputs of each call.
-        functions: The user's functions, as cProfile knows them.
-        scratch: Where the trace goes.
+        functions: The user's functions, from cProfile.
+        scratch: Folder for the trace.
 
     Returns:
         `total_ns` of a call; `functions`, for one call: `file`, `line`, `name`, `own_ns` (down to the next function of
@@ -46,7 +46,7 @@ def stacks(runner: Runner, batch: list[Inputs], functions: list[dict[str, Any]],
 
 
 def _time_by_function(roots: list[Event], functions: list[dict[str, Any]]) -> dict[int, tuple[int, int]]:
-    """Return own and total time of each of the user's functions, by its place in `functions`."""
+    """Return own and total time of each of the user's functions, by its index in `functions`."""
     by_name: dict[str, list[int]] = {}
     for number, each in enumerate(functions):
         by_name.setdefault(each["name"].rpartition(".")[2], []).append(number)
@@ -71,7 +71,7 @@ def _known(event: Event, by_name: dict[str, list[int]], functions: list[dict[str
     site = getattr(event.extra_fields, "callsite", None)
     if site is None:
         return None
-    # The line is where the frame goes on: below a decorator, or at the yield of a generator.
+    # The frame's current line: below a decorator, or at the yield of a generator.
     found = [
         number
         for number in by_name.get(site.function_name, ())
@@ -81,7 +81,7 @@ def _known(event: Event, by_name: dict[str, list[int]], functions: list[dict[str
 
 
 def _same_end(one: str, other: str) -> bool:
-    # Torch shortens paths by what is on the import path.
+    # Torch shortens paths by the import path.
     return f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
 
 

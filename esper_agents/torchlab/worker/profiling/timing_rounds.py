@@ -1,4 +1,4 @@
-"""Times a target as it is, without any profiler, in rounds; after each round a sample of the machine's ceilings."""
+"""Time a target without a profiler, in rounds; each ends with a sample of the machine's ceilings."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def rounds(
     """Time rounds of calls until the time is used up, at least three of them.
 
     Args:
-        runner: Makes the calls.
+        runner: Runs the calls.
         sampler: Takes a sample of the ceilings after each round.
-        call_ns: About how long a call takes.
-        budget_ns: How long to go on.
-        tell: Told which fraction is behind.
+        call_ns: Approximate time of a call.
+        budget_ns: Total time.
+        tell: Progress callback with the completed fraction.
 
     Returns:
         For each round its `calls` and, over all of them: `wall_ns`; `thread_ns` and `process_ns` of processor time;
-        `queued_ns`, in which the thread could have run but others did; `minor_faults` (pages touched for the first
-        time) and `major_faults` (read from a file); `voluntary_switches`, how often it waited for something; and
-        `read_calls` of the kernel. What this kernel does not tell is left out.
+        `queued_ns`, in which the thread was runnable but not running; `minor_faults` (pages touched for the first
+        time) and `major_faults` (read from a file); `voluntary_switches`, the number of waits; and
+        `read_calls` of the kernel. Counters that this kernel does not provide are omitted.
     """
     calls = max(1, min(_ROUND_NS // max(call_ns, 1), _MOST_CALLS))
     if runner.mutates_inputs:
@@ -52,10 +52,10 @@ def rounds(
 
 def _round(runner: Runner, calls: int) -> dict[str, int]:
     inputs = runner.batch(calls)
-    # The sample of the ceilings before has emptied the caches.
+    # The preceding sample of the ceilings has evicted the caches.
     for each in runner.batch(min(calls, _UNTIMED_CALLS)):
         runner(each)
-    # What the look at the counters costs is in the counters, too.
+    # The cost of reading the counters is included in them.
     idle = _difference(_counters(), _counters())
     before, process, thread, wall = _counters(), process_time_ns(), thread_time_ns(), perf_counter_ns()
     for each in inputs:

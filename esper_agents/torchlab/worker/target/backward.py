@@ -1,4 +1,4 @@
-"""Runs backward from whatever a target returned, with numbers that a wrong gradient cannot hide behind."""
+"""Run backward from any return value of a target, with gradients that expose a wrong one."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _engine: Any = torch.autograd.Variable._execution_engine  # noqa: SLF001 - see b
 
 
 def backward(roots: list[torch.Tensor], incoming: list[torch.Tensor]) -> None:
-    """Add up gradients in everything that the roots came from.
+    """Accumulate gradients in all leaves behind the roots.
 
     Args:
-        roots: What was returned.
-        incoming: The gradient of each, of its shape.
+        roots: Outputs.
+        incoming: Gradient of each root, of its shape.
     """
-    # torch.autograd.backward imports sympy to look at incoming gradients: half a second in each fresh process.
+    # torch.autograd.backward imports sympy to check incoming gradients: half a second in each fresh process.
     _engine.run_backward(tuple(roots), tuple(incoming), False, False, (), allow_unreachable=True, accumulate_grad=True)
 
 
 def run_backward(
     module: torch.nn.Module | None, matching: Matching | None, given: Any, inputs: Any, seed: int
 ) -> dict[str, Any] | None:
-    """Run backward and return the gradients of the inputs and parameters; None where nothing asks for them.
+    """Run backward and return the gradients of the inputs and parameters; None if no output requires them.
 
     Args:
-        module: The target's module, where it is one.
-        matching: Which of its parameters are the baseline's.
-        given: What was returned.
-        inputs: What went in.
-        seed: Of the gradients that come in from behind.
+        module: Module of the target, if it is one.
+        matching: Matching of its parameters with the baseline's.
+        given: Output.
+        inputs: Inputs.
+        seed: Seed of the incoming gradients.
     """
     roots = [each for each in tensors_of(given) if each.requires_grad]
     if not roots:
@@ -57,7 +57,7 @@ def run_backward(
 
 
 def _incoming(roots: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Return a gradient for each root: sizes from 0.5 to 1.5 of either sign, numbers that every dtype holds exactly."""
+    """Return a gradient for each root: magnitudes from 0.5 to 1.5 of either sign, exact in every dtype."""
     chance = torch.Generator().manual_seed(seed)
     made = []
     for each in roots:

@@ -1,4 +1,4 @@
-"""What is done with the inputs, outputs and exceptions of a call."""
+"""Handling of the inputs, outputs and exceptions of a call."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _memmove = ctypes.memmove
 
 
 def described(target: LoadedTarget, error: BaseException) -> dict[str, Any]:
-    """Return an exception as results hold it.
+    """Return an exception as stored in results.
 
     Returns:
-        `type`, `message`, `file` and `line` of the user's, and `is_deliberate`: a `raise` of the user's own made it.
+        `type`, `message`, `file` and `line` in user code, and `is_deliberate`: whether a `raise` of user code made it.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [(file, each) for each in frames if (file := target.in_project(each.filename)) is not None]
@@ -40,7 +40,7 @@ def described(target: LoadedTarget, error: BaseException) -> dict[str, Any]:
 
 
 def overwrite(thing: Any) -> None:
-    """Write other numbers over every tensor of a nest, as whoever owns them may."""
+    """Overwrite every tensor of a pytree with other numbers, as its owner may."""
     with torch.no_grad():
         for each in tensors_of(thing):
             if type(each) not in (torch.Tensor, torch.nn.Parameter):
@@ -50,12 +50,12 @@ def overwrite(thing: Any) -> None:
 
 
 def reused(last: Any, fresh: Any, *, is_new_object: bool) -> Any:
-    """Return the last inputs with the numbers of fresh ones in them.
+    """Return the last inputs with the numbers of new ones.
 
     Args:
         last: Inputs of the last call.
-        fresh: Inputs of the same shapes.
-        is_new_object: Make new tensors on the old memory, written past torch, as loaders do that fill a buffer.
+        fresh: New inputs of the same shapes.
+        is_new_object: Create new tensors on the old memory, written without torch's knowledge, like a loader's buffer.
     """
     tensors: list[torch.Tensor] = []
     node = describe(last, tensors)

@@ -1,4 +1,4 @@
-"""Calls of a target as a script of the user's made them: recorded where they happen, and made again from the record."""
+"""Calls of a target by a user's script: recorded as they happen, repeated from the record."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _NOT_PYTHON = "only the calls of a function that is written in Python can be wat
 
 
 class CapturedInputs:
-    """Recorded calls as inputs: each time anew, in memory of their own."""
+    """Recorded calls as inputs: new copies each time."""
 
     def __init__(self, path: str) -> None:
-        """Read a file that `Watch.pieces` went into.
+        """Read a file written from `CallRecorder.pieces`.
 
         Raises:
-            TargetError: It is none.
+            TargetError: The file is not a record of calls.
         """
         remedy = "capture again with --capture FILE.py"
         try:
@@ -44,12 +44,12 @@ class CapturedInputs:
             record["device"] = "cpu"
 
     def __call__(self) -> Inputs:
-        """Return the inputs of one call, with torch's generator choosing."""
+        """Return the inputs of one call, chosen by torch's generator."""
         return self.many(1)[0]
 
     def at(self, seed: int) -> Inputs:
-        """Return the inputs of the call that a seed stands for: they are gone through in the order of recording."""
-        # Where tensors have no numbers there is no memory to restore into.
+        """Return the inputs of the call for a seed: seeds cycle through the calls in the order of recording."""
+        # Fake tensors have no memory to restore into.
         with _numbers() as fake:
             restored = self._calls[seed % len(self._calls)].restore()
         if fake is not None:
@@ -57,45 +57,45 @@ class CapturedInputs:
         return Inputs(*restored)
 
     def many(self, calls: int) -> list[Inputs]:
-        """Return the inputs of so many calls, one after another from where torch's generator begins."""
+        """Return the inputs of a number of consecutive calls, starting at one chosen by torch's generator."""
         first = int(torch.randint(len(self._calls), ()))
         return [self.at(first + each) for each in range(calls)]
 
 
 @contextmanager
 def _numbers() -> Iterator[Any]:
-    """Have tensors with numbers even inside a FakeTensorMode, and yield that; None where there is none."""
+    """Restore real tensors inside an active FakeTensorMode, and yield that mode; None without one."""
     modes: Any = torch._C  # noqa: SLF001 - as torch's own unset_fake_temporarily, whose module takes long to import
-    mode = modes._unset_dispatch_mode(modes._TorchDispatchModeKey.FAKE)  # noqa: SLF001 - likewise
+    mode = modes._unset_dispatch_mode(modes._TorchDispatchModeKey.FAKE)  # noqa: SLF001 - same reason
     try:
         yield mode
     finally:
         if mode is not None:
-            modes._set_dispatch_mode(mode)  # noqa: SLF001 - likewise
+            modes._set_dispatch_mode(mode)  # noqa: SLF001 - same reason
 
 
 class EnoughError(BaseException):
-    """The calls that were asked for are recorded: what runs may end."""
+    """Signal that all requested calls are recorded; ends the script."""
 
 
 class CallRecorder:
-    """Records the arguments of a function's calls at the moment of each, whoever makes them.
+    """Recorder of the arguments of a function's calls at the moment of the call, from any caller.
 
     Attributes:
-        pieces: What was recorded, by the number of the call.
-        seen: How many calls there were, with those that could not be recorded.
-        refused: Why the last of those could not.
+        pieces: Recorded arguments, by the number of the call.
+        seen: Number of calls, including those that could not be recorded.
+        refused: Reason that the last of those could not be recorded.
     """
 
     def __init__(self, watched: Any, most_calls: int) -> None:
-        """Find the code to watch.
+        """Find the code object to watch.
 
         Args:
-            watched: A function, a method, an nn.Module or another object that can be called.
-            most_calls: After so many recorded calls `EnoughError` is raised in the code that makes them.
+            watched: A function, a method, an nn.Module or another callable.
+            most_calls: Number of recorded calls after which `EnoughError` is raised in the calling code.
 
         Raises:
-            TargetError: It is not written in Python.
+            TargetError: The callable is not written in Python.
         """
         if isinstance(watched, torch.nn.Module):
             watched = watched.forward
@@ -113,7 +113,7 @@ class CallRecorder:
         self.refused = ""
 
     def __enter__(self) -> CallRecorder:  # noqa: PYI034 - Python 3.10 has no Self
-        """Begin to watch, in all threads."""
+        """Start watching, in all threads."""
         threading.setprofile(self._hear)
         sys.setprofile(self._hear)
         return self
@@ -125,7 +125,7 @@ class CallRecorder:
 
     def _hear(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        # By its place, not by identity: a script that is run is compiled once more.
+        # By position, not by identity: a script that is run is compiled again.
         if event != "call" or code.co_name != self._name or code.co_firstlineno != self._line:
             return
         if os.path.realpath(code.co_filename) != self._file or len(self.pieces) >= self._most_calls:
@@ -149,7 +149,7 @@ class CallRecorder:
 
 
 def arguments(frame: FrameType) -> Inputs:
-    """Return what a frame that is just beginning was called with; defaults that were left out are among it."""
+    """Return the arguments of a frame that is just starting, including defaults."""
     code, here = frame.f_code, frame.f_locals
     names = list(code.co_varnames)
     positional = names[: code.co_argcount]

@@ -1,4 +1,4 @@
-"""Inputs as people write them on a command line: `randn(32,128)`, `name=randint(0,10,(8,))`, `3`, `None`."""
+"""Input specifications of the command line: `randn(32,128)`, `name=randint(0,10,(8,))`, `3`, `None`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class TargetError(Exception):
-    """The target or its inputs cannot be used: bad input, not a measurement.
+    """Error for a target or inputs that cannot be used: bad input, not a measurement result.
 
     Attributes:
-        problem: What is wrong; lower case, no full stop.
-        remedy: How to mend it.
+        problem: Problem, in lower case without a full stop.
+        remedy: How to fix it.
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
@@ -28,11 +28,11 @@ class TargetError(Exception):
 
 @dataclass(slots=True)
 class Inputs:
-    """What a target is called with.
+    """Inputs of a target's call.
 
     Attributes:
         args: Positional arguments.
-        kwargs: Arguments by name.
+        kwargs: Keyword arguments.
     """
 
     args: tuple[Any, ...] = ()
@@ -54,7 +54,7 @@ _MAKERS: dict[str, Callable[..., torch.Tensor]] = {
     "tensor": torch.tensor,
     "zeros": torch.zeros,
 }
-# Where those whose elements are drawn one by one say their size.
+# Position of the size argument, for makers that draw elements one by one.
 _SIZE_AT = {"rand": 0, "randn": 0, "randint": 2}
 _REMEDY = 'write it like "randn(32,128)", "x=randint(0,10,(8,))", "rand(4,dtype=float64)", "3" or "None"'
 
@@ -84,17 +84,17 @@ def _call(node: ast.Call) -> torch.Tensor:
             options = {each.arg: _literal(each.value) for each in node.keywords if each.arg}
             return _MAKERS[name](*args, **options)
         case _:
-            raise ValueError(f"{ast.unparse(node.func)} makes no input; known are {', '.join(_MAKERS)}")
+            raise ValueError(f"{ast.unparse(node.func)} is not an input maker; known makers: {', '.join(_MAKERS)}")
 
 
 class Spec:
-    """Inputs that are made anew for each seed from what stands on the command line."""
+    """Input specifications from the command line, evaluated again for each seed."""
 
     def __init__(self, texts: list[str]) -> None:
-        """Read the texts.
+        """Parse the specifications.
 
         Raises:
-            TargetError: One is not an input.
+            TargetError: A text is not a valid input.
         """
         self._args: list[tuple[str, ast.expr]] = []
         self._kwargs: list[tuple[str, str, ast.expr]] = []
@@ -105,21 +105,21 @@ class Spec:
                 case ast.Call(args=[node], keywords=[]) if not isinstance(node, ast.Starred):
                     self._args.append((text, node))
                 case _:
-                    raise TargetError(f"{text!r} is no input", _REMEDY)
+                    raise TargetError(f"invalid input {text!r}", _REMEDY)
 
     def __call__(self) -> Inputs:
-        """Make them, with torch's generator as it stands.
+        """Return the inputs, drawn from torch's current generator state.
 
         Raises:
-            TargetError: torch refuses one.
+            TargetError: torch rejects one.
         """
         return self.many(1)[0]
 
     def many(self, calls: int) -> list[Inputs]:
-        """Make them for so many calls: all random numbers of one input in one draw, a slice for each call.
+        """Return the inputs of a number of calls: all random numbers of one input in one draw, a slice for each call.
 
         Raises:
-            TargetError: torch refuses one.
+            TargetError: torch rejects one.
         """
         args = [_slices(text, node, calls) for text, node in self._args]
         kwargs = {name: _slices(text, node, calls) for name, text, node in self._kwargs}
@@ -135,7 +135,7 @@ def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(f"_({text})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise TargetError(f"{text!r} is no input", _REMEDY) from error
+        raise TargetError(f"invalid input {text!r}", _REMEDY) from error
 
 
 def _slices(text: str, node: ast.expr, calls: int) -> Sequence[Any]:
@@ -152,8 +152,8 @@ def _slices(text: str, node: ast.expr, calls: int) -> Sequence[Any]:
 
 
 def _stacked(node: ast.Call, size_at: int, calls: int) -> ast.Call:
-    """Return the call that makes as many as there are calls, stacked along a new first dimension."""
-    # randint(high, size) has its size one place earlier than randint(low, high, size).
+    """Return the maker call for all inputs at once, stacked along a new first dimension."""
+    # The size of randint(high, size) is one position earlier than in randint(low, high, size).
     first = size_at if len(node.args) > size_at or size_at == 0 else size_at - 1
     sizes = node.args[first:]
     if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)):
@@ -168,4 +168,4 @@ def _made(text: str, node: ast.expr) -> Any:
         return _literal(node)
     except (TypeError, ValueError, RuntimeError, RecursionError, OverflowError) as error:
         first = (str(error) or type(error).__name__).splitlines()[0]
-        raise TargetError(f"the input {text!r} cannot be made: {first}", _REMEDY) from error
+        raise TargetError(f"cannot create the input {text!r}: {first}", _REMEDY) from error

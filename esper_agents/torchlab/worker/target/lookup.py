@@ -1,4 +1,4 @@
-"""Finds what a name such as `file.py:function` stands for, in a person's files or in their interpreter."""
+"""Find the object that a name such as `file.py:function` refers to, in files or installed packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def runnable(root: str, name: str) -> Callable[[], Any]:
-    """Return a function of the user's that can be called without arguments.
+    """Return a user's function that can be called without arguments.
 
     Raises:
         TargetError: There is no such function, or it needs arguments.
@@ -31,14 +31,14 @@ def runnable(root: str, name: str) -> Callable[[], Any]:
 
 
 def find(root: str, name: str) -> tuple[ModuleType, Any]:
-    """Return the module that a name leads to, imported, and what it names there.
+    """Return the imported module of a name, and the object that it refers to.
 
     Raises:
-        TargetError: There is no such thing, or a class on the way needs arguments.
+        TargetError: There is no such object, or a class in the path needs arguments.
     """
     where, colon, path = name.rpartition(":")
     if not colon or not where or not path:
-        raise TargetError(f"{name!r} names no target", "write FILE.py:FUNCTION or PACKAGE.MODULE:CLASS.METHOD")
+        raise TargetError(f"invalid target name {name!r}", "write FILE.py:FUNCTION or PACKAGE.MODULE:CLASS.METHOD")
     module = _module(root, where)
     found: Any = module
     for part in path.split("."):
@@ -79,7 +79,7 @@ def _module(root: str, where: str) -> ModuleType:
         raise TargetError(f"there is no file {where!r}", "name a file of the project, as FILE.py:FUNCTION")
     dotted = _dotted(Path(root), path)
     if dotted is not None:
-        # A file of a package is imported as one, or its relative imports would fail.
+        # A file of a package is imported as a module of it, or its relative imports would fail.
         return importlib.import_module(dotted)
     folder = str(path.parent)
     if folder not in sys.path:
@@ -106,7 +106,7 @@ def _dotted(root: Path, path: Path) -> str | None:
 
 
 def required(thing: Callable[..., Any]) -> list[str]:
-    """Return the names of the arguments that something needs; none where it does not say."""
+    """Return the names of an object's required arguments; empty if its signature is unknown."""
     try:
         parameters = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):
@@ -119,10 +119,10 @@ def required(thing: Callable[..., Any]) -> list[str]:
 
 
 def refuse_required(what: str, thing: Callable[..., Any], remedy: str) -> None:
-    """Refuse what needs arguments.
+    """Raise an error if an object needs arguments.
 
     Raises:
-        TargetError: It does.
+        TargetError: It needs arguments.
     """
     if missing := required(thing):
-        raise TargetError(f"{what} needs arguments to be made: {', '.join(missing)}", remedy)
+        raise TargetError(f"{what} needs arguments: {', '.join(missing)}", remedy)

@@ -1,4 +1,4 @@
-"""The parameters and buffers of a module: read, set in the ways people set them, and matched between two modules."""
+"""Parameters and buffers of a module: read, set as users set them, and matched between two modules."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import torch
 from ..compare.float64_reference import widen
 from ..compare.tensor_bundle import Piece, capture
 
-# torch.compile wraps a module and puts this before every name.
+# torch.compile wraps a module and adds this prefix to every name.
 _WRAPPED = "_orig_mod."
 
 
 @dataclass
 class Matching:
-    """Which of a candidate's parameters and buffers are which of the baseline's.
+    """Matching of a candidate's parameters and buffers with the baseline's.
 
     Attributes:
-        names: For each name of the baseline's that was matched, the candidate's.
+        names: Candidate's name for each matched name of the baseline.
         how: `by name`, `by position`, `by its own loading` (its `load_state_dict` took all), or `not at all`.
-        unmatched: Names of the baseline's that the candidate has no place for.
-        extra: Names of the candidate's that the baseline does not have; they keep what the candidate gave them.
-        saved: Names of the baseline's that its `state_dict` has.
+        unmatched: Names of the baseline without a counterpart.
+        extra: Names of the candidate without a counterpart; they keep the candidate's values.
+        saved: Names in the baseline's `state_dict`.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Matching:
     saved: frozenset[str] = frozenset()
 
     def described(self) -> dict[str, Any]:
-        """Return it as results hold it."""
+        """Return the matching as stored in results."""
         moved = sorted(self.saved - set(self.names)) if self.how == "by its own loading" else []
         return {
             "matched": len(self.names) + len(moved),
@@ -45,24 +45,24 @@ class Matching:
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return a module's parameters and buffers, those that are never saved included, by name."""
+    """Return a module's parameters and buffers by name, including those that are never saved."""
     named: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     named.update(module.named_buffers(remove_duplicate=False))
     return {name.replace(_WRAPPED, ""): tensor for name, tensor in named.items()}
 
 
 def saved_names(module: torch.nn.Module) -> list[str]:
-    """Return the names that a module's `state_dict` has."""
+    """Return the names in a module's `state_dict`."""
     return [name.replace(_WRAPPED, "") for name in module.state_dict()]
 
 
 def match(module: torch.nn.Module, baseline: dict[str, torch.Tensor], saved: frozenset[str]) -> Matching:
-    """Load a baseline's state into a candidate as far as it goes, and say how far that was.
+    """Load a baseline's state into a candidate as far as possible, and return the matching.
 
     Args:
         module: The candidate.
         baseline: The baseline's state.
-        saved: The names in it that its `state_dict` has.
+        saved: Names of that state in the baseline's `state_dict`.
     """
     own = state_of(module)
     names = {name: name for name, tensor in baseline.items() if name in own and own[name].shape == tensor.shape}
@@ -81,7 +81,7 @@ def match(module: torch.nn.Module, baseline: dict[str, torch.Tensor], saved: fro
 
 
 def _loads_itself(module: torch.nn.Module, baseline: dict[str, torch.Tensor]) -> bool:
-    """Try the module's own `load_state_dict`: hooks in it may know how to make one fused weight of three."""
+    """Try the module's own `load_state_dict`: its hooks may convert weights, such as fusing three into one."""
     before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     try:
         module.load_state_dict(baseline, strict=True)
@@ -92,14 +92,14 @@ def _loads_itself(module: torch.nn.Module, baseline: dict[str, torch.Tensor]) ->
 
 
 def write(module: torch.nn.Module, matching: Matching, values: dict[str, torch.Tensor], how: str = "copy") -> None:
-    """Give a module the values of a state.
+    """Write the values of a state into a module.
 
     Args:
         module: The module.
-        matching: Which names are which.
-        values: By the baseline's names.
+        matching: Matching of names.
+        values: Values by the baseline's names.
         how: `copy` writes into the parameters as an optimizer does; `load` goes through `load_state_dict`; `assign`
-            puts new tensors in their place.
+            replaces them with new tensors.
     """
     if matching.how == "by its own loading":
         module.load_state_dict({name: values[name] for name in matching.saved}, strict=True)
@@ -121,13 +121,13 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def changed(state: Piece, seed: int) -> Piece:
-    """Return another state of the same module that a step of training could have led to.
+    """Return another state of the same module, as a training step could produce it.
 
-    Parameters move by about a tenth of their size; buffers only grow or shrink, so that variances stay positive.
+    Parameters change by about a tenth of their magnitude; buffers are only scaled, so that variances stay positive.
 
     Args:
-        state: A state as `capture(state_of(module))` gives it.
-        seed: Of the random numbers in it.
+        state: A state as returned by `capture(state_of(module))`.
+        seed: Seed of its random numbers.
     """
     chance = torch.Generator().manual_seed(seed)
 
@@ -146,7 +146,7 @@ def changed(state: Piece, seed: int) -> Piece:
 
 
 def prepared(values: dict[str, torch.Tensor], *, is_wide: bool) -> dict[str, torch.Tensor]:
-    """Return values as a module takes them: detached, and in float64 for a module that runs in it."""
+    """Return values in the form that a module accepts: detached, and in float64 for a module that runs in it."""
     plain = {name: each.detach() for name, each in values.items()}
     wide: dict[str, torch.Tensor] = widen(plain) if is_wide else plain
     return wide

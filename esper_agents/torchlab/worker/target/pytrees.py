@@ -1,4 +1,4 @@
-"""What a nest of containers is made of: tensors, plain numbers and texts, and things known by name only."""
+"""Description of a pytree: tensors, plain numbers and texts, and objects known by name only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# `type` as it was before user code ran: a candidate may have put something else in its place.
+# `type` saved before user code runs: a candidate may have replaced it.
 _type_of = type
 _Tensor = torch.Tensor
 _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -24,32 +24,32 @@ Node = dict[str, Any]
 
 
 def is_tensor(thing: Any) -> bool:
-    """Return whether something is a tensor of any type, whatever it says that its class is."""
+    """Return whether an object is a tensor of any type, whatever its `__class__` claims."""
     return issubclass(_type_of(thing), _Tensor)
 
 
 def type_name(thing: Any) -> str:
-    """Return the name of something's exact type, such as `builtins.list`."""
+    """Return the name of an object's exact type, such as `builtins.list`."""
     kind = _type_of(thing)
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def describe(thing: Any, tensors: list[torch.Tensor], depth: int = 0) -> Node:
-    """Return what something is made of, as JSON, and add its tensors to a list.
+    """Return a description of an object as JSON, and append its tensors to a list.
 
-    Nothing of it is called: a container that makes its parts when they are asked for shows none.
+    Calls no code of the object: the parts of a lazy container are not visible.
 
     Args:
-        thing: What is described.
-        tensors: Gets the tensors, in the order in which the nodes name them.
-        depth: How deep in the nest it stands.
+        thing: The object.
+        tensors: Receives the tensors, in the order of their nodes.
+        depth: Nesting depth.
 
     Returns:
         A node: `kind` (`tensor`, `scalar`, `list`, `tuple`, `dict`, `sequence`, `mapping`, `record`, `opaque`), with
-        what belongs to it.
+        its data.
     """
     if is_tensor(thing):
-        # The same object in two places is one tensor in two places, also when it is made again.
+        # One object in two positions is one tensor in two positions, also after restoring.
         at = next((number for number, each in enumerate(tensors) if each is thing), len(tensors))
         if at == len(tensors):
             tensors.append(thing)
@@ -71,7 +71,7 @@ def describe(thing: Any, tensors: list[torch.Tensor], depth: int = 0) -> Node:
 
 
 def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
-    """Yield every leaf of a description with where it stands, such as `output[0].hidden`."""
+    """Yield every leaf of a description with its path, such as `output[0].hidden`."""
     if "items" not in node:
         yield path, node
         return
@@ -81,15 +81,15 @@ def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
 
 
 def rebuild(node: Node, tensors: list[torch.Tensor], template: Any = None) -> Any:
-    """Return what a description says, with these tensors at its leaves.
+    """Return the object of a description, with these tensors at its leaves.
 
     Args:
         node: The description.
-        tensors: What stands at its leaves, in its order.
-        template: A living thing of the same shape, from which everything comes that cannot be made from its name.
+        tensors: Tensors at its leaves, in its order.
+        template: A live object of the same structure, the source of parts that cannot be created by name.
 
     Raises:
-        ValueError: The template is of another shape, or there is none where one is needed.
+        ValueError: The template has another structure, or is required and missing.
     """
     kind = node["kind"]
     if kind == "tensor":
@@ -100,7 +100,7 @@ def rebuild(node: Node, tensors: list[torch.Tensor], template: Any = None) -> An
         return _given(node, template)
     before = _parts(template)
     if before is not None and (before[0] != kind or len(before[2]) != len(node["items"])):
-        raise ValueError(f"a {type_name(template)} stands where a {node['type']} was expected")
+        raise ValueError(f"expected a {node['type']}, got a {type_name(template)}")
     olds = before[2] if before is not None else [None] * len(node["items"])
     items = [rebuild(each, tensors, old) for each, old in zip(node["items"], olds, strict=True)]
     if kind in _PLAIN:
@@ -116,7 +116,7 @@ def _given(node: Node, template: Any) -> Any:
     """Return a template.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no template.
     """
     if template is None:
         raise ValueError(f"a {node['type']} cannot be made from its name")
@@ -124,7 +124,7 @@ def _given(node: Node, template: Any) -> Any:
 
 
 def _scalar(thing: Any) -> Node | None:
-    """Return the node of a plain value; None for anything else."""
+    """Return the node of a plain value; None for other objects."""
     kind = _type_of(thing)
     if thing is None or kind in _BY_SHORT_NAME:
         return {"kind": "scalar", "type": kind.__name__, "value": thing}
@@ -161,7 +161,7 @@ def _from_scalar(node: Node) -> Any:
 
 
 def _parts(thing: Any) -> tuple[str, list[Any] | None, list[Any]] | None:
-    """Return the kind of a container, its keys and its parts, read past whatever its class defines over them."""
+    """Return the kind of a container, its keys and its parts, bypassing overrides of its class."""
     kind = _type_of(thing)
     if kind in (list, tuple):
         return kind.__name__, None, list(thing)
@@ -219,7 +219,7 @@ def _like(template: Any, kind: str, keys: list[Any] | None, items: list[Any]) ->
 
 
 def _key(key: Any) -> Any:
-    """Return a key as JSON has it."""
+    """Return a key in JSON form."""
     if _type_of(key) in (str, int, bool) or key is None:
         return key
     if _type_of(key) is float:
@@ -239,7 +239,7 @@ def map_tensors(thing: Any, change: Callable[[torch.Tensor], Any]) -> Any:
 
 
 def tensors_of(thing: Any) -> list[torch.Tensor]:
-    """Return the tensors of a nest, in order."""
+    """Return the tensors of a pytree, in order."""
     tensors: list[torch.Tensor] = []
     describe(thing, tensors)
     return tensors

@@ -1,4 +1,4 @@
-"""Stacks as text and exceptions hold them."""
+"""Stack frames from texts and exceptions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class StackFrame:
     """One entry of a stack.
 
     Attributes:
-        filename: As Python knows it.
-        line: From 1.
-        function: The function's name; for the rest of one that dynamo resumes, the name of the whole.
+        filename: File name as Python reports it.
+        line: Line, from 1.
+        function: Name of the function; for a resume function of Dynamo, the name of the original.
     """
 
     filename: str
@@ -26,18 +26,18 @@ class StackFrame:
 
 
 def frame(filename: str, line: int, function: str) -> StackFrame:
-    """Return a frame with the function's own name, where dynamo gave the rest of it another."""
+    """Return a frame with the function's original name, if Dynamo renamed its remainder."""
     resumed = _RESUMED.match(function)
     return StackFrame(filename, line, resumed[1] if resumed else function)
 
 
 def frames_in(text: str) -> list[StackFrame]:
-    """Return the frames that a message prints, outermost first."""
+    """Return the frames printed in a message, outermost first."""
     return [frame(name, int(line), function) for name, line, function in _FRAME.findall(text)]
 
 
 def frames_of(error: BaseException) -> list[StackFrame]:
-    """Return the frames that an exception knows: where it was raised, then where torch says that it comes from."""
+    """Return the frames of an exception: its traceback, then the user stack that torch attached."""
     raised = [frame(each.filename, each.lineno or 1, each.name) for each in traceback.extract_tb(error.__traceback__)]
     said = frames_in(str(error))
     known = getattr(error, "real_stack", None) or ()

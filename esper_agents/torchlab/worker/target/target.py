@@ -1,4 +1,4 @@
-"""Finds what a person wants measured, in their files, and makes fresh inputs for it."""
+"""Load the target of a measurement from the user's files and create fresh inputs for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-# What a file may call the function that makes its inputs, where nothing else was said.
+# Default names of the function that makes inputs.
 _INPUT_NAMES = ("get_inputs", "make_inputs", "example_inputs")
 _LIBRARIES = tuple(
     os.path.realpath(each) + os.sep
@@ -33,19 +33,19 @@ _LIBRARIES = tuple(
 
 @dataclass
 class LoadedTarget:
-    """Something of the user's that can be run.
+    """Target loaded from the user's code, ready to run.
 
     Attributes:
-        name: As the person gave it.
-        kind: `function`, `module` (an nn.Module) or `step` (a callable that a factory made, such as a training step).
-        file: The user's file it stands in, relative to the root; None where it is not in one.
+        name: Name as given by the user.
+        kind: `function`, `module` (an nn.Module) or `step` (a callable from a factory, such as a training step).
+        file: User file of the target, relative to the root; None if it is in no user file.
         line: First line of its definition.
         root: Absolute path of the project.
-        module: The nn.Module, where it is one.
-        call: Run as `call(*args, **kwargs)`.
-        make_inputs: Makes inputs with torch's generator as it stands.
-        device: Where its inputs are moved.
-        notes: What jobs keep from one request to the next.
+        module: The nn.Module, if it is one.
+        call: Callable, run as `call(*args, **kwargs)`.
+        make_inputs: Makes inputs with torch's current generator state.
+        device: Device for its inputs.
+        notes: State that jobs keep between requests.
     """
 
     name: str
@@ -60,25 +60,25 @@ class LoadedTarget:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def inputs(self, seed: int) -> Inputs:
-        """Return fresh inputs for a seed; torch's and Python's generators are left seeded with it."""
+        """Return new inputs for a seed; torch's and Python's generators are left seeded with it."""
         seed_all(seed)
         if isinstance(self.make_inputs, CapturedInputs):
             return on_device(self.make_inputs.at(seed), self.device)
         return on_device(self.make_inputs(), self.device)
 
     def many(self, calls: int) -> list[Inputs]:
-        """Return fresh inputs for so many calls, with the generators as they stand."""
+        """Return new inputs for a number of calls, with the current generator states."""
         if isinstance(self.make_inputs, (Spec, CapturedInputs)):
             return self.make_inputs.many(calls)
         return [self.make_inputs() for _ in range(calls)]
 
     def in_project(self, filename: str) -> str | None:
-        """Return a file's path relative to the project if it is the user's own: not torch's, Python's or ours."""
+        """Return a file's path relative to the project if it is the user's own, not torch's, Python's or ours."""
         return own_file(self.root, filename)
 
 
 def own_file(root: str, filename: str) -> str | None:
-    """Return a file's path relative to `root` if it lies there and in no library; None otherwise."""
+    """Return a file's path relative to `root` if it is below it and in no library; None otherwise."""
     if filename.startswith("<"):
         return None
     real = os.path.realpath(filename)
@@ -89,7 +89,7 @@ def own_file(root: str, filename: str) -> str | None:
 
 
 def seed_all(seed: int) -> None:
-    """Seed every generator that PyTorch code commonly draws from."""
+    """Seed the common random generators of PyTorch code."""
     import random
 
     random.seed(seed)
@@ -105,7 +105,7 @@ def on_device(inputs: Inputs, device: str) -> Inputs:
 
 
 def mapped(inputs: Inputs, change: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
-    """Return the inputs with every tensor changed, in lists, tuples and dictionaries, too."""
+    """Return the inputs with a function applied to every tensor, in lists, tuples and dictionaries, too."""
 
     def go(thing: Any) -> Any:
         if isinstance(thing, torch.Tensor):
@@ -129,19 +129,19 @@ def load(
     device: str = "cpu",
     captured: dict[str, str] | None = None,
 ) -> LoadedTarget:
-    """Import what `name` says and find out how to run it.
+    """Import the target `name` and determine how to run it.
 
     Args:
-        root: The project's folder; it and its `src` come first on the import path.
-        name: `file.py:function`, `package.module:Class.method`.
-        texts: Inputs as in `Spec`.
-        inputs_from: `FILE:FUNCTION` that returns the inputs, in place of texts.
-        seed: Seeds the generators before anything of the user's is built.
-        device: Where modules and inputs are moved.
-        captured: `file` of recorded calls whose inputs are used in place of all others; empty while they are recorded.
+        root: The project's folder; it and its `src` are put first on the import path.
+        name: `file.py:function` or `package.module:Class.method`.
+        texts: Input specifications, as in `Spec`.
+        inputs_from: `FILE:FUNCTION` that returns the inputs, instead of texts.
+        seed: Seed of the generators before any user object is built.
+        device: Device for modules and inputs.
+        captured: `file` of recorded calls whose inputs replace all others; empty during recording.
 
     Raises:
-        TargetError: There is no such thing, or it cannot be used so.
+        TargetError: There is no such target, or it cannot be used this way.
     """
     device = usable(device)
     for folder in (f"{root}/src", root):
@@ -196,7 +196,7 @@ def _callable(name: str, found: Any, *, has_inputs: bool) -> tuple[str, Callable
         raise TargetError(
             f"{name!r} is of type {type(found).__name__}, which cannot be called", "name a function or an nn.Module"
         )
-    # It needs nothing: a factory if what it returns can be called, itself the target otherwise.
+    # It needs no arguments: a factory if its result is callable, otherwise the target itself.
     made = None if required(found) or (has_inputs and _takes_any(found)) else found()
     if isinstance(made, torch.nn.Module):
         return "module", made
@@ -209,7 +209,7 @@ def _takes_any(found: Callable[..., Any]) -> bool:
     try:
         return bool(inspect.signature(found).parameters)
     except (TypeError, ValueError):
-        return True  # built in: it does not say what it takes
+        return True  # built in: its signature is unknown
 
 
 def _conventional(module: ModuleType) -> Callable[[], Any] | None:
@@ -222,7 +222,7 @@ def _maker(
     if texts:
         return Spec(texts)
     taken = target.call if target.module is None else target.module.forward
-    # What stands beside a target is for those that take something; what was named is for this one.
+    # A function found by default name is for targets with arguments; a named one is for this target.
     function = find(root, inputs_from)[1] if inputs_from else _conventional(module) if _takes_any(taken) else None
     if function is None:
         if missing := required(taken):

@@ -1,4 +1,4 @@
-"""Finds the line of the user's that a stack, an exception or a message of torch is about."""
+"""Find the user's line that a stack, an exception or a message of torch refers to."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _LONGEST_PATH = 12
 
 
 def place(target: LoadedTarget, frames: Iterable[StackFrame]) -> dict[str, object] | None:
-    """Return the last frame that lies in the user's files, with its source line; None where none does."""
+    """Return the last frame in the user's files, with its source line; None without one."""
     own = _own(target, frames)
     return own[-1] if own else None
 
 
 def path(target: LoadedTarget, frames: Iterable[StackFrame]) -> list[dict[str, object]]:
-    """Return the frames that lie in the user's files, outermost first, each once in a row."""
+    """Return the frames in the user's files, outermost first, without consecutive duplicates."""
     own = _own(target, frames)
     kept = [each for before, each in zip([None, *own], own, strict=False) if before != each]
     return kept[-_LONGEST_PATH:]
 
 
 def outside(target: LoadedTarget, frames: Iterable[StackFrame]) -> str | None:
-    """Return `file:line in function` of the innermost frame that is not ours, where it is not the user's either."""
+    """Return `file:line in function` of the innermost frame outside our code, if it is not the user's."""
     others = [each for each in frames if not each.filename.startswith(FOLDER)]
     if not others or target.in_project(others[-1].filename) is not None:
         return None
@@ -53,18 +53,18 @@ def _own(target: LoadedTarget, frames: Iterable[StackFrame]) -> list[dict[str, o
 
 
 def plain(target: LoadedTarget, text: str) -> str:
-    """Return a text of torch's with short paths and no addresses: both differ from machine to machine."""
+    """Return a text of torch with short paths and without addresses: both differ between machines."""
     relative = _ABOVE_A_LIBRARY.sub("", text.replace(target.root.rstrip("/") + "/", ""))
     return _ADDRESS.sub("", relative)
 
 
 def source(at: StackFrame) -> str:
-    """Return the text of a line, empty where it cannot be read."""
+    """Return the text of a line, empty if it cannot be read."""
     return linecache.getline(at.filename, at.line).strip()[:_MOST_SOURCE]
 
 
 def definition(target: LoadedTarget) -> dict[str, object] | None:
-    """Return where the target itself is defined, as a place."""
+    """Return the location of the target's definition."""
     if target.file is None or target.line is None:
         return None
     function = target.name.rpartition(":")[2].rpartition(".")[2]
@@ -73,5 +73,5 @@ def definition(target: LoadedTarget) -> dict[str, object] | None:
 
 
 def completed(target: LoadedTarget, files: Iterable[str], ending: str) -> str | None:
-    """Return the whole name of a file of the user's of which torch printed only the end; None where none fits."""
+    """Return the full name of a user file whose path torch truncated; None if no file matches."""
     return next((each for each in sorted(files) if each.endswith(ending) and target.in_project(each)), None)
