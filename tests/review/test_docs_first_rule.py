@@ -1,4 +1,4 @@
-"""Follow `docs/first-rule.md` in a copy of the package: its rule fires, its cases pass, its output is what is printed."""
+"""Follow `docs/first-rule.md` in a copy of the package: its rule fires and its cases pass."""
 
 from __future__ import annotations
 
