@@ -109,7 +109,7 @@ def test_the_commands_of_the_page_work(esper, line):
 
 def test_the_page_names_every_skill_of_ours_and_its_example_is_one(esper, tmp_path):
     ours = [each["name"] for each in json.loads(esper("list", "--json").stdout)["skills"]]
-    assert sorted(re.findall(r"^\| `([\w-]+)` \| ", PAGE.split("## Ours")[1], re.MULTILINE)) == ours
+    assert sorted(re.findall(r"^\| `([\w-]+)` \| ", PAGE.split("## Included skills")[1], re.MULTILINE)) == ours
     (example,) = re.findall(r"^```markdown\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     folder = tmp_path / "herons"
     folder.mkdir()
