@@ -1,4 +1,4 @@
-"""The archive in SQL: certificates are appended, found and listed, never changed."""
+"""Append-only SQL archive of certificates: append, list and find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks whether a certificate is genuine: who signed it, and whether it stands in the log. Writes nothing."""
+"""Check the authenticity of a certificate: signature and inclusion in a log. Read-only."""
 
 from __future__ import annotations
 

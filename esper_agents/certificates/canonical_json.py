@@ -1,4 +1,4 @@
-"""RFC 8785: the one form in which JSON is digested and signed."""
+"""Canonical JSON (RFC 8785), the form that is digested and signed."""
 
 from __future__ import annotations
 

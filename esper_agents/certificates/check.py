@@ -1,4 +1,4 @@
-"""What checking a certificate gives: named claims that hold, fail or cannot be decided."""
+"""Results of certificate checks: passed, failed or unknown."""
 
 from __future__ import annotations
 

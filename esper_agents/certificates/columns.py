@@ -1,4 +1,4 @@
-"""Conditions on the columns of certificates: several at once, by the index of the one that is rarest."""
+"""Filter the archive by column values, driven by the index of the rarest value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two certificates of the same component."""
+"""Difference between two certificates of the same component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and words that stand in recorded evidence: read without trust, and written alike on every machine."""
+"""Read and format numbers and words of recorded evidence, treated as untrusted input."""
 
 from __future__ import annotations
 

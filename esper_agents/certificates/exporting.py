@@ -1,4 +1,4 @@
-"""Certificates for somebody else: envelopes, proofs, views and keys in one archive; the same bytes at any time."""
+"""Export certificates with proofs, views and keys as a reproducible archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person asks of the archive: which certificates, from when, saying what."""
+"""User-given filters for listing certificates: status, agent, dates, words."""
 
 from __future__ import annotations
 

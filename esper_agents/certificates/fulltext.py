@@ -1,4 +1,4 @@
-"""The full text of certificates, as SQLite and PostgreSQL each have it: what says some words, newest first."""
+"""Full-text search of certificates on SQLite and PostgreSQL, newest first."""
 
 from __future__ import annotations
 

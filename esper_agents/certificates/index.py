@@ -1,4 +1,4 @@
-"""What certificates are found by: rows beside the archive that can be made again from the statements alone."""
+"""Search index of certificates: derived rows that can be rebuilt from the statements."""
 
 from __future__ import annotations
 

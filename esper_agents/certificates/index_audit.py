@@ -1,4 +1,4 @@
-"""Audit of the index tables: rows derived from the statements again and compared with those that are stored."""
+"""Audit of the index tables: derive the rows again and compare them with the stored rows."""
 
 from __future__ import annotations
 

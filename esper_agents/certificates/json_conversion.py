@@ -1,4 +1,4 @@
-"""Domain values to JSON values fit for a record, and back with nothing let through that does not belong."""
+"""Convert domain values to JSON and back with strict validation."""
 
 from __future__ import annotations
 

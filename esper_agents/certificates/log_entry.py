@@ -1,4 +1,4 @@
-"""Enters certificates in the log, signed with the key of whoever runs this."""
+"""Sign certificates with the own key and enter them in the transparency log."""
 
 from __future__ import annotations
 

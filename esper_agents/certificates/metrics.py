@@ -1,4 +1,4 @@
-"""Numbers of a certificate that can be followed over time: what its tools measured, and counts of its findings."""
+"""Metrics of a certificate for trends: measured numbers and finding counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices as in-toto Statements in RFC 8785 bytes, and back; signed and entered in the log as certificates are."""
+"""Notices as in-toto Statements, signed and entered in the log like certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places in the archive, newest first, that several conditions have in common; none of them read as a whole.
+"""Archive positions, newest first, that satisfy several indexed conditions.
 
 Each condition can name its newest places below one, and which of some places it holds at; both by an index.
 """

@@ -1,4 +1,4 @@
-"""Strikes secrets out of what goes on record, before anything is digested, and counts them.
+"""Replace secrets before anything is digested or recorded, and count them.
 
 What a secret looks like stands in `certificates/secrets.toml`.
 """

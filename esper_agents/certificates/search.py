@@ -1,4 +1,4 @@
-"""Full text: the newest certificates that say something, each with where it says so."""
+"""Full-text search: newest matching certificates with the matching excerpts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conditions that a filter stands for, each with the index that it is found by, and the order of dates."""
+"""Conditions of a filter with the index of each, and the order of dates."""
 
 from __future__ import annotations
 

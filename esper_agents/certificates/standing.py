@@ -1,4 +1,4 @@
-"""How a certificate stands by what was issued and noticed after it: superseded, revoked, or overridden by a person."""
+"""Standing of a certificate: superseded, revoked or overridden by later entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A certificate as an in-toto Statement v1 in RFC 8785 bytes, and back. These bytes are the certificate."""
+"""Certificate as an in-toto Statement v1 in RFC 8785 bytes: write and parse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON text read so that two readers cannot understand it differently."""
+"""Strict JSON parser that rejects input which two parsers could read differently."""
 
 from __future__ import annotations
 

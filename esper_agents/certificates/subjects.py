@@ -1,4 +1,4 @@
-"""Checks whether the files that a certificate judged are still what they were, and its citations with them."""
+"""Check that the certified files and their citations are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One number over time: what certificates have on record of it, by an index of all such numbers."""
+"""Values of one metric over time, from the index of recorded numbers."""
 
 from __future__ import annotations
 

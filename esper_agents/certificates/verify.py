@@ -1,4 +1,4 @@
-"""Checks a certificate's bytes against its view and against the policy. Reads what it is given and writes nothing."""
+"""Verify a certificate's bytes against its view and the policy. Read-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that certificates are searched by: the same on every database, and never its query language."""
+"""Search words of certificates, tokenised alike on every database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audits files and folders: reads each document, asks git about it, and runs every check."""
+"""Audit files and folders of hand-written certificates with every check."""
 
 from __future__ import annotations
 

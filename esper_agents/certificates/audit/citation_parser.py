@@ -1,4 +1,4 @@
-"""Finds the files and lines that a text cites, in the ways in which people and models cite them."""
+"""Find cited files and lines in text, in the notations that people and models use."""
 
 from __future__ import annotations
 

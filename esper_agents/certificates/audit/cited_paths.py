@@ -1,4 +1,4 @@
-"""Finds what a cited path means in a commit: paths of another machine, parts of paths and bare names as well."""
+"""Resolve cited paths to the files of a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates as people and models write them, as spans of time: what is not said makes the span wider."""
+"""Parse free-form dates into time spans; a less precise date gives a wider span."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document that somebody typed, taken apart: lines, parts, fields and what it cites."""
+"""Data classes of a parsed hand-written document: lines, sections, fields, citations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a document that somebody typed, however untidy: never fails, and takes nothing for more than it is."""
+"""Parse a hand-written document; malformed input never raises an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds and reads the documents that paths stand for: nothing hidden, linked, endless or without a bound."""
+"""Find and read documents below given paths, within limits and without following links."""
 
 from __future__ import annotations
 

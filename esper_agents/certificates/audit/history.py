@@ -1,4 +1,4 @@
-"""What git knows of documents and of the files they cite; nothing of a repository runs, nothing is fetched."""
+"""Read git history of documents and cited files; runs no hooks and fetches nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes certificates of others into the archive, as what they are: texts that nobody vouches for.
+"""Import third-party certificates into the archive as unverified texts.
 
 They stand in a table of their own. What verifies, gates or lists certificates reads the table of those that were issued
 and the log, and never sees these.

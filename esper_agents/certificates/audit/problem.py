@@ -1,4 +1,4 @@
-"""What an audit says of one document."""
+"""Problem found in one document by an audit check."""
 
 from __future__ import annotations
 

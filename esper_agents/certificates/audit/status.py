@@ -1,4 +1,4 @@
-"""Reads a status that somebody typed: one of the eleven, one of them in other words, or none."""
+"""Parse a typed status: exact, in other spelling, or unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checks are given: one document with what git knows of it, and what all documents say."""
+"""Input of the audit checks: one document with its git history, and all stated conclusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit of a whole log: every entry, node and checkpoint, the pin, and the checkpoints that were published."""
+"""Audit of a whole log: entries, nodes, stored and published checkpoints, and the pin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deep audit: every leaf made again from its statement and signature, and what is listed compared with it."""
+"""Deep audit: recompute every leaf from its statement and signature; check index rows."""
 
 from __future__ import annotations
 

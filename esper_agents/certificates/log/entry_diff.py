@@ -1,4 +1,4 @@
-"""Names the difference between the entries of a log and the leaves that were logged."""
+"""Name the differences between log entries and the leaves that were logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a log, each by its name."""
+"""Kinds of faults that a log audit reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merkle trees after RFC 6962, over a reader of complete subtrees, which never change once they are full."""
+"""Merkle trees of RFC 6962 over a reader of complete, immutable subtrees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed notes, checkpoints and inclusion proofs as C2SP writes them: written, and read strictly."""
+"""Strict reader and writer for C2SP signed notes, checkpoints and inclusion proofs."""
 
 from __future__ import annotations
 

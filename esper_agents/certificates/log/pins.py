@@ -1,4 +1,4 @@
-"""Pins: the newest checkpoint of each log, kept outside its database, so that a loss of entries is noticed."""
+"""Pins: newest checkpoint of each log, stored outside its database to detect rollback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mends what can be made again from the entries of a log: its nodes and its newest checkpoint."""
+"""Rebuild the nodes and the newest checkpoint of a log from its entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored rows of one log, read a range at a time."""
+"""Read the stored rows of one log in ranges."""
 
 from __future__ import annotations
 

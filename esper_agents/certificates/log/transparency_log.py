@@ -1,4 +1,4 @@
-"""The logs in SQL: records are appended within the caller's transaction, with a checkpoint, and read again."""
+"""Transparency log in SQL: append and checkpoint in the caller's transaction, and read."""
 
 from __future__ import annotations
 

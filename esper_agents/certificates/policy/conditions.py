@@ -1,4 +1,4 @@
-"""The closed set of conditions that a line of the policy may have, and when each of them holds."""
+"""Closed set of policy rule conditions and their evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads `certificates/policy.toml` into the table that the policy works on."""
+"""Load `certificates/policy.toml` into the policy table."""
 
 from __future__ import annotations
 

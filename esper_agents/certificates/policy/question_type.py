@@ -1,4 +1,4 @@
-"""What a request asks for, from its words: which kind of judgement, and whether it is about a speed-up or a change.
+"""Classify a request by its words: question type, speed-up or change.
 
 The words stand in `certificates/question_kinds.toml`.
 """

@@ -1,4 +1,4 @@
-"""The texts that verdicts are derived from, kept by their digest, so that old verdicts can be derived again."""
+"""Store the policy texts by digest, so that old verdicts can be derived again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ceiling that the evidence sets over a verdict, and the verdict that an agent may reach under it."""
+"""Compute the ceiling set by the evidence, and the verdict that an agent may reach."""
 
 from __future__ import annotations
 

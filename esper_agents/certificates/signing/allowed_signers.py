@@ -1,4 +1,4 @@
-"""Files of trusted keys in OpenSSH's allowed_signers format, read strictly: one name, one key, no conditions."""
+"""Strict reader and writer for trusted keys in OpenSSH's allowed_signers format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DSSE envelopes: a statement's bytes, who signed them, and the one signature, in one canonical form."""
+"""DSSE envelopes in canonical form: one statement, one key ID, one signature."""
 
 from __future__ import annotations
 

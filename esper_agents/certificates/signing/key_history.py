@@ -1,4 +1,4 @@
-"""Which key is good for which entry of a log: keys come, retire and are revoked by notices that good keys signed."""
+"""Validity of keys per log entry, derived from signed key notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key as a person hands it over: as text or in a file, in any of the forms in which others write keys."""
+"""Parse a public key that a user gives as text or file, in any common format."""
 
 from __future__ import annotations
 

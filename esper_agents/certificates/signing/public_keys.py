@@ -1,4 +1,4 @@
-"""Ed25519 public keys: which are refused, what they are called, and the forms in which others write them."""
+"""Ed25519 public keys: validation, fingerprints and common encodings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads files that somebody else may have put there: never a FIFO that hangs, a device, or more than was asked for."""
+"""Bounded reads of untrusted files; refuses FIFOs, devices and oversized files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The key that signs what is issued here: made at first use, kept where only its owner can read it."""
+"""Private signing key: created at first use, readable by its owner only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Countersignatures with the SSH keys that people already have, made and checked by `ssh-keygen -Y`."""
+"""Create and verify countersignatures of SSH keys with `ssh-keygen -Y`."""
 
 from __future__ import annotations
 

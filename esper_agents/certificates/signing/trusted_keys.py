@@ -1,4 +1,4 @@
-"""Whose keys are trusted: one's own, those that a person trusted, and a project's after a person accepted that file."""
+"""Trusted keys: the own key, keys trusted by the user, and accepted project keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The drawings of plots: an interval, the course of a number, and a watch for numbers that are none."""
+"""SVG shapes of the plots: interval, time series and non-finite values."""
 
 from __future__ import annotations
 

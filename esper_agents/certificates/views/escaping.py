@@ -1,4 +1,4 @@
-"""Untrusted text in views: Markdown or terminal text in which it can forge nothing.
+"""Escape untrusted text for Markdown and terminal views.
 
 Character classes are spelled out, not asked of `unicodedata`: a view is compared byte for byte, and what Python knows
 of Unicode changes between versions.

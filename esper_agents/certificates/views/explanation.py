@@ -1,4 +1,4 @@
-"""Why a certificate says what it says: from its status down to the evidence."""
+"""Explanation of a verdict, from its status down to the evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of the files and folders in which certificates are published, derived from the certificates alone."""
+"""File and folder names of published certificates, derived from the certificates alone."""
 
 from __future__ import annotations
 

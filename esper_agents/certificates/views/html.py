@@ -1,4 +1,4 @@
-"""The HTML view of a certificate's bytes: one page that needs nothing else, holds no script and asks nobody."""
+"""Self-contained HTML view of a certificate, without scripts or network requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Untrusted text in HTML: characters of a text, never elements or attributes of a page."""
+"""Escape untrusted text for HTML, so that it can form no element or attribute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of a certificate's bytes: Markdown, and text for a terminal."""
+"""Markdown and terminal views of a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Untrusted text made fit for a record: no control characters, no lone surrogates."""
+"""Reduce untrusted text to plain text without control characters or lone surrogates."""
 
 from __future__ import annotations
 

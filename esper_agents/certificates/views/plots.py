@@ -1,4 +1,4 @@
-"""Plots of what measurements recorded: nothing is drawn that is not on record, and every plot has its numbers beside.
+"""Plots of recorded measurements, each next to its numbers.
 
 What stands in the evidence is untrusted: a number that is none, or a form that no tool of ours gives, is not drawn.
 """

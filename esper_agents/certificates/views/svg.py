@@ -1,4 +1,4 @@
-"""Small drawings as SVG that takes its colours from the page.
+"""Small SVG drawings that take their colours from the page.
 
 Texts in them are escaped, and numbers are written alike on every machine.
 """

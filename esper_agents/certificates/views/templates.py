@@ -1,4 +1,4 @@
-"""What the templates of all formats have: a loader, strictness, and filters that write with the ink of the format."""
+"""Shared Jinja environment of all formats: loader, strictness and escaping filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the views of a certificate show: its parts grouped, counted and bounded. Knows nothing of any format."""
+"""Format-independent view model: the parts of a certificate, grouped and bounded."""
 
 from __future__ import annotations
 

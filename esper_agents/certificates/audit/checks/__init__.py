@@ -1,4 +1,4 @@
-"""What is checked, one file for each family; a file that is put here is found, and nothing else changes.
+"""Checks of hand-written certificates: the interface and the discovery of check modules.
 
 A file says in `MEANING` which problems it finds and what each means, in `KINDS` which documents it reads, and its
 `find` yields the problems of one document. One that says `COMPARES = True` runs when all documents are read.

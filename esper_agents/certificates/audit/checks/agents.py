@@ -1,4 +1,4 @@
-"""Who wrote it: an agent that is defined somewhere, and the same one throughout."""
+"""Check that the named author is a defined agent and the same in every place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Characters that hide or reorder what a person reads, and bytes that are no text."""
+"""Check for hidden or reordering characters and for bytes that are not UTF-8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it cites: files and lines that were there at the commit that it speaks of, and artifacts of its evidence."""
+"""Check that cited files, lines, commits and artifacts exist at the commit concerned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates on one component that conclude opposite things of the same code."""
+"""Check for certificates on one component and code version with opposite conclusions."""
 
 from __future__ import annotations
 

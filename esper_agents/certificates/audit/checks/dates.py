@@ -1,4 +1,4 @@
-"""When it says it was written: in the form of the template, the same everywhere, and not against what git knows."""
+"""Check that dates follow the template, agree with one another and agree with git."""
 
 from __future__ import annotations
 

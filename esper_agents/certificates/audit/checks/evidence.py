@@ -1,4 +1,4 @@
-"""Evidence that rests on something: a file, a command, a commit, a digest or an address."""
+"""Check that the evidence names a file, command, commit, digest or address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificate hash: optional, but where there is one it must be a digest, and of this text."""
+"""Check that the optional certificate hash is a digest of the document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent wrote down for itself: certificates that are there, statuses that they have, dates that can be."""
+"""Check the certificates, statuses and dates that a memory document names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the file is called and where it lies."""
+"""Check the file name and the folder of a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts and named lines that every certificate must have."""
+"""Check that every mandatory section and field is present and not empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status: one of the eleven, once, with its conditions where it has any."""
+"""Check that a certificate has exactly one valid status, with its conditions if any."""
 
 from __future__ import annotations
 
