@@ -1,4 +1,4 @@
-"""Whether a move can be carried out at all; what is wrong goes back to the reasoner, in words."""
+"""Validate a reasoner's action before it is executed; errors are returned to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person's answer: bound to one question, of the type that was asked for, written once."""
+"""Answers of users: bound to one question, type-checked and written once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session has used and may still use, all its agents together: a pure function of the ledger."""
+"""Budget of a session and its usage over all agents, as a pure function of the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificate as a pure function of the ledger."""
+"""Build the certificate as a pure function of the ledger."""
 
 from __future__ import annotations
 

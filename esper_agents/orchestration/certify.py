@@ -1,4 +1,4 @@
-"""Certify: the only way to the end. Issues the certificate of a conclusion, once, and publishes what shows it."""
+"""Certify node: issue the certificate of a conclusion once, and publish its views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a project's source may go to a language model's server: a person says so once for each project and server."""
+"""Consent to send a project's source to a model server, per project and server."""
 
 from __future__ import annotations
 

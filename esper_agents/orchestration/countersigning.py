@@ -1,4 +1,4 @@
-"""Countersignatures: a person's own SSH key over a certificate, kept in the log; and whose they are."""
+"""Countersign a certificate with an SSH key and record it in the log."""
 
 from __future__ import annotations
 

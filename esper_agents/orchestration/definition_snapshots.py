@@ -1,4 +1,4 @@
-"""What an agent goes by when its frame opens: the exact definition, named by digests whose bytes are kept."""
+"""Snapshots of the definitions that a frame opens with, stored by digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session goes by that has changed since it began: seen before it goes on, and never passed over."""
+"""Detect drift between the recorded and the current definitions of a session."""
 
 from __future__ import annotations
 

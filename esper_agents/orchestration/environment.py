@@ -1,4 +1,4 @@
-"""Names and versions of what a session runs on, without importing any of it."""
+"""Names and versions of the runtime environment, read without importing packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers with their units: those that stand in evidence, and whether one that somebody states comes to one of them.
+"""Numbers with units in evidence, and matching of stated numbers against them.
 
 Where both sides name a unit, it counts: 1.3 s is not borne out by 1.3 ms. A number without one bears out any unit that
 fits, as it always may have been meant so.

@@ -1,4 +1,4 @@
-"""How a frame ends: by handing the task on, or with a judgement that policy has bounded."""
+"""End of a frame: a handoff, or a verdict bounded by the policy."""
 
 from __future__ import annotations
 

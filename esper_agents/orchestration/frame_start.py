@@ -1,4 +1,4 @@
-"""How a frame begins: the agent as it is defined now, what decides for it, and what it remembers."""
+"""Start of a frame: current agent definition, reasoner and memory notes."""
 
 from __future__ import annotations
 

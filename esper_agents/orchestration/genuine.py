@@ -1,4 +1,4 @@
-"""A certificate that later work may build on: it is what was issued, and a key that counts signed it."""
+"""Require that a certificate is authentic before later work builds on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The LangGraph graph: three nodes, edges that are one function of the ledger, and one way to the end."""
+"""LangGraph graph of a session: three nodes, one routing function, one exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a model's words are borne out: every place it cites, every number it gives, looked up in the evidence.
+"""Check every citation and number of model output against the evidence.
 
 What is not found goes back to the model. After the second time it stands on the certificate as unverified: a claim as
 an information gap, a sentence with a caveat beside it. Neither can raise a status. A pure function of the ledger.

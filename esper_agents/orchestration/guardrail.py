@@ -1,4 +1,4 @@
-"""The floor under a model's verdict: what is found without it first, and what no model can argue away.
+"""Guardrail: playbook findings, gaps and risks that bind a model's verdict.
 
 An agent that reasons with a model is not asked before a playbook has had its say, in a frame of its own: the agent's,
 or the reviewer's for an agent that has none. From then on that playbook's findings, gaps, risks and reasons to stay

@@ -1,4 +1,4 @@
-"""Whether a task may go to another agent: known, within the budget, and not round in a circle without progress.
+"""Limits of handoffs: known agent, remaining budget, no cycle without progress.
 
 Since something new was last found or measured, nobody is handed the task twice, and nobody hands it back twice to the
 same agent. So a loop of any length ends at its first hop that repeats or before, and whoever makes progress goes on.

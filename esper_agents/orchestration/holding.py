@@ -1,4 +1,4 @@
-"""What the archive at hand holds of one certificate, and how it stands: envelope, proof, later entries, whose keys."""
+"""Inspect a certificate in the local archive: envelope, proof, later entries, keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of keys, entered in every log that a home can reach: a new key for the old one, and revoked keys."""
+"""Record key rotations and revocations in every reachable log."""
 
 from __future__ import annotations
 

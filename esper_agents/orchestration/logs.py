@@ -1,4 +1,4 @@
-"""The logs that a home can reach: one of each project in each of its databases."""
+"""Logs that a data directory can reach: one per project and database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""where(ledger): the one total function that says what a session needs next."""
+"""`where(ledger)`: total function that selects the next graph node of a session."""
 
 from __future__ import annotations
 

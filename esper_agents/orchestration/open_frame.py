@@ -1,4 +1,4 @@
-"""One agent's turn at the task, or a consult inside it, as far as its rows say that it has come."""
+"""State of one frame or consult, derived from its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One turn of a frame, as far as its rows say that it has come."""
+"""State of one turn of a frame, derived from its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overrides: a person's status in the place of a certificate's own, on record in the log; the certificate stays."""
+"""Override the status of a certificate by a user decision, recorded in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules say of a tool call: deny beats ask, ask beats allow, and where no rule speaks the tool's risk decides.
+"""Decide tool calls by permission rules: deny, then ask, then allow, then tool risk.
 
 Pure. What may only tighten is cut down before it is looked at, so another rule of a project never allows more.
 """

@@ -1,4 +1,4 @@
-"""Which tool calls run, which a person must agree to first, and whether an answer is an agreement to this very call."""
+"""Permission decisions for tool calls, and matching of approvals to calls."""
 
 from __future__ import annotations
 

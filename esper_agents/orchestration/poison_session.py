@@ -1,4 +1,4 @@
-"""What becomes of a session whose owner keeps dying: it is concluded without them, and says what they died in."""
+"""Close a poison session with an undecided certificate that names the failed step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sessions of one project work with: store, tools, agents, playbooks, policy; each found when it is needed."""
+"""Services of one project for its sessions, loaded on first use."""
 
 from __future__ import annotations
 

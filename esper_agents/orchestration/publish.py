@@ -1,4 +1,4 @@
-"""Publishes views of what the database holds: any time again, each file whole or not at all."""
+"""Publish views of archived certificates; repeatable, and atomic per file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed notices in published files, and those of them that the log does not contain."""
+"""Signed notices in published files that the log does not contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts right what can be made again from the rows of the log: indexes, views, envelopes, proofs, pins."""
+"""Rebuild indexes, views, envelopes, proofs and pins from the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the graph over a session's recorded rows: no tool is called, nobody is asked, nothing is written."""
+"""Replay a session from its ledger without tool calls, questions or writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention: what a project keeps of finished sessions, and the files that then nothing names any more."""
+"""Retention of finished sessions, and removal of unreferenced files."""
 
 from __future__ import annotations
 

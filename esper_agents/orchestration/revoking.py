@@ -1,4 +1,4 @@
-"""Revokes a certificate: on record in the log, and published beside its view."""
+"""Revoke a certificate in the log and publish the notice next to its view."""
 
 from __future__ import annotations
 

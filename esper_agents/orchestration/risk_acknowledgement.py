@@ -1,4 +1,4 @@
-"""Advice that is not without risk: a person is asked whether they agree, and what they said goes on record.
+"""Request and record a user's acknowledgement of advice with implementation risk.
 
 Their answer is bound to the very conclusion that they were shown.
 """

@@ -1,4 +1,4 @@
-"""The route node: who is given the task, on record with the reason."""
+"""Route node: select the agent for a task and record the reason."""
 
 from __future__ import annotations
 

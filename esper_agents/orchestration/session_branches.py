@@ -1,4 +1,4 @@
-"""Sessions that grow out of others: a fork goes on from a step of one, a continuation from what one came to."""
+"""Fork a session at a step, or continue it from its certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger folded into what the loop asks of it: frames, turns, what is settled and what is open."""
+"""Projection of the ledger for the turn loop: frames, turns, open and closed items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of a session: its lease, its history, and the only way to write rows."""
+"""One run of a session: its lease, its ledger, and the only writer of events."""
 
 from __future__ import annotations
 

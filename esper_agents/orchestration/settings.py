@@ -1,4 +1,4 @@
-"""Reads what the user's `config.toml` and the project's `.esper/config.toml` say of tools, models and publication.
+"""Load settings from the user's `config.toml` and the project's `.esper/config.toml`.
 
 The project's file may come from a stranger: it can only tighten, and what it would allow is ignored and said so.
 """

@@ -1,4 +1,4 @@
-"""One tool call: asked for, begun, run, recorded, each once."""
+"""Execute one tool call: request, start, run and record it, each exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The turn loop: decide, carry out, again, each step a row before and a row after."""
+"""Turn loop: decide, execute, repeat, with an event before and after every step."""
 
 from __future__ import annotations
 
