@@ -1,4 +1,4 @@
-"""What a language model says when it makes a move that is no tool call, read strictly into a move."""
+"""JSON schemas of model actions other than tool calls, and their strict parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reviewer has run to see whether its findings are so: which targets, and what the runs made of the findings."""
+"""Measurements that confirm or refute a reviewer's findings."""
 
 from __future__ import annotations
 

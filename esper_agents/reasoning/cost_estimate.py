@@ -1,4 +1,4 @@
-"""About what a task costs with a language model, before anything of it is sent."""
+"""Estimate the cost of a task with a language model before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the static playbooks share: whose part a finding is, and what a specialist concludes from what it found."""
+"""Ownership of findings by agents, and conclusions of static playbooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hypotheses: what may be so, what settles it, and how the completion drive tracks it."""
+"""Hypotheses with the tests that confirm or refute them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the specialists share when they measure: what they run, and what a conclusion may rest on."""
+"""Shared steps of measuring playbooks: runs, findings and conclusions."""
 
 from __future__ import annotations
 

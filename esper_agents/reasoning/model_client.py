@@ -1,4 +1,4 @@
-"""One exchange with a language model's server: the request, the stream of its answer, and what may go wrong."""
+"""Client for one exchange with a model server: request, streamed answer, errors."""
 
 from __future__ import annotations
 

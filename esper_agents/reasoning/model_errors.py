@@ -1,4 +1,4 @@
-"""What a server that speaks the Messages API says where it gives no answer, and what follows from that."""
+"""Classify error responses of Messages API servers."""
 
 from __future__ import annotations
 

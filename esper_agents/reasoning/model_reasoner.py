@@ -1,4 +1,4 @@
-"""The reasoner that is a language model: a frame's turns as a conversation, and its next message as a move."""
+"""Language model reasoner: turns as a conversation, the next message as an action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language models: which one a role means, what its tokens cost, and how much fits; all of it data."""
+"""Language models as data: roles, token prices and context sizes."""
 
 from __future__ import annotations
 

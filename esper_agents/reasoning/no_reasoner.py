@@ -1,4 +1,4 @@
-"""What an agent without a playbook does when there is no model: it says what it was given, and judges nothing."""
+"""Reasoner of an agent without a playbook or model: undecided, with its inputs."""
 
 from __future__ import annotations
 

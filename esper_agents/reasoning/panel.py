@@ -1,4 +1,4 @@
-"""A panel: several agents asked at once, what they differ on looked at again, and every conflict shown.
+"""Panel: several consults in parallel, re-checked disagreements, reported conflicts.
 
 Nothing is averaged: a finding that one makes and another's evidence refutes is settled by a tool that looks again, or
 it is a conflict that stands in the certificate and keeps the verdict undecided.

@@ -1,4 +1,4 @@
-"""Playbooks: procedures written as generators, replayed from recorded results and compared move by move."""
+"""Playbooks: generator procedures, replayed from recorded results action by action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The prompt that a language model begins a frame with: what stays the same first, so that a cache can keep it.
+"""Prompt of a frame, with the stable parts first so that servers can cache them.
 
 A server caches a prefix: tools, then the system prompt, then messages. Tools and the first part of the system prompt
 are those of every agent of a session; the second part is the agent's; what follows is the frame's.

@@ -1,4 +1,4 @@
-"""What every reasoner is: something that looks at a frame's turns and decides the next move."""
+"""Interface of a reasoner: decide the next action from the turns of a frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person said about a measurement, read from the words of their request: nothing that is not there."""
+"""Parse measurement options from the words of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one move of a model may take: how often its server is asked again, and what all its answers have used."""
+"""Retry and token limits of one model action."""
 
 from __future__ import annotations
 

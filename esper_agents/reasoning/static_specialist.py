@@ -1,4 +1,4 @@
-"""What the specialists share when they read: look at one's own part, read around it, say what it means."""
+"""Shared steps of static specialists: review, read the context, conclude."""
 
 from __future__ import annotations
 

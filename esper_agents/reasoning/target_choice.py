@@ -1,4 +1,4 @@
-"""Which target a task means: what a person named, what can be run without asking, or a question to the person."""
+"""Choose the target of a task: named by the user, runnable harness, or a question."""
 
 from __future__ import annotations
 

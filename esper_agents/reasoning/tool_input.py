@@ -1,4 +1,4 @@
-"""Arguments of a model's tool calls as the server streamed them, read whole or refused."""
+"""Parse streamed arguments of a model's tool calls; incomplete input is refused."""
 
 from __future__ import annotations
 

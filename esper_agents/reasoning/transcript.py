@@ -1,4 +1,4 @@
-"""The turns of a frame as the messages of a conversation, and what a model said as a move."""
+"""Convert turns to conversation messages, and a model's message to an action."""
 
 from __future__ import annotations
 
