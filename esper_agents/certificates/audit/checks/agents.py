@@ -21,7 +21,7 @@ KINDS = frozenset((DocumentKind.CERTIFICATE,))
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
-    """Yield what is wrong with the agent."""
+    """Yield problems of the named agents."""
     heads = [
         each for each in subject.document.said("agent") if each.part is not DocumentSection.SIGNATURE and each.text
     ]
