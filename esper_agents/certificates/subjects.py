@@ -29,7 +29,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class SubjectState(StrEnum):
-    """What became of a file since it was judged."""
+    """State of a certified file compared with its digest."""
 
     VALID = "valid"
     STALE = "stale"
@@ -39,13 +39,13 @@ class SubjectState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubjectCheck:
-    """One file of a certificate, looked at again.
+    """Check result of one certified file.
 
     Attributes:
-        path: Relative to the project.
-        state: What became of it.
-        detail: What was found, in one line.
-        citations: For each finding in the file, whether its line still says what it said; empty where it is unreadable.
+        path: Path relative to the project.
+        state: State of the file.
+        detail: Details in one line.
+        citations: For each finding in the file, whether its cited line is unchanged; empty if the file is unreadable.
     """
 
     path: str
@@ -55,13 +55,13 @@ class SubjectCheck:
 
 
 def verify_subjects(data: bytes, root: Path) -> tuple[SubjectCheck, ...]:
-    """Look again at every file that a certificate judged, in the tree at hand; none where nothing was examined.
+    """Compare every certified file with the working tree; empty if no file was certified.
 
-    Reads nothing outside the root, whatever paths and links say.
+    Never reads outside the root, whatever the paths and links.
 
     Args:
-        data: The statement's bytes.
-        root: The project's folder.
+        data: Bytes of the statement.
+        root: Folder of the project.
 
     Raises:
         IntegrityError: The bytes are not a certificate.
@@ -70,14 +70,14 @@ def verify_subjects(data: bytes, root: Path) -> tuple[SubjectCheck, ...]:
     claims: dict[str, list[Diagnostic]] = {}
     for finding in certificate.findings:
         claims.setdefault(finding.claim.location.path, []).append(finding.claim)
-    # A file is read once however often it is named: what is checked of it is then said of the same bytes.
+    # Every file is read once, so that all its checks concern the same bytes.
     found = {path: _found(path, root, claims.get(path, ())) for path in {file.path for file in certificate.examined}}
     return tuple(_compared(file, found[file.path]) for file in certificate.examined)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is there in a file's place: its digest and what became of its cited lines, or why there is none."""
+    """Current content of a file: its digest and citation checks, or the reason why there is none."""
 
     sha256: str = ""
     citations: tuple[Check, ...] = ()
@@ -131,12 +131,12 @@ def _citations(claims: Sequence[Diagnostic], content: bytes) -> tuple[Check, ...
 
 
 def _decoded(content: bytes) -> str:
-    """Return Python source as its own declaration says it is encoded; what that cannot read is kept apart."""
+    """Decode Python source with its declared encoding; undecodable bytes are preserved."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         return content.decode(encoding, "surrogateescape")
     except (SyntaxError, UnicodeError, LookupError):
-        # It may declare what is no encoding of text, or one that its bytes are not in.
+        # The declared encoding may be unknown, not a text encoding, or wrong.
         return content.decode("utf-8-sig", "surrogateescape")
 
 

@@ -38,29 +38,29 @@ __all__ = [
 
 
 def verify_view(data: bytes, view: str) -> tuple[Check, ...]:
-    """Check that Markdown is the view of a statement's bytes: the hash in its signature block, then every byte.
+    """Verify that Markdown is the view of a statement's bytes: the hash in its signature block, then every byte.
 
-    A view of an earlier version is compared with what its layout renders; one of a layout that is not known here cannot
-    be compared byte for byte, but its hash can.
+    A view of an earlier version is compared with the rendering of its layout. If the layout is unknown here, only the
+    hash is compared.
     """
     return _verify_rendering(data, view, _MARKDOWN)
 
 
 def verify_page(data: bytes, page: str) -> tuple[Check, ...]:
-    """Check that HTML is the page of a statement's bytes, as `verify_view` does for Markdown."""
+    """Verify that HTML is the view of a statement's bytes, as `verify_view` does for Markdown."""
     return _verify_rendering(data, page, _HTML)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rendering:
-    """One form of a certificate for people.
+    """Functions of one view format.
 
     Attributes:
-        render: Returns it for a statement's bytes and the name of a known layout.
+        render: Renders a statement's bytes in a named known layout.
         layout: Returns the name of this version's layout.
         is_known: Returns whether a layout of that name can be rendered.
-        named_hash: Finds the digest that it names.
-        named_layout: Finds the layout that it names.
+        named_hash: Finds the digest that a view names.
+        named_layout: Finds the layout that a view names.
     """
 
     render: Callable[[bytes, str], str]
@@ -105,12 +105,12 @@ def _verify_rendering(data: bytes, view: str, form: _Rendering) -> tuple[Check, 
 
 
 def verify_statement(data: bytes, policy_text: str, kinds: str = "") -> tuple[Check, ...]:
-    """Check that a certificate says no more than what it has on record.
+    """Verify that a certificate's verdict follows from its recorded evidence.
 
     Args:
-        data: The statement's bytes.
-        policy_text: The policy it was issued under; under another one the ceiling cannot be derived again.
-        kinds: The table of words that its kind of question was read from; the one that ships where empty.
+        data: Bytes of the statement.
+        policy_text: Policy it was issued under; with another policy the ceiling cannot be derived again.
+        kinds: Trigger table of its question type; the shipped one if empty.
     """
     try:
         certificate = parse(data)
@@ -160,7 +160,7 @@ def _policy_checks(certificate: Certificate, policy_text: str) -> tuple[Check, .
         derived = ceiling_of(load_policy(policy_text), certificate)
     except DefinitionError as error:
         return (Check("policy", CheckOutcome.CANNOT_DECIDE, error.problem),)
-    # The record holds texts as plain ones.
+    # The record contains plain text only.
     same = to_json(derived) == to_json(recorded)
     wrong = [] if same else [f"the record says {recorded.status}, its facts give {derived.status}"]
     if not same and recorded.status is derived.status:
@@ -191,7 +191,7 @@ def _verdict_problems(certificate: Certificate) -> list[str]:
 def _citation_problems(certificate: Certificate) -> list[str]:
     lines: dict[str, int] = {}
     for file in certificate.examined:
-        # A file that changed under the session stands twice.
+        # A file that changed during the session is listed twice.
         lines[file.path] = max(file.lines, lines.get(file.path, 0))
     problems = []
     for finding in certificate.findings:

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class EntryDiff:
-    """What differs.
+    """Comparison of log entries with logged leaves.
 
     Attributes:
-        has_shifted: Whether some were taken out and later ones moved up; after that, every entry differs.
+        has_shifted: Whether entries were removed and later ones moved up; after that, every entry differs.
     """
 
     def __init__(self, rows: LogRows, faults: Faults, size: int) -> None:
-        """Take where they are stored, where faults are noted, and how many entries there are."""
+        """Take the stored rows, the collector of faults and the number of entries."""
         self._rows = rows
         self._faults = faults
         self._size = size
@@ -28,11 +28,11 @@ class EntryDiff:
         self.has_shifted = False
 
     def name(self, first: int, last: int) -> list[bytes]:
-        """Name what is wrong with leaves; return those to compute the tree from: as logged, where that is known.
+        """Report faults of a range of leaves; return the leaves for the tree, as logged if that is known.
 
         Args:
-            first: The place of the first one.
-            last: The place after the last one.
+            first: Index of the first leaf.
+            last: Index after the last leaf.
         """
         entered, logged = self._rows.entered(first, last), self._rows.level(0, first, last)
         parents = self._rows.level(1, first >> 1, last >> 1)
@@ -79,6 +79,6 @@ class EntryDiff:
         return self._size < self._logged and self._rows.leaf(idx + 1) in {b"", self._rows.node(place + 1)}
 
     def _place_of(self, leaf: bytes) -> int | None:
-        # Looking reads a whole level: once enough have been named, the rest count as changed.
+        # The search reads a whole level: after enough reported faults, the rest count as changed.
         self._looked_for += 1
         return self._rows.place_logged(leaf) if self._looked_for <= 2 * MOST_OF_A_KIND else None

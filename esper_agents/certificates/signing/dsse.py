@@ -21,7 +21,7 @@ _TAIL = re.compile(
     rb'","payloadType":"application/vnd\.in-toto\+json","signatures":\[\{"keyid":"(SHA256:[A-Za-z0-9+/]{43})",'
     rb'"sig":"([A-Za-z0-9+/]{86}==)"\}\]\}'
 )
-# Of a fingerprint of 50 characters and a signature of 88 there is one length.
+# Fingerprints of 50 and signatures of 88 characters give a fixed length.
 _TAIL_BYTES = len(b'","payloadType":"","signatures":[{"keyid":"","sig":""}]}') + len(PAYLOAD_TYPE) + 50 + 88
 _MEMBERS = frozenset({"payload", "payloadType", "signatures"})
 _SIGNATURE_MEMBERS = frozenset({"keyid", "sig"})
@@ -29,13 +29,13 @@ _SIGNATURE_MEMBERS = frozenset({"keyid", "sig"})
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Signed bytes.
+    """DSSE envelope: a signed statement.
 
     Attributes:
-        payload_type: What the payload is; `PAYLOAD_TYPE` in all that is read and sealed here.
-        payload: The statement's bytes.
-        key_id: Fingerprint of the key that is said to have signed.
-        signature: Its Ed25519 signature over `pae(payload_type, payload)`.
+        payload_type: Type of the payload; always `PAYLOAD_TYPE` in envelopes read and sealed here.
+        payload: Bytes of the statement.
+        key_id: Fingerprint of the stated signing key.
+        signature: Ed25519 signature over `pae(payload_type, payload)`.
     """
 
     payload_type: str
@@ -45,7 +45,7 @@ class Envelope:
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """Return what is signed: DSSE's pre-authentication encoding of a type and the bytes of it."""
+    """Return the signed bytes: DSSE's pre-authentication encoding of a type and a payload."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
@@ -56,9 +56,9 @@ def seal(key: SigningKey, statement: bytes) -> Envelope:
 
 
 def is_signed_by(envelope: Envelope, public_key: bytes) -> bool:
-    """Return whether an envelope names this key and carries its signature over this payload.
+    """Return whether an envelope names this key and has its valid signature over the payload.
 
-    A key that `check_public_key` refuses has signed nothing.
+    A signature of a key that `check_public_key` refuses is never valid.
     """
     if envelope.payload_type != PAYLOAD_TYPE or envelope.key_id != key_id_of(public_key):
         return False
@@ -66,8 +66,8 @@ def is_signed_by(envelope: Envelope, public_key: bytes) -> bool:
 
 
 def envelope_bytes(envelope: Envelope) -> bytes:
-    """Return the one way to write an envelope: RFC 8785, no line feed at the end."""
-    # Sorted members and no spaces are RFC 8785 where all text is ASCII, as base64, fingerprints and types are.
+    """Return the only accepted encoding of an envelope: RFC 8785, without a final line feed."""
+    # For ASCII text, sorted members without spaces are RFC 8785; base64, fingerprints and types are ASCII.
     kind, key_id = json.dumps(envelope.payload_type).encode(), json.dumps(envelope.key_id).encode()
     return b'{"payload":"%b","payloadType":%b,"signatures":[{"keyid":%b,"sig":"%b"}]}' % (
         _base64(envelope.payload),
@@ -78,17 +78,17 @@ def envelope_bytes(envelope: Envelope) -> bytes:
 
 
 def read_envelope(data: bytes) -> Envelope:
-    """Return the envelope that bytes hold. Whether the signature is right is not looked at.
+    """Parse an envelope. The signature is not verified.
 
     Raises:
-        IntegrityError: They are not exactly what `envelope_bytes` writes: another member, type or order, no or more
-            than one signature, base64 in another form, white space, or more than 64 MiB.
+        IntegrityError: The bytes are not exactly what `envelope_bytes` writes: another member, type or order, none or
+            more than one signature, base64 in another form, white space, or more than 64 MiB.
     """
     return _read_canonical(data) or _read_slowly(data)
 
 
 def _read_canonical(data: bytes) -> Envelope | None:
-    """Return the envelope that bytes in the one form hold, at a fifth of the time; None where they hold none."""
+    """Parse an envelope in canonical form in a fifth of the time; return None if the form differs."""
     tail = _TAIL.fullmatch(data, max(len(data) - _TAIL_BYTES, 0))
     if tail is None or not data.startswith(_HEAD) or len(data) > MOST_BYTES:
         return None

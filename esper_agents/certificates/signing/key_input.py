@@ -23,15 +23,15 @@ _NOTE = re.compile(r"([^\s+]+)\+[0-9a-f]{8}\+[A-Za-z0-9+/=]+")
 
 
 def claimed_signer(key: str, name: str) -> Signer:
-    """Return a key and whose it is, allowed to sign certificates and nothing else.
+    """Parse a public key with its owner; the key may sign certificates only.
 
     Args:
-        key: An OpenSSH public key, the key of a signed note, a line of an allowed_signers file; or a file with one of
-            these or with PEM.
-        name: Whose it is; what the key itself says where empty.
+        key: OpenSSH public key, signed-note key, or line of an allowed_signers file; or a file that contains one of
+            these or PEM.
+        name: Owner of the key; if empty, the name stated with the key.
 
     Raises:
-        UsageError: It holds no such key, one that cannot be relied on, or does not say whose it is.
+        UsageError: The key is malformed, weak or private, or its owner is not stated.
     """
     text = key.strip()
     if not (_SSH.match(text) or _NOTE.fullmatch(text)):
@@ -56,7 +56,7 @@ def fingerprint(signer: Signer) -> str:
 
 
 def this_user() -> str:
-    """Return who runs this on which machine, as a name that can stand in a file of keys."""
+    """Return the current user and machine as a name that is valid in a key file."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):

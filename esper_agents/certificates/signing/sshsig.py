@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_CHARACTERS = 32 * 2**10
-# A person may have to type a passphrase, or touch a device.
+# The user may have to type a passphrase or touch a device.
 _SIGN_S = 120
 _VERIFY_S = 20
 _BEGIN, _END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
 _MAGIC = b"SSHSIG\x00\x00\x00\x01"
 _HASHES = frozenset((b"sha256", b"sha512"))
 _BODY_LINE = re.compile(r"[A-Za-z0-9+/=]{1,76}")
-# What asks for a passphrase and reaches an agent; nothing else is ssh-keygen's business.
+# Variables for passphrase prompts and the SSH agent; ssh-keygen gets no others.
 _ASKING = frozenset(
     (
         *("PATH", "HOME", "TERM", "LANG", "SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "SSH_SK_PROVIDER"),
@@ -44,16 +44,16 @@ class _Ran:
 
 
 def countersign(statement: bytes, private_key_file: Path, home: Path) -> str:
-    """Return an SSH signature over a statement's bytes, in its armour.
+    """Return an armoured SSH signature over the bytes of a statement.
 
     Args:
-        statement: What is signed.
-        private_key_file: The person's SSH key; or its public half, where an agent has the other.
-        home: `paths.home()`, whose own key cannot be a second opinion.
+        statement: Bytes to sign.
+        private_key_file: The user's SSH key; or its public half if an agent holds the private one.
+        home: `paths.home()`; its own key cannot countersign.
 
     Raises:
-        UsageError: There is no such file, it is the key that signs what is issued here, or it does not sign.
-        EvidenceError: ssh-keygen is not here, or no answer came.
+        UsageError: The file does not exist, it is the key that signs certificates here, or it cannot sign.
+        EvidenceError: ssh-keygen is not installed or did not answer.
     """
     place = private_key_file.expanduser().absolute()
     if not place.is_file():
@@ -79,21 +79,21 @@ def countersign(statement: bytes, private_key_file: Path, home: Path) -> str:
 
 
 def check_countersignature(statement: bytes, armoured: str, allowed_signers_text: str) -> str:
-    """Return whose countersignature it is.
+    """Return the owner of a countersignature after verifying it.
 
     Args:
-        statement: What it is to be over.
-        armoured: The signature.
-        allowed_signers_text: Whose keys may countersign, as `trust.TrustedKeys.allowed_signers` writes it; a line that
-            `signers.read_signers` refuses counts for nothing.
+        statement: Signed bytes.
+        armoured: Armoured signature.
+        allowed_signers_text: Keys that may countersign, as written by `trust.TrustedKeys.allowed_signers`; a line that
+            `signers.read_signers` refuses is ignored.
 
     Raises:
-        IntegrityError: It is none, or is over other bytes.
-        EvidenceError: Its key is not trusted to countersign, ssh-keygen is not here, or no answer came.
+        IntegrityError: The signature is malformed, or is over other bytes.
+        EvidenceError: Its key is not trusted to countersign, or ssh-keygen is not installed or did not answer.
     """
     kind, blob = signer_in(armoured)
     signer = _trusted_signer(allowed_signers_text, kind, blob)
-    # Nothing of the person's own settings may have a say.
+    # The user's own SSH settings must not influence the result.
     with tempfile.TemporaryDirectory(prefix="esper-countersignature-") as folder:
         signers, signature = Path(folder, "allowed_signers"), Path(folder, "signature")
         signers.write_text(f"{signer.line()}\n", encoding="ascii")
@@ -111,10 +111,10 @@ def check_countersignature(statement: bytes, armoured: str, allowed_signers_text
 
 
 def signer_in(armoured: str) -> tuple[str, str]:
-    """Return the type and the key that a signature says it was made with; whether it was is not looked at.
+    """Return the key type and key that a signature names; the signature is not verified.
 
     Raises:
-        IntegrityError: It is no SSH signature in the armour that ssh-keygen writes, or is one for another purpose.
+        IntegrityError: Not an SSH signature in ssh-keygen's armour, or made for another purpose.
     """
     wire = _unarmoured(armoured)
     if not wire.startswith(_MAGIC):
