@@ -10,7 +10,7 @@ _PACKAGES = ("esper-agents", "langgraph", "sqlalchemy", "torch")
 
 
 def environment() -> dict[str, str]:
-    """Return names and versions; a package that is not installed is `absent`."""
+    """Return names and versions; a package that is not installed has the version `absent`."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCertificate:
-    """A certificate that is what was issued: its bytes, a signature that counts, its place in the log.
+    """Authentic certificate: its bytes, a valid signature and its index in the log.
 
     Attributes:
-        entry: What the archive lists.
-        data: The statement's bytes.
+        entry: Listing row of the certificate.
+        data: Bytes of the statement.
     """
 
     entry: CertificateSummary
@@ -34,18 +34,18 @@ class VerifiedCertificate:
 
 
 def load_verified(store: Store, project: Project, folder: Path, certificate_id: str) -> VerifiedCertificate:
-    """Return a certificate that may be built on.
+    """Return an authentic certificate, or raise.
 
     Args:
         store: The archive.
-        project: The project.
-        folder: Where the program keeps the project's things.
-        certificate_id: Its identifier, the end of one, or `latest`.
+        project: Project of the certificate.
+        folder: Folder of the project in the data directory.
+        certificate_id: ID, end of an ID, or `latest`.
 
     Raises:
         NotFoundError: The project has no such certificate.
-        IntegrityError: It is not what was issued, or no good key signed it.
-        EvidenceError: That cannot be decided: nobody signed it, or nobody who is trusted here.
+        IntegrityError: Its bytes differ from those issued, or its signature is not valid.
+        EvidenceError: Undecided: it is unsigned, or signed by an untrusted key.
     """
     found, keys = inspect_certificate(store, project, folder, certificate_id)
     signed = _signed(found, keys) if found.envelope is not None else ()
@@ -63,7 +63,7 @@ def load_verified(store: Store, project: Project, folder: Path, certificate_id: 
 
 
 def _signed(found: CertificateInspection, keys: Keyring) -> tuple[Check, ...]:
-    """Check that a good key signed the very bytes that the archive has, and that the log holds them."""
+    """Verify that a valid key signed exactly the archived bytes, and that the log contains them."""
     data = found.envelope or b""
     sealed = read_sealed(data)
     if isinstance(sealed, Check):

@@ -48,20 +48,20 @@ ARCHIVE = "archive"
 
 @dataclass(frozen=True, slots=True)
 class CertificateInspection:
-    """One certificate as the archive at hand has it.
+    """Certificate as stored in the local archive, with its check results.
 
     Attributes:
-        entry: What the archive lists.
-        data: The statement's bytes; None where they are not what was issued.
-        envelope: The signed envelope's bytes; None where it was issued before there was a log.
-        proof: What shows that it stands in the log; None likewise.
-        index: Its place in the log; None likewise.
-        later: What ends it.
-        checks: What was found of where the bytes come from.
-        complete: Whether anything is missing: of the log, and of what its evidence made.
-        countersigned: Who else signed it.
-        overridden: What a person put in the place of its status; None where nobody did.
-        notices: The notices about it in the log, oldest first.
+        entry: Listing row of the certificate.
+        data: Bytes of the statement; None if they differ from those issued.
+        envelope: Bytes of the signed envelope; None if it was issued before logs existed.
+        proof: Inclusion proof; None in the same case.
+        index: Index of its log entry; None in the same case.
+        later: Later entries that end it.
+        checks: Checks of the origin of the bytes.
+        complete: Checks for missing parts of the log and missing artifacts.
+        countersigned: Checks of its countersignatures.
+        overridden: Override of its status by a user, if any.
+        notices: Notices about it in the log, oldest first.
     """
 
     entry: CertificateSummary
@@ -78,12 +78,12 @@ class CertificateInspection:
 
 
 def keyring(project: Project | None, connection: Connection | None = None, given: Sequence[Signer] = ()) -> Keyring:
-    """Return whose signatures count for a project.
+    """Return the accepted keys of a project.
 
     Args:
-        project: The project; None for none.
-        connection: The archive whose log says which keys came and went; None for none.
-        given: Further keys that are trusted, for this time.
+        project: Project whose keys are trusted; None for none.
+        connection: Archive whose log contains key notices; None for none.
+        given: Additional trusted keys of this call.
     """
     found = trusted(home(), Path(project.root) if project else None, project.key if project else "")
     found = replace(found, keys=(*found.keys, *(TrustedKey(each, TrustOrigin.GIVEN) for each in given)))
@@ -98,12 +98,12 @@ def _all_notices(connection: Connection, project: Project | None) -> Iterator[Lo
 
 
 def audit_log_faults(store: Store, project: Project, published: Sequence[tuple[str, SignedNote]] = ()) -> LogAudit:
-    """Return what is wrong with the whole log of an archive.
+    """Audit the whole log of an archive.
 
     Args:
         store: The archive.
-        project: The project whose trusted keys count.
-        published: Checkpoints from elsewhere, each with where it was found.
+        project: Project whose trusted keys apply.
+        published: Checkpoints from elsewhere, each with its location.
     """
     with store.reading() as connection:
         keys = {each.key_id: each.public_key for each in keyring(project, connection).history.spans.values()}
@@ -121,14 +121,14 @@ def audit_log_faults(store: Store, project: Project, published: Sequence[tuple[s
 def inspect_certificate(
     store: Store, project: Project, folder: Path, certificate_id: str, given: Sequence[Signer] = ()
 ) -> tuple[CertificateInspection, Keyring]:
-    """Return what the archive has of a certificate, and whose signatures count.
+    """Return a certificate of the archive with its check results, and the accepted keys.
 
     Args:
         store: The archive.
-        project: The project.
-        folder: Where the program keeps the project's things.
-        certificate_id: Its identifier, the end of one, or `latest`.
-        given: Further keys that are trusted, for this time.
+        project: Project of the certificate.
+        folder: Folder of the project in the data directory.
+        certificate_id: ID, end of an ID, or `latest`.
+        given: Additional trusted keys of this call.
 
     Raises:
         NotFoundError: The project has no such certificate.

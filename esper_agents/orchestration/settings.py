@@ -1,6 +1,6 @@
 """Load settings from the user's `config.toml` and the project's `.esper/config.toml`.
 
-The project's file may come from a stranger: it can only tighten, and what it would allow is ignored and said so.
+The project's file is untrusted: it can only restrict, and its allow rules are ignored and reported.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _LOOK = "see docs/approvals.md for what may stand there"
 
 @dataclass(frozen=True, slots=True)
 class PermissionSettings:
-    """What the person and the project say about tools, and the person about models.
+    """Settings of the user and the project for tools, and of the user for models.
 
     Attributes:
-        rules: The rules that hold.
-        ignored: What the project would allow, which only the person may.
-        roles: Full names of models by role, where the person gives other ones.
-        fallback: Who is asked when a model declines; None where the person does not say.
+        rules: Effective permission rules.
+        ignored: Allow rules of the project, which only the user may set.
+        roles: Full model names by role, if the user overrides them.
+        fallback: Role of the fallback model; None if the user sets none.
         published: Question types whose certificates are published into projects.
     """
 
@@ -58,14 +58,14 @@ class PermissionSettings:
 
 
 def load_settings(home: Path, root: Path) -> PermissionSettings:
-    """Return the rules of a person and of a project; a file that is not there says nothing.
+    """Load the settings of the user and of a project; a missing file has no settings.
 
     Args:
         home: `paths.home()`.
-        root: The project's folder.
+        root: Folder of the project.
 
     Raises:
-        DefinitionError: A file cannot be read, or says something that no settings can.
+        DefinitionError: A file cannot be read, or contains an invalid setting.
     """
     shown = str(home / PERSONS_FILE)
     text = _text_of(home / PERSONS_FILE, shown, is_persons=True)
@@ -84,15 +84,15 @@ def load_settings(home: Path, root: Path) -> PermissionSettings:
 
 
 def load_published(home: Path) -> frozenset[QuestionType]:
-    """Return the question types whose certificates the user wants published into projects; all if nothing is said.
+    """Return the question types whose certificates the user wants published into projects; all by default.
 
-    Only the user's file is read: no project can keep its certificates out of the repository.
+    Only the user's file is read: a project cannot keep its certificates out of the repository.
 
     Args:
         home: `paths.home()`.
 
     Raises:
-        DefinitionError: The file cannot be read, or says something that no settings can.
+        DefinitionError: The file cannot be read, or contains an invalid setting.
     """
     shown = str(home / PERSONS_FILE)
     text = _text_of(home / PERSONS_FILE, shown, is_persons=True)
@@ -101,7 +101,7 @@ def load_published(home: Path) -> frozenset[QuestionType]:
 
 
 def _published_of(text: str, shown: str) -> frozenset[QuestionType]:
-    """Return the question types under [publish] in a text that was read before."""
+    """Return the question types under [publish] in a parsed text."""
     table = tomllib.loads(text).get(_PUBLISH, {})
     if not isinstance(table, dict):
         _refuse(shown, _line_of(text, _PUBLISH, 0), "publish wants a table", _NAME_TYPES)
@@ -116,7 +116,7 @@ def _published_of(text: str, shown: str) -> frozenset[QuestionType]:
 
 
 def _roles_of(text: str, shown: str) -> dict[str, str]:
-    """Return what stands under [models] in a text that was read before: full names by role, in small letters."""
+    """Return the [models] table of a parsed text: full model names by role, in lower case."""
     table = tomllib.loads(text).get(_MODELS, {})
     if not isinstance(table, dict):
         _refuse(shown, _line_of(text, _MODELS, 0), "models wants a table", _NAME_ONE)
@@ -127,21 +127,21 @@ def _roles_of(text: str, shown: str) -> dict[str, str]:
 
 
 def read_rules(text: str, shown: str, source: RuleSource) -> tuple[PermissionRule, ...]:
-    """Return the rules of a settings file.
+    """Parse the rules of a settings file.
 
     Args:
-        text: What stands in it.
-        shown: How it is named in errors.
-        source: Whose it is.
+        text: Content of the file.
+        shown: Name of the file in errors.
+        source: Source of the rules.
 
     Raises:
-        DefinitionError: It is not TOML, or says something that no settings can.
+        DefinitionError: The text is not TOML, or contains an invalid setting.
     """
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         found = _TOML_LINE.search(str(error))
-        # The other place that tomllib names is the end of the document.
+        # The other position that tomllib reports is the end of the document.
         line = int(found.group(1)) if found else text.count("\n") + 1
         raise DefinitionError(shown, f"it is not TOML: {_problem_of(error)}", remedy=_LOOK, line=line) from None
     is_persons = source is RuleSource.PERSON
@@ -160,7 +160,7 @@ def read_rules(text: str, shown: str, source: RuleSource) -> tuple[PermissionRul
     if len(rows) > _MOST_RULES:
         _refuse(shown, None, f"{len(rows)} rules, and {_MOST_RULES} are the most", "join some by a sign such as *")
     starts = [found.start() for found in _HEADER.finditer(text)]
-    # Rules may also be written within one list: then each stands where the list begins.
+    # Rules may also be written as one list: then the line of the list is reported.
     begins = starts if len(starts) == len(rows) else [0] * len(rows)
     return tuple(_Row(row, text, begin, shown).rule(source) for row, begin in zip(rows, begins, strict=True))
 
@@ -171,7 +171,7 @@ def _problem_of(error: Exception) -> str:
 
 def _text_of(place: Path, shown: str, *, is_persons: bool) -> str:
     try:
-        # A project's file is not read through a link: it could be any file of this machine.
+        # A project's file is not read through a link, which could point to any file of this machine.
         found = read_plain(place, _MOST_BYTES, follow=is_persons)
     except (FileNotFoundError, NotADirectoryError):
         return ""
@@ -192,7 +192,7 @@ def _text_of(place: Path, shown: str, *, is_persons: bool) -> str:
 
 
 def _line_of(text: str, name: str, begin: int) -> int:
-    """Return the line on which a member is named after a place, else the line of that place."""
+    """Return the line that names a member after a position, else the line of that position."""
     named = rf"['\"]?{re.escape(name)}['\"]?[ \t]*[=.\]]"
     found = re.compile(rf"^[ \t]*(?:\[+[ \t]*)?(?:rule[ \t]*\.[ \t]*)?{named}", re.MULTILINE).search(text, begin)
     return text.count("\n", 0, found.end() if found else begin) + 1
@@ -203,7 +203,7 @@ def _refuse(shown: str, line: int | None, problem: str, remedy: str) -> NoReturn
 
 
 class _Row:
-    """Reads one [[rule]] and refuses what it does not know."""
+    """Parser of one [[rule]] table that refuses unknown members."""
 
     def __init__(self, row: dict[str, Any], text: str, begin: int, shown: str) -> None:
         self.row = row
