@@ -2,8 +2,7 @@
 
 Before an agent's model decides, a playbook runs in a frame of its own: the agent's playbook, or the reviewer's if the
 agent has none. Its findings, gaps, risks and reasons for a lower stance then bind the model, which can add to them,
-explain them and take a lower stance. If the playbook
-could not run, the verdict is undecided.
+explain them and take a lower stance. If the playbook could not run, the verdict is undecided.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _MOST_CODE = 20_000
 
 
 async def route(run: SessionRun) -> None:
-    """Record the selected agent and open the first frame, or record that no agent takes the task, in one transaction."""
+    """Record the selected agent and open the first frame, or record that no agent takes the task, atomically."""
     if run.history.is_cancelled:
         return
     chosen = route_of(run.workshop, run.history.begun.task)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def play(brief: Brief) -> Generator[Move, None, Conclude]:
-    """Conclude undecided, with exactly what was given and who should act."""
+    """Conclude undecided, with the inputs of the task and the agent that should act."""
     yield from ()
     name = brief.agent.name
     return Conclude(
