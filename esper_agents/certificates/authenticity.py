@@ -34,7 +34,7 @@ class Keyring:
 
     def who(self, public_key: bytes) -> str:
         """Return a description of the owner of a key."""
-        return self.trusted.who(public_key) or "a key that a trusted one brought into the log"
+        return self.trusted.who(public_key) or "a key added to the log by a trusted key"
 
 
 def read_sealed(data: bytes) -> Envelope | Check:
@@ -58,12 +58,13 @@ def signature_check(envelope: Envelope, keyring: Keyring, index: int | None) -> 
     at = NO_INDEX if index is None else index
     span = keyring.history.spans.get(envelope.key_id)
     if span is None:
-        detail = f"{keyring.history.said(envelope.key_id, at)}: compare it with its owner, then `esper keys trust`"
+        said = keyring.history.said(envelope.key_id, at)
+        detail = f"{said}; confirm the fingerprint with its owner, then run `esper keys trust`"
         return Check(SIGNATURE, CheckOutcome.CANNOT_DECIDE, detail)
     if not is_signed_by(envelope, span.public_key):
-        return Check(SIGNATURE, CheckOutcome.FAILS, f"it does not carry the signature of {envelope.key_id}")
+        return Check(SIGNATURE, CheckOutcome.FAILS, f"signature does not match key {envelope.key_id}")
     if index is None and span.last is not None:
-        detail = f"{keyring.history.said(envelope.key_id, at)}, and where this stands in the log is not known"
+        detail = f"{keyring.history.said(envelope.key_id, at)}; log index of the certificate unknown"
         return Check(SIGNATURE, CheckOutcome.CANNOT_DECIDE, detail)
     if not span.is_good(at):
         return Check(SIGNATURE, CheckOutcome.FAILS, keyring.history.said(envelope.key_id, at))
@@ -81,20 +82,18 @@ def proof_check(envelope_data: bytes, proof_data: bytes | None, keyring: Keyring
         origin: Required log origin; empty accepts any log.
     """
     if proof_data is None:
-        return Check(LOG, CheckOutcome.CANNOT_DECIDE, "no proof that it stands in a log is beside it")
+        return Check(LOG, CheckOutcome.CANNOT_DECIDE, "inclusion proof not found next to the certificate")
     try:
         proof = read_proof(proof_data)
     except IntegrityError as error:
         return Check(LOG, CheckOutcome.FAILS, error.problem)
     head = proof.checkpoint
     if not includes(proof, envelope_data):
-        return Check(LOG, CheckOutcome.FAILS, f"the proof does not lead from it to the checkpoint of {head.origin}")
+        return Check(LOG, CheckOutcome.FAILS, f"inclusion proof does not match the checkpoint of {head.origin}")
     if origin and head.origin != origin:
-        return Check(LOG, CheckOutcome.FAILS, f"the proof is of the log {head.origin}, and this one is {origin}")
+        return Check(LOG, CheckOutcome.FAILS, f"inclusion proof belongs to log {head.origin}, expected {origin}")
     by = signer(proof.note, head.origin, keyring.history.checkpoint_keys(head.size))
     if by is None:
-        return Check(
-            LOG, CheckOutcome.CANNOT_DECIDE, f"nobody who is trusted here signed the checkpoint of {head.origin}"
-        )
-    detail = f"entry {proof.idx} of {head.size} in {head.origin}, as {key_id_of(by)} signed"
+        return Check(LOG, CheckOutcome.CANNOT_DECIDE, f"checkpoint of {head.origin} is not signed by a trusted key")
+    detail = f"entry {proof.idx} of {head.size} in {head.origin}, signed by {key_id_of(by)}"
     return Check(LOG, CheckOutcome.HOLDS, detail)

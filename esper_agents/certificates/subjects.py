@@ -88,15 +88,15 @@ class _Found:
 def _found(name: str, root: Path, claims: Sequence[Diagnostic]) -> _Found:
     path = _inside(root, name)
     if path is None:
-        return _Found(state=SubjectState.UNREADABLE, detail="it leads out of the project")
+        return _Found(state=SubjectState.UNREADABLE, detail="path is outside the project")
     try:
         file = read_plain(path, _MOST_BYTES) if path.is_file() else None
     except OSError as error:
-        return _Found(state=SubjectState.UNREADABLE, detail=error.strerror or "it cannot be read")
+        return _Found(state=SubjectState.UNREADABLE, detail=error.strerror or "file cannot be read")
     if file is None:
-        return _Found(state=SubjectState.MISSING, detail="there is no such file")
+        return _Found(state=SubjectState.MISSING, detail="file does not exist")
     if len(file.data) > _MOST_BYTES:
-        return _Found(state=SubjectState.STALE, detail=f"it has grown over {_MOST_BYTES} bytes")
+        return _Found(state=SubjectState.STALE, detail=f"file is larger than {_MOST_BYTES} bytes")
     return _Found(sha256(file.data).hexdigest(), _citations(claims, file.data))
 
 
@@ -105,7 +105,7 @@ def _compared(file: SourceFile, found: _Found) -> SubjectCheck:
         return SubjectCheck(file.path, found.state, found.detail)
     if found.sha256 == file.sha256:
         return SubjectCheck(file.path, SubjectState.VALID, f"sha256:{found.sha256}", found.citations)
-    detail = f"sha256:{file.sha256} has become sha256:{found.sha256}"
+    detail = f"expected sha256:{file.sha256}, found sha256:{found.sha256}"
     return SubjectCheck(file.path, SubjectState.STALE, detail, found.citations)
 
 
@@ -143,13 +143,13 @@ def _decoded(content: bytes) -> str:
 def _citation(claim: Diagnostic, places: dict[str, dict[int, None]]) -> Check:
     name, excerpt = f"{claim.rule} at {claim.location}", _words(claim.excerpt)
     if not excerpt:
-        return Check(name, CheckOutcome.CANNOT_DECIDE, "the record holds no excerpt")
+        return Check(name, CheckOutcome.CANNOT_DECIDE, "the certificate has no excerpt of the line")
     found = places.get(excerpt, {})
     if claim.location.line in found:
-        return Check(name, CheckOutcome.HOLDS, "the line still says what it said")
+        return Check(name, CheckOutcome.HOLDS, "cited line unchanged")
     if found:
-        return Check(name, CheckOutcome.FAILS, f"the line stands at {', '.join(map(str, islice(found, 5)))} now")
-    return Check(name, CheckOutcome.FAILS, "the line is gone")
+        return Check(name, CheckOutcome.FAILS, f"cited line moved to {', '.join(map(str, islice(found, 5)))}")
+    return Check(name, CheckOutcome.FAILS, "cited line not found")
 
 
 def _words(line: str) -> str:

@@ -148,7 +148,7 @@ def inspect_certificate(
     listed = (_columns(entry, parse(data), related),) if data is not None else ()
     checks = (archived, *logged, *listed, *_notices(said, keys))
     complete = (
-        claim("log", [each.detail for each in pinned], "its newest entries are those that were last seen here"),
+        claim("log", [each.detail for each in pinned], "log is consistent with the pinned checkpoint"),
         *(_artifacts(parse(data), folder / "artifacts") if data is not None else ()),
     )
     notices = tuple(log_notices(said))
@@ -164,7 +164,7 @@ def _data(store: Store, entry: CertificateSummary) -> tuple[bytes | None, Check]
     except IntegrityError as error:
         outcome = CheckOutcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else CheckOutcome.FAILS
         return None, Check(ARCHIVE, outcome, error.problem)
-    return data, Check(ARCHIVE, CheckOutcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
+    return data, Check(ARCHIVE, CheckOutcome.HOLDS, f"bytes match the certificate issued at {entry.issued_at}")
 
 
 def _entered(
@@ -176,8 +176,8 @@ def _entered(
         index = transparency_log.entry(connection, log_id, certificate_id).idx
     except NotFoundError:
         if transparency_log.origin(connection, log_id):
-            return None, None, None, (Check("log", CheckOutcome.FAILS, "the log has no entry of it"),)
-        why = "it was issued before there was a log; `esper certificates repair` signs it and enters it"
+            return None, None, None, (Check("log", CheckOutcome.FAILS, "log has no entry for the certificate"),)
+        why = "issued before the log existed; `esper certificates repair` signs and logs it"
         return None, None, None, (Check("log", CheckOutcome.CANNOT_DECIDE, why),)
     except IntegrityError as error:
         return None, None, None, (Check("log", CheckOutcome.FAILS, error.problem),)
@@ -187,10 +187,15 @@ def _entered(
 def _notices(said: Sequence[LogEntry], keys: Keyring) -> Iterator[Check]:
     if said:
         wrong = [
-            f"{each.record_id} is not what was entered" for each in said if not transparency_log.is_as_entered(each)
+            f"log entry of notice {each.record_id} was changed"
+            for each in said
+            if not transparency_log.is_as_entered(each)
         ]
-        wrong += [f"{each} is not what was signed" for each in forged_notices(log_notices(said), keys.history)]
-        yield claim("notices", wrong, "what was noticed of it later is what was entered")
+        wrong += [
+            f"signature of notice {each} does not match its key"
+            for each in forged_notices(log_notices(said), keys.history)
+        ]
+        yield claim("notices", wrong, "all notices match their log entries")
 
 
 def _columns(entry: CertificateSummary, issued: Certificate, related: frozenset[tuple[str, str]]) -> Check:
@@ -207,10 +212,12 @@ def _columns(entry: CertificateSummary, issued: Certificate, related: frozenset[
         "component": (entry.component, issued.component),
         "request": (entry.request, issued.task.request),
         "commit": (entry.commit, issued.revision.commit),
-        "name of its view": (entry.view_name in accepted_view_names(issued), True),
+        "view name": (entry.view_name in accepted_view_names(issued), True),
     }
-    wrong = [f"the archive lists another {name} than the record" for name, (one, other) in said.items() if one != other]
-    return claim("index", wrong, "the archive lists it as the record says")
+    wrong = [
+        f"archive index has another {name} than the statement" for name, (one, other) in said.items() if one != other
+    ]
+    return claim("index", wrong, "archive index matches the statement")
 
 
 def _artifacts(issued: Certificate, folder: Path) -> Iterator[Check]:
@@ -221,7 +228,7 @@ def _artifacts(issued: Certificate, folder: Path) -> Iterator[Check]:
             try:
                 store.path(digest)
             except NotFoundError:
-                gone.append(f"{name} is gone (sha256:{digest})")
+                gone.append(f"{name} is missing (sha256:{digest})")
             except IntegrityError as error:
                 gone.append(error.problem)
-        yield claim("artifacts", gone, f"all that its evidence made is kept as it was: {number_of(len(made), 'file')}")
+        yield claim("artifacts", gone, f"{number_of(len(made), 'artifact')} unchanged")

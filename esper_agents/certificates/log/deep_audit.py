@@ -47,12 +47,14 @@ def deep_audit(store: Store, project_key: str, public_keys: Mapping[str, bytes])
         for row in rows:
             is_certificate = row.kind == EntryKind.CERTIFICATE
             if is_certificate and row.archived is None:
-                faults.add(FaultKind.CERTIFICATE_REMOVED, shown(row.record_id), "it is not in the archive")
+                faults.add(
+                    FaultKind.CERTIFICATE_REMOVED, shown(row.record_id), "certificate is missing from the archive"
+                )
                 continue
             data = bytes(row.archived if is_certificate else row.statement)
             if _check_leaf(faults, row, data, public_keys):
                 for column in _wrong_columns(row, data):
-                    detail = f"{column!r} is not what the record says"
+                    detail = f"index column {column!r} differs from the statement"
                     faults.add(FaultKind.INDEX_CHANGED, shown(row.record_id), detail)
     return faults
 
@@ -61,14 +63,14 @@ def _check_leaf(faults: Faults, row: Any, data: bytes, public_keys: Mapping[str,
     where = shown(row.record_id)
     sealed = Envelope(PAYLOAD_TYPE, data, row.key_id, bytes(row.signature))
     if leaf_hash(envelope_bytes(sealed)) != bytes(row.leaf_hash):
-        detail = f"its statement and signature do not give the leaf of entry {row.idx}"
+        detail = f"statement and signature do not match the leaf of entry {row.idx}"
         faults.add(FaultKind.STATEMENT_CHANGED, where, detail)
         return False
     if row.key_id not in public_keys:
-        faults.add(FaultKind.UNKNOWN_KEY, where, f"it is signed with {row.key_id[:60]!a}, which no key of this log is")
+        faults.add(FaultKind.UNKNOWN_KEY, where, f"signed with {row.key_id[:60]!a}, which is not a key of this log")
         return False
     if not is_signed_by(sealed, public_keys[row.key_id]):
-        faults.add(FaultKind.STATEMENT_CHANGED, where, "its signature is not of this statement")
+        faults.add(FaultKind.STATEMENT_CHANGED, where, "signature does not match the statement")
         return False
     return True
 

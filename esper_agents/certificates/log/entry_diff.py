@@ -41,7 +41,7 @@ class EntryDiff:
             leaf, node = entered.get(idx, b""), logged.get(idx, b"")
             if not leaf:
                 if not self.has_shifted:
-                    self._faults.add(FaultKind.MIDDLE_REMOVED, f"entry {idx}", "it is not there, and later ones are")
+                    self._faults.add(FaultKind.MIDDLE_REMOVED, f"entry {idx}", "entry is missing, but later ones exist")
             elif leaf != node:
                 pair = (entered.get(idx & ~1, b""), entered.get(idx | 1, b""))
                 if parents.get(idx >> 1) == node_hash(*pair):
@@ -55,9 +55,9 @@ class EntryDiff:
     def _name_node(self, idx: int, *, is_there: bool) -> None:
         where = f"node {idx} on level 0"
         if is_there:
-            self._faults.add(FaultKind.NODE_CHANGED, where, "it is not the hash of its entry")
+            self._faults.add(FaultKind.NODE_CHANGED, where, "node is not the hash of its entry")
         else:
-            self._faults.add(FaultKind.NODE_MISSING, where, "it is not there")
+            self._faults.add(FaultKind.NODE_MISSING, where, "node is missing")
 
     def _name_leaf(self, idx: int, leaf: bytes, *, has_node: bool) -> None:
         where = f"entry {idx}"
@@ -65,15 +65,15 @@ class EntryDiff:
         if place is None and not has_node:
             self._name_node(idx, is_there=False)
         elif place is None:
-            self._faults.add(FaultKind.ENTRY_CHANGED, where, "it is not what was logged there")
+            self._faults.add(FaultKind.ENTRY_CHANGED, where, "entry differs from the logged leaf")
         elif place > idx and self._have_moved_up(idx, place):
-            detail = f"what was logged as entries {idx} to {place - 1} is not there, and later ones moved up"
+            detail = f"logged entries {idx} to {place - 1} are missing, and later ones moved up"
             self._faults.add(FaultKind.MIDDLE_REMOVED, where, detail)
             self.has_shifted = True
         elif self._rows.leaf(place) == leaf:
-            self._faults.add(FaultKind.DUPLICATED, where, f"it is entry {place} once more")
+            self._faults.add(FaultKind.DUPLICATED, where, f"duplicate of entry {place}")
         else:
-            self._faults.add(FaultKind.REORDERED, where, f"it was logged as entry {place}")
+            self._faults.add(FaultKind.REORDERED, where, f"logged as entry {place}")
 
     def _have_moved_up(self, idx: int, place: int) -> bool:
         return self._size < self._logged and self._rows.leaf(idx + 1) in {b"", self._rows.node(place + 1)}

@@ -123,7 +123,7 @@ def contradiction(connection: Connection, log_id: int, pin: Checkpoint) -> Fault
     """Return the fault between a log and a checkpoint of it if it is certain, or None."""
     name = transparency_log.origin(connection, log_id)
     if name and name != pin.origin:
-        return Fault(FaultKind.REPLACED, "log", f"this is the log {name!r}, and pinned is {pin.origin!r}")
+        return Fault(FaultKind.REPLACED, "log", f"log is {name!r}, but the pinned log is {pin.origin!r}")
     try:
         if transparency_log.size(connection, log_id) < pin.size:
             return _loss(connection, log_id, pin, has_log=bool(name))
@@ -131,20 +131,20 @@ def contradiction(connection: Connection, log_id: int, pin: Checkpoint) -> Fault
             return None
     except IntegrityError as error:
         return Fault(FaultKind.NODE_MISSING, "log", error.problem)
-    detail = f"its first {pin.size} entries are not those that were pinned: it was rolled back and then used"
+    detail = f"first {pin.size} entries differ from the pinned checkpoint: the log was rolled back and then extended"
     return Fault(FaultKind.FORKED, f"entry {pin.size - 1}", detail)
 
 
 def _loss(connection: Connection, log_id: int, pin: Checkpoint, *, has_log: bool) -> Fault:
     entries, had = transparency_log.size(connection, log_id), f"{pin.size} entries were pinned"
     if not has_log:
-        return Fault(FaultKind.DATABASE_DELETED, "log", f"the database holds no log any more, and {had}")
+        return Fault(FaultKind.DATABASE_DELETED, "log", f"the database has no log, but {had}")
     if not entries:
-        return Fault(FaultKind.EMPTIED, "log", f"the log is empty, and {had}")
+        return Fault(FaultKind.EMPTIED, "log", f"log is empty, but {had}")
     if _is_signed_here(connection, log_id, entries):
-        detail = f"an older copy of the database was restored: it has {entries} entries, and {had}"
+        detail = f"an older copy of the database was restored: it has {entries} entries, but {had}"
         return Fault(FaultKind.ROLLED_BACK, f"entry {entries}", detail)
-    return Fault(FaultKind.NEWEST_DELETED, f"entry {entries}", f"the log ends after {entries} entries, and {had}")
+    return Fault(FaultKind.NEWEST_DELETED, f"entry {entries}", f"log ends after {entries} entries, but {had}")
 
 
 def check_before_append(connection: Connection, home: Path, where: str | None, project_key: str) -> None:
@@ -156,7 +156,8 @@ def check_before_append(connection: Connection, home: Path, where: str | None, p
     """
     for fault in check_pin(connection, home, where, project_key):
         raise IntegrityError(
-            f"the log is not what it was ({fault.kind}): {fault.detail}", remedy=transparency_log.RESTORE
+            f"transparency log is inconsistent with the pinned checkpoint ({fault.kind}): {fault.detail}",
+            remedy=transparency_log.RESTORE,
         )
 
 
@@ -237,7 +238,7 @@ def _read(file: Path) -> Checkpoint | None:
     except IntegrityError as error:
         raise IntegrityError(
             f"the pin {str(file)!r} is damaged: {error.problem}",
-            remedy=f"look for who changed it; `{transparency_log.REPAIR} --accept-rollback` then pins the log as it is",
+            remedy=f"find out who changed it; `{transparency_log.REPAIR} --accept-rollback` then pins the log as it is",
         ) from error
 
 
@@ -284,5 +285,5 @@ def _write(file: Path, note: str) -> None:
 def _unusable(file: Path, error: OSError) -> StorageError:
     return StorageError(
         f"the pin {str(file)!r} cannot be used: {error.strerror}",
-        remedy="make it a file that you can write, or have ESPER_HOME name another folder",
+        remedy="make it a writable file, or set ESPER_HOME to another folder",
     )

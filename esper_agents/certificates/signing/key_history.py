@@ -106,20 +106,18 @@ class KeyHistory:
         """Return a description of a key's validity for an entry, with any warning."""
         span = self.spans.get(key_id)
         if span is None:
-            return f"the key {key_id} is not trusted here, and no trusted key brought it into the log"
+            return f"key {key_id} is not trusted, and no trusted key added it to the log"
         if index < span.first:
-            return f"the key {key_id} came into the log after entry {index}, at entry {span.first - 1}"
+            return f"key {key_id} was added to the log after entry {index}, at entry {span.first - 1}"
         if span.last is None or span.ended_by is None:
-            return f"the key {key_id} is good"
+            return f"key {key_id} is valid"
         because = f": {span.reason}" if span.reason else ""
         how = "revoked" if span.ended_by is NoticeKind.KEY_REVOKED else "retired"
         if index > span.last:
-            return f"the key {key_id} was {how} at entry {span.last}{because}"
+            return f"key {key_id} was {how} at entry {span.last}{because}"
         if span.ended_by is NoticeKind.KEY_REVOKED:
-            return (
-                f"the key {key_id} was revoked later, at entry {span.last}{because}; genuine by the log's order alone"
-            )
-        return f"the key {key_id} was good, and retired at entry {span.last}"
+            return f"key {key_id} was revoked later, at entry {span.last}{because}; authentic by log order only"
+        return f"key {key_id} was valid, and retired later at entry {span.last}"
 
     def added_by(self, key_id: str) -> tuple[KeySpan, ...]:
         """Return the keys that a key introduced, directly or through other keys.
@@ -172,9 +170,9 @@ def _apply(spans: dict[str, KeySpan], entry: LogNotice) -> str:
 def _not_by_good_key(spans: dict[str, KeySpan], entry: LogNotice) -> str:
     signer = spans.get(entry.envelope.key_id)
     if signer is None or not signer.is_good(entry.index):
-        return f"the key {entry.envelope.key_id} that signed it is not good there"
+        return f"signing key {entry.envelope.key_id} is not valid for this entry"
     if not is_signed_by(entry.envelope, signer.public_key):
-        return f"it does not carry the signature of {entry.envelope.key_id}"
+        return f"signature does not match key {entry.envelope.key_id}"
     return ""
 
 
@@ -189,7 +187,7 @@ def _add(spans: dict[str, KeySpan], entry: LogNotice) -> str:
         spans[key_id] = KeySpan(key_id, added, entry.index + 1, added_by=entry.envelope.key_id)
         return ""
     if known.last is not None:
-        return f"the key {key_id} has ended at entry {known.last}, and does not come back"
+        return f"key {key_id} ended at entry {known.last} and cannot become valid again"
     return ""
 
 
@@ -200,10 +198,10 @@ def _end(spans: dict[str, KeySpan], entry: LogNotice) -> str:
         return error.problem
     known = spans.get(key_id)
     if known is None:
-        return f"it ends the key {key_id}, which was never good here"
+        return f"ends key {key_id}, which was never valid in this log"
     is_revoked = entry.notice.kind is NoticeKind.KEY_REVOKED
     if known.last is not None and not (is_revoked and known.ended_by is NoticeKind.KEY_RETIRED):
-        return f"the key {key_id} has ended already, at entry {known.last}"
+        return f"key {key_id} already ended at entry {known.last}"
     # A retired key that is revoked later was already invalid in between.
     last = entry.index if known.last is None else known.last
     spans[key_id] = replace(known, last=last, ended_by=entry.notice.kind, reason=entry.notice.reason)
