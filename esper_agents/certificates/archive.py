@@ -90,7 +90,8 @@ def add(transaction: Transaction, project_key: str, certificate: Certificate, da
             index.add(transaction.connection, position, certificate)
             return digest
     raise IntegrityError(
-        f"other certificates have every name of certificate {certificate.id}", remedy="run `esper certificates repair`"
+        f"all names of certificate {certificate.id} are used by other certificates",
+        remedy="run `esper certificates repair`",
     )
 
 
@@ -187,7 +188,7 @@ def read(store: Store, certificate_id: str) -> bytes:
     # SQLite does not enforce column types: a column may contain text.
     if not isinstance(statement, bytes) or sha256(statement).hexdigest() != digest:
         raise IntegrityError(
-            f"certificate {certificate_id} in the archive is not what was issued", remedy="restore a backup"
+            f"archived certificate {certificate_id} was changed after it was issued", remedy="restore a backup"
         )
     return statement
 

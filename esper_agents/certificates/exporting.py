@@ -151,11 +151,13 @@ class _Export:
 
     def _of(self, connection: Connection, entry: CertificateSummary) -> Iterator[tuple[str, bytes]]:
         if not is_id(entry.id):
-            raise IntegrityError(f"{entry.id[:60]!a} is no identifier", remedy="run `esper certificates repair`")
+            raise IntegrityError(f"{entry.id[:60]!a} is not a certificate ID", remedy="run `esper certificates repair`")
         log_id = transparency_log.log_of(connection, self._project_key)
         envelope = transparency_log.envelope(connection, log_id, entry.id)
         if parse(envelope.payload).id != entry.id:
-            raise IntegrityError(f"the record of {entry.id} is of another certificate", remedy=transparency_log.RESTORE)
+            raise IntegrityError(
+                f"the record of {entry.id} belongs to another certificate", remedy=transparency_log.RESTORE
+            )
         stem = f"certificates/{entry.id}"
         yield f"{stem}.dsse.json", envelope_bytes(envelope)
         yield f"{stem}.tlog-proof", transparency_log.proof(connection, log_id, entry.id).encode()
@@ -180,9 +182,9 @@ def _refuse_taken(to: Path) -> None:
     taken = to.exists() or to.is_symlink()
     is_empty_folder = to.is_dir() and not to.is_symlink() and not any(to.iterdir())
     if taken and (to.suffix == ".tar" or not is_empty_folder):
-        raise UsageError(f"{str(to)!r} is there already", remedy="name a file or folder that is not")
+        raise UsageError(f"{str(to)!r} already exists", remedy="name a new file or folder")
     if not to.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {str(to.absolute().parent)!r}", remedy="make it, or name another")
+        raise UsageError(f"folder {str(to.absolute().parent)!r} does not exist", remedy="create it, or name another")
 
 
 def _put(made: Path, to: Path) -> None:

@@ -71,7 +71,9 @@ def commit_of(text: str) -> str:
     """
     commit = text.strip().lower()
     if not _COMMIT.fullmatch(commit):
-        raise UsageError(f"{text!r} is no commit", remedy="give at least 4 of its hex digits, as `git log` shows them")
+        raise UsageError(
+            f"{text!r} is not a commit", remedy="use at least 4 of its hex digits, as `git log` shows them"
+        )
     return commit
 
 
@@ -103,8 +105,8 @@ def _span(text: str) -> tuple[datetime, datetime]:
         start = (start if start.tzinfo else start.replace(tzinfo=UTC)).astimezone(UTC)
         return start, start + _precision(text)
     except (ValueError, OverflowError) as error:
-        remedy = "write it as 2026-01-31, 2026-01, 2026 or 2026-01-31T09:30; it is taken as UTC"
-        raise UsageError(f"{text!r} is no date", remedy=remedy) from error
+        remedy = "write it as 2026-01-31, 2026-01, 2026 or 2026-01-31T09:30, in UTC"
+        raise UsageError(f"{text!r} is not a date", remedy=remedy) from error
 
 
 def _span_of_days(year: int, month: int | None, day: int | None) -> tuple[datetime, datetime]:

@@ -64,7 +64,7 @@ def full_text_of(words: str) -> str:
     """Return search words as both databases accept them: each quoted, letters and digits only."""
     asked = asked_words(words)
     if not asked:
-        raise UsageError(f"there is no word in {words!r}", remedy="name words with letters or digits in them")
+        raise UsageError(f"no search word in {words!r}", remedy="use words with letters or digits")
     return " ".join('"' + " ".join(each) + '"' for each in asked)
 
 

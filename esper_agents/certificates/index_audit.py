@@ -80,9 +80,9 @@ def audit_index(store: Store) -> Faults:
         for table, bucket in differences.differing()[:_MOST_NAMED]:
             for position in sorted(_wrong_in(connection, words, table, bucket) - unreadable):
                 where = connection.scalar(select(certificate.c.id).where(certificate.c.position == position))
-                detail = f"its rows in {table} are not those that its statement gives"
+                detail = f"its rows in {table} differ from its statement"
                 if where is None:
-                    detail = f"there are rows of it in {table}, and no certificate"
+                    detail = f"{table} contains its rows, but there is no certificate"
                 faults.add(FaultKind.INDEX_CHANGED, shown(where) if where else f"position {position}", detail)
     return faults
 

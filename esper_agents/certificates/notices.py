@@ -62,10 +62,10 @@ def read_notice(data: bytes) -> LogNoticeStatement:
     notice = from_json(LogNoticeStatement, value["predicate"])
     wanted = _predicate_type(notice.kind)
     if value["_type"] != STATEMENT_TYPE or said != wanted:
-        refuse(f"it is no {STATEMENT_TYPE} with a {VOCABULARY}{wanted}")
+        refuse(f"not a {STATEMENT_TYPE} with a {VOCABULARY}{wanted}")
     _check_forms(notice)
     if value["subject"] != _subjects(notice):
-        refuse("its subject is not what it is about")
+        refuse("its subject does not match its content")
     return notice
 
 
@@ -111,13 +111,13 @@ def _subjects(notice: LogNoticeStatement) -> list[dict[str, Any]]:
 
 def _check_forms(notice: LogNoticeStatement) -> None:
     if not is_id(notice.id) or not notice.id.startswith(f"{Prefix.NOTICE}_"):
-        refuse(f"{notice.id[:60]!a} is no identifier of a notice")
+        refuse(f"{notice.id[:60]!a} is not a notice ID")
     if not is_time(notice.at):
-        refuse(f"{notice.at[:60]!a} is no time such as 2026-01-31T09:30:00.000Z")
+        refuse(f"{notice.at[:60]!a} is not a time such as 2026-01-31T09:30:00.000Z")
     if notice.certificate and not is_id(notice.certificate):
-        refuse(f"{notice.certificate[:60]!a} is no identifier of a certificate")
+        refuse(f"{notice.certificate[:60]!a} is not a certificate ID")
     if not _is_whole(notice):
-        refuse(f"a notice that says {notice.kind} does not say what it is about")
+        refuse(f"a {notice.kind} notice does not name its subject")
 
 
 def _is_whole(notice: LogNoticeStatement) -> bool:

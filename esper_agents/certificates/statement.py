@@ -61,7 +61,7 @@ def statement(certificate: Certificate) -> bytes:
         }
     )
     if len(data) > MOST_ISSUED:
-        problem = f"the certificate would have {len(data)} bytes, and {MOST_ISSUED} are the most"
+        problem = f"the certificate would have {len(data)} bytes; the maximum is {MOST_ISSUED}"
         raise EvidenceError(problem, remedy="submit fewer files at once")
     return data
 
@@ -88,13 +88,13 @@ def _parsed(data: bytes) -> Certificate:
     if not isinstance(value, dict) or set(value) != _MEMBERS:
         refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
     if value["_type"] != STATEMENT_TYPE or said != CERTIFICATE:
-        refuse(f"it is no {STATEMENT_TYPE} with a {PREDICATE_TYPE}")
+        refuse(f"not a {STATEMENT_TYPE} with a {PREDICATE_TYPE}")
     certificate = from_json(Certificate, value["predicate"])
     _check_forms(certificate)
     # The task as recorded: a record from before a member was added keeps the digest computed at that time.
     task, subjects = value["predicate"]["task"], value["subject"]
     if subjects != _subjects(certificate, task) and subjects != _subjects(certificate, task, tree=False):
-        refuse("its subjects are not the files that it says were read")
+        refuse("its subjects differ from the files that it lists as read")
     return certificate
 
 
@@ -117,7 +117,7 @@ def predicate_of(value: Any, known: str) -> str:
     found = re.fullmatch(f"{re.escape(kind)}/v([1-9][0-9]{{0,5}})", named)
     if found and int(found[1]) > int(number):
         raise NewerRecordError(
-            f"it is a {said}, and this version of esper-agents knows {vocabulary}{known}",
+            f"it is a {said}; this version of esper-agents supports {vocabulary}{known}",
             remedy="pip install --upgrade esper-agents",
         )
     return named
@@ -175,17 +175,17 @@ def _tree(tree: str) -> dict[str, Any]:
 
 def _check_forms(certificate: Certificate) -> None:
     if not is_id(certificate.id) or not certificate.id.startswith(f"{Prefix.CERTIFICATE}_"):
-        refuse(f"{certificate.id[:60]!a} is no identifier of a certificate")
+        refuse(f"{certificate.id[:60]!a} is not a certificate ID")
     if not is_id(certificate.session) or not certificate.session.startswith(f"{Prefix.SESSION}_"):
-        refuse(f"{certificate.session[:60]!a} is no identifier of a session")
+        refuse(f"{certificate.session[:60]!a} is not a session ID")
     if not is_time(certificate.issued_at):
-        refuse(f"{certificate.issued_at[:60]!a} is no time such as 2026-01-31T09:30:00.000Z")
+        refuse(f"{certificate.issued_at[:60]!a} is not a time such as 2026-01-31T09:30:00.000Z")
     for file in certificate.examined:
         if not _SHA256.fullmatch(file.sha256):
-            refuse(f"{file.sha256[:80]!a} is no sha256 of a file")
+            refuse(f"{file.sha256[:80]!a} is not the sha256 of a file")
     for digest in (certificate.events_sha256, certificate.notes_sha256):
         if digest and not _SHA256.fullmatch(digest):
-            refuse(f"{digest[:80]!a} is no sha256")
+            refuse(f"{digest[:80]!a} is not a sha256")
 
 
 def is_time(text: str) -> bool:

@@ -18,7 +18,7 @@ _SURELY_SHORT = len(str(LARGEST_INTEGER))
 def refuse(problem: str) -> NoReturn:
     """Raise an error that bytes are not a certificate."""
     raise IntegrityError(
-        f"not a certificate: {problem}", remedy="take it from the archive again; `esper certificates list` names them"
+        f"not a certificate: {problem}", remedy="fetch it from the archive; `esper certificates list` lists them"
     )
 
 
@@ -30,7 +30,7 @@ def loads(data: bytes) -> Any:
             integer of at most 53 bits, or nested deeper than 64.
     """
     if len(data) > MOST_BYTES:
-        refuse(f"it has {len(data)} bytes, and {MOST_BYTES} are the most")
+        refuse(f"it has {len(data)} bytes; the maximum is {MOST_BYTES}")
     try:
         text = data.decode("utf-8")
         value = _DECODER.decode(text)
@@ -48,7 +48,7 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(members)
     if len(found) != len(members):
         names = Counter(name for name, _ in members)
-        refuse(f"member {names.most_common(1)[0][0][:60]!a} stands twice in one object")
+        refuse(f"member {names.most_common(1)[0][0][:60]!a} occurs twice in one object")
     return found
 
 
@@ -56,7 +56,7 @@ def _integer(digits: str) -> int:
     if len(digits) < _SURELY_SHORT and digits != "-0":
         return int(digits)
     if len(digits) > len(str(-LARGEST_INTEGER)) or abs(int(digits)) > LARGEST_INTEGER or digits == "-0":
-        refuse(f"{digits[:20]} is no integer of at most 53 bits")
+        refuse(f"{digits[:20]} is not an integer of at most 53 bits")
     return int(digits)
 
 

@@ -109,7 +109,7 @@ def resolve(store: Store, project_key: str, wanted: str) -> str:
     if len(found) > 1:
         more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
         raise UsageError(
-            f"{wanted!r} may mean several metrics", remedy=f"name one: {', '.join(found[:_MOST_NAMED])}{more}"
+            f"{wanted!r} matches more than one metric", remedy=f"name one: {', '.join(found[:_MOST_NAMED])}{more}"
         )
     return found[0]
 

@@ -114,7 +114,9 @@ def audit(paths: Sequence[Path], around: AuditContext, here: Path) -> DocumentAu
     documents += reader.unreadable
     if not documents and not reader.left_out:
         named = ", ".join(map(str, paths[:3]))
-        raise InputFileError(named, "neither a certificate nor a memory document", remedy="name the folder of some")
+        raise InputFileError(
+            named, "neither a certificate nor a memory document", remedy="name a folder that contains certificates"
+        )
     return DocumentAudit(
         tuple(sorted(documents, key=lambda each: each.path)), reader.passed_over, (*found.left_out, *reader.left_out)
     )

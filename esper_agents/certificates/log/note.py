@@ -111,10 +111,10 @@ def read_note(data: str | bytes) -> SignedNote:
     """
     text, _, under = _text(data).rpartition("\n\n")
     if not text or not under.endswith("\n"):
-        _refuse("a note is text, a blank line and its signatures, each with a line feed")
+        _refuse("expected text, a blank line and signature lines, each with a line feed")
     lines = under[:-1].split("\n")
     if len(lines) > MOST_SIGNATURES:
-        _refuse(f"it has {len(lines)} signatures, and {MOST_SIGNATURES} are the most")
+        _refuse(f"it has {len(lines)} signatures; the maximum is {MOST_SIGNATURES}")
     signatures = tuple(_signature(each) for each in lines)
     if len({(each.name, each.key_hash) for each in signatures}) != len(signatures):
         _refuse("one key signed twice")
@@ -153,7 +153,7 @@ def read_checkpoint(note: SignedNote) -> Checkpoint:
         _refuse("a checkpoint has three lines: origin, size, root")
     origin, size, root, _ = lines
     if not _ORIGIN.fullmatch(origin):
-        _refuse(f"{origin[:60]!a} is no origin of a log")
+        _refuse(f"{origin[:60]!a} is not a log origin")
     return Checkpoint(origin, _number(size, "size"), _hash(root))
 
 
@@ -182,14 +182,14 @@ def read_proof(data: str | bytes) -> Proof:
     if header != PROOF_HEADER:
         _refuse(f"its first line is not {PROOF_HEADER}")
     if not lines or not lines[0].startswith("index "):
-        _refuse("its second line says no index")
+        _refuse("its second line is not an index")
     if len(lines) - 1 > MOST_HASHES:
-        _refuse(f"it has {len(lines) - 1} hashes, and {MOST_HASHES} are the most")
+        _refuse(f"it has {len(lines) - 1} hashes; the maximum is {MOST_HASHES}")
     note = read_note(under)
     checkpoint = read_checkpoint(note)
     idx = _number(lines[0].removeprefix("index "), "index")
     if idx >= checkpoint.size:
-        _refuse(f"its index is {idx}, and the checkpoint is of {checkpoint.size} entries")
+        _refuse(f"its index is {idx}, but the checkpoint has {checkpoint.size} entries")
     return Proof(idx, tuple(_hash(each) for each in lines[1:]), note, checkpoint)
 
 
@@ -202,7 +202,7 @@ def _signature(line: str) -> NoteSignature:
     found = _SIGNATURE_LINE.fullmatch(line)
     raw = decoded(found[2], most=_LONGEST_SIGNATURE) if found else None
     if found is None or raw is None or len(raw) <= _KEY_HASH_BYTES:
-        _refuse(f"{line[:60]!a} is no signature of a note")
+        _refuse(f"{line[:60]!a} is not a note signature")
     return NoteSignature(found[1], raw[:_KEY_HASH_BYTES], raw[_KEY_HASH_BYTES:])
 
 
@@ -210,7 +210,7 @@ def _text(data: str | bytes) -> str:
     try:
         raw = data.encode() if isinstance(data, str) else data
         if len(raw) > MOST_BYTES:
-            _refuse(f"it has {len(raw)} bytes, and {MOST_BYTES} are the most")
+            _refuse(f"it has {len(raw)} bytes; the maximum is {MOST_BYTES}")
         text = raw.decode("utf-8")
     except UnicodeError:
         _refuse("it is not UTF-8")
@@ -221,14 +221,14 @@ def _text(data: str | bytes) -> str:
 
 def _number(text: str, what: str) -> int:
     if not _NUMBER.fullmatch(text):
-        _refuse(f"{text[:40]!a} is no {what}")
+        _refuse(f"{text[:40]!a} is not a valid {what}")
     return int(text)
 
 
 def _hash(text: str) -> bytes:
     found = decoded(text, most=_HASH_CHARACTERS)
     if found is None or len(found) != HASH_BYTES:
-        _refuse(f"{text[:60]!a} is no hash in base64")
+        _refuse(f"{text[:60]!a} is not a base64 hash")
     return found
 
 
@@ -238,5 +238,5 @@ def _base64(data: bytes) -> str:
 
 def _refuse(problem: str) -> NoReturn:
     raise IntegrityError(
-        f"not a note of a log: {problem}", remedy="run `esper certificates repair`, which writes it anew from the log"
+        f"not a signed note of a log: {problem}", remedy="run `esper certificates repair` to rewrite it from the log"
     )

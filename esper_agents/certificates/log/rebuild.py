@@ -99,12 +99,10 @@ def _head(connection: Connection, opened: NamedLog, public_keys: Collection[byte
 def _refuse_loss(vouching: list[Checkpoint], origin: str, size: int, roots: dict[int, bytes]) -> None:
     for each in vouching:
         if each.origin != origin or roots.get(each.size) != each.root:
-            problem = f"the log is not the one of which {each.size} entries were signed or pinned"
+            problem = f"log is inconsistent with the signed or pinned checkpoint of {each.size} entries"
             raise IntegrityError(problem, remedy=transparency_log.RESTORE)
     if size and not any(each.size == size for each in vouching):
-        raise IntegrityError(
-            f"no checkpoint or pin is of the {size} entries that are there", remedy=transparency_log.RESTORE
-        )
+        raise IntegrityError(f"no checkpoint or pin covers the {size} stored entries", remedy=transparency_log.RESTORE)
 
 
 def _write_nodes(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # The log that every project of a database shared in 0.1.0. Projects with entries in it keep using it.
 SHARED = 1
 REPAIR = "esper certificates repair"
-RESTORE = f"restore a backup, or run `{REPAIR} --accept-rollback` to go on from what is there"
+RESTORE = f"restore a backup, or run `{REPAIR} --accept-rollback` to continue from the existing entries"
 
 
 # Arbitrary number unique to this program; PostgreSQL identifies advisory locks by number.
@@ -204,7 +204,7 @@ def envelope(connection: Connection, log_id: int, record_id: str) -> Envelope:
     """
     found = entry(connection, log_id, record_id)
     if not is_as_entered(found):
-        raise IntegrityError(f"{record_id} in the archive is not what was entered in the log", remedy=RESTORE)
+        raise IntegrityError(f"archived record {record_id} does not match its log entry", remedy=RESTORE)
     return _sealed(found)
 
 
@@ -325,7 +325,7 @@ def _begin(transaction: Transaction, project_key: str) -> NamedLog:
             connection.scalar(select(log_entry.c.idx).where(log_entry.c.project_key == project_key).limit(1))
             is not None
         ):
-            problem = "the database has entries of this project in a log, and does not name that log"
+            problem = "the project has log entries, but the database does not name its log"
             raise IntegrityError(problem, remedy="restore a backup")
         newest = connection.scalar(select(func.max(log.c.id))), connection.scalar(select(func.max(project.c.log_id)))
         log_id = max(SHARED, *(each or 0 for each in newest)) + 1
@@ -343,8 +343,8 @@ def _size_to_extend(connection: Connection, opened: NamedLog) -> int:
         return 0
     head = read_checkpoint(read_note(note)) if note else None
     if head is None or (head.origin, head.size) != (opened.origin, entries):
-        said = f"its newest checkpoint is of {head.size} in {head.origin!r}" if head else "it has no checkpoint"
-        raise IntegrityError(f"the log has {entries} entries, and {said}", remedy=RESTORE)
+        said = f"its newest checkpoint covers {head.size} in {head.origin!r}" if head else "it has no checkpoint"
+        raise IntegrityError(f"the log has {entries} entries, but {said}", remedy=RESTORE)
     return entries
 
 
@@ -359,11 +359,11 @@ def _sealed(found: LogEntry) -> Envelope:
 def _entry(found: RowMapping) -> LogEntry:
     # SQLite does not enforce column types: a column may contain text.
     if not all(isinstance(found[name], bytes) for name in ("signature", "leaf_hash", "statement")):
-        raise IntegrityError(f"entry {found['idx']} of the log is not what was entered", remedy=RESTORE)
+        raise IntegrityError(f"log entry {found['idx']} was changed", remedy=RESTORE)
     try:
         return LogEntry(**{**found, "kind": EntryKind(found["kind"])})
     except ValueError as error:
-        raise IntegrityError(f"entry {found['idx']} of the log is of no kind that there is", remedy=RESTORE) from error
+        raise IntegrityError(f"log entry {found['idx']} has an unknown kind", remedy=RESTORE) from error
 
 
 _NODES = (

@@ -97,11 +97,11 @@ def read_signers(data: bytes, where: str) -> Signers:
         where: Name of the file for refused lines.
     """
     if len(data) > MOST_BYTES:
-        return Signers((), (RefusedLine(where, f"it has {len(data)} bytes, and {MOST_BYTES} are the most"),))
+        return Signers((), (RefusedLine(where, f"it has {len(data)} bytes; the maximum is {MOST_BYTES}"),))
     # Non-ASCII bytes cause the refusal of their own line only.
     lines = data.decode("latin-1").split("\n")
     if len(lines) > MOST_LINES:
-        return Signers((), (RefusedLine(where, f"it has {len(lines)} lines, and {MOST_LINES} are the most"),))
+        return Signers((), (RefusedLine(where, f"it has {len(lines)} lines; the maximum is {MOST_LINES}"),))
     found: dict[tuple[str, str], Signer] = {}
     refused: list[RefusedLine] = []
     for number, line in enumerate(lines, start=1):
@@ -114,7 +114,7 @@ def read_signers(data: bytes, where: str) -> Signers:
             refused.append(RefusedLine(f"{where}:{number}", error.problem))
             continue
         if (signer.kind, signer.blob) in found:
-            refused.append(RefusedLine(f"{where}:{number}", "its key stands in an earlier line, which counts"))
+            refused.append(RefusedLine(f"{where}:{number}", "duplicate key; the earlier line applies"))
         found.setdefault((signer.kind, signer.blob), signer)
     return Signers(tuple(found.values()), tuple(refused))
 
@@ -126,11 +126,11 @@ def read_signer(text: str) -> Signer:
         IntegrityError: The line is malformed or uses an unsupported feature.
     """
     if len(text) > MOST_LINE or _FORBIDDEN.search(text):
-        _refuse(f"it has over {MOST_LINE} characters, or one that is not plain ASCII")
+        _refuse(f"it has over {MOST_LINE} characters, or one that is not printable ASCII")
     words = text.split(None, 1)
     principal, rest = words[0], words[1] if len(words) > 1 else ""
     if not is_principal(principal):
-        _refuse(f"{principal[:60]!a} is not one plain name: patterns and lists of names are not taken")
+        _refuse(f"{principal[:60]!a} is not a single name: patterns and lists of names are not supported")
     options, kind, blob = _fields(rest)
     namespaces = _namespaces(options)
     return signer_of(principal, namespaces, kind, blob)
@@ -145,14 +145,14 @@ def signer_of(principal: str, namespaces: tuple[str, ...], kind: str, blob: str)
     if kind == SSH_TYPE:
         return Signer(principal, namespaces, kind, blob, from_ssh(kind, blob))
     if kind not in _OTHER_TYPES:
-        _refuse(f"a key of type {kind[:40]!a} is not taken")
+        _refuse(f"key type {kind[:40]!a} is not supported")
     wire = decoded(blob, most=MOST_LINE)
     fields = wire_fields(wire) if wire else []
     if not fields or fields[0] != kind.encode():
-        _refuse(f"what follows {kind} is no such key")
+        _refuse(f"the text after {kind} is not such a key")
     # Shorter RSA keys can be broken by well-funded attackers; ssh-keygen has not created them for years.
     if kind == "ssh-rsa" and (len(fields) != 3 or _bits(fields[2]) < _FEWEST_RSA_BITS):  # noqa: PLR2004 - type, e, n
-        _refuse(f"it is an RSA key of under {_FEWEST_RSA_BITS} bits")
+        _refuse(f"RSA key with fewer than {_FEWEST_RSA_BITS} bits")
     return Signer(principal, namespaces, kind, blob, b"")
 
 
@@ -190,7 +190,7 @@ def _fields(rest: str) -> tuple[str, str, str]:
         # Namespace names contain no white space, so options do not either.
         options, *words = rest.split(None, 3) or [""]
     if len(words) < 2:  # noqa: PLR2004 - type and key
-        _refuse("it has not a name, a type of key and a key")
+        _refuse("expected a name, a key type and a key")
     return options, words[0], words[1]
 
 
@@ -203,10 +203,10 @@ def _namespaces(options: str) -> tuple[str, ...]:
             _refuse("its options cannot be read")
         name = option[1].lower()
         if name != "namespaces" or option[2] is None or found:
-            _refuse(f"the option {name[:40]!a} is not taken; only one of namespaces is")
+            _refuse(f"option {name[:40]!a} is not supported; only namespaces is")
         found = tuple(option[2].split(","))
         if not all(_NAMESPACE.fullmatch(each) for each in found):
-            _refuse("its namespaces are not plain names: patterns are not taken")
+            _refuse("its namespaces are not plain names: patterns are not supported")
         at = option.end()
     return found
 

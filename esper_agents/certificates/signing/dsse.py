@@ -103,29 +103,29 @@ def _read_canonical(data: bytes) -> Envelope | None:
 def _read_slowly(data: bytes) -> Envelope:
     value = loads(data)
     if not isinstance(value, dict) or set(value) != _MEMBERS:
-        _refuse(f"it has not exactly the members {', '.join(sorted(_MEMBERS))}")
+        _refuse(f"expected exactly the members {', '.join(sorted(_MEMBERS))}")
     if value["payloadType"] != PAYLOAD_TYPE:
-        _refuse(f"its payload is no {PAYLOAD_TYPE}")
+        _refuse(f"its payload type is not {PAYLOAD_TYPE}")
     payload = _decoded(value["payload"], "its payload")
     key_id, signature = _signature(value["signatures"])
     envelope = Envelope(PAYLOAD_TYPE, payload, key_id, signature)
     if envelope_bytes(envelope) != data:
-        _refuse("it is not in the one form that envelopes have")
+        _refuse("it is not in canonical form")
     return envelope
 
 
 def _signature(signatures: Any) -> tuple[str, bytes]:
     if not isinstance(signatures, list) or len(signatures) != 1:
         count = len(signatures) if isinstance(signatures, list) else "no list of"
-        _refuse(f"it has {count} signatures, and one is what it must have")
+        _refuse(f"it has {count} signatures; exactly one is required")
     (only,) = signatures
     if not isinstance(only, dict) or set(only) != _SIGNATURE_MEMBERS:
-        _refuse(f"its signature has not exactly the members {', '.join(sorted(_SIGNATURE_MEMBERS))}")
+        _refuse(f"its signature must have exactly the members {', '.join(sorted(_SIGNATURE_MEMBERS))}")
     if not isinstance(only["keyid"], str) or not is_key_id(only["keyid"]):
-        _refuse("its keyid is no SHA256 fingerprint")
+        _refuse("its keyid is not a SHA256 fingerprint")
     signature = _decoded(only["sig"], "its signature")
     if len(signature) != SIGNATURE_BYTES:
-        _refuse(f"its signature has {len(signature)} bytes, and one of Ed25519 has {SIGNATURE_BYTES}")
+        _refuse(f"its signature has {len(signature)} bytes; Ed25519 signatures have {SIGNATURE_BYTES}")
     return only["keyid"], signature
 
 
@@ -143,5 +143,5 @@ def _base64(data: bytes) -> bytes:
 def _refuse(problem: str) -> NoReturn:
     raise IntegrityError(
         f"not a signed envelope: {problem}",
-        remedy="take it from the archive again; `esper certificates path` writes it anew",
+        remedy="fetch it from the archive; `esper certificates path` rewrites it",
     )

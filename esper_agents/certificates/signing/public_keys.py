@@ -39,12 +39,12 @@ def check_public_key(raw: bytes) -> None:
         IntegrityError: Not 32 bytes, not the canonical encoding of a point, or a point of small order.
     """
     if len(raw) != KEY_BYTES:
-        _refuse(f"it has {len(raw)} bytes, and an Ed25519 public key has {KEY_BYTES}")
+        _refuse(f"it has {len(raw)} bytes; an Ed25519 public key has {KEY_BYTES}")
     height = int.from_bytes(raw, "little") & (2**255 - 1)
     if height >= _PRIME:
-        _refuse("it is not the one way to write its point")
+        _refuse("it is not the canonical encoding of its point")
     if height in _SMALL_ORDER:
-        _refuse("it is a point of small order: anybody could sign for it")
+        _refuse("it is a point of small order, so its signatures can be forged")
 
 
 @lru_cache(maxsize=256)
@@ -104,7 +104,7 @@ def as_note_key(public_key: bytes, name: str) -> str:
         IntegrityError: The name is invalid.
     """
     if not _NOTE_NAME.fullmatch(name):
-        _refuse(f"{name[:60]!a} is no name for a signed note")
+        _refuse(f"{name[:60]!a} is not a valid name for a signed note")
     return f"{name}+{note_key_hash(public_key, name).hex()}+{_base64(_NOTE_ED25519 + public_key)}"
 
 
@@ -124,10 +124,10 @@ def from_ssh(kind: str, blob: str) -> bytes:
         IntegrityError: Another key type, not in canonical form, or refused by `check_public_key`.
     """
     if kind != SSH_TYPE:
-        _refuse(f"it is of kind {kind[:40]!a}, and only {SSH_TYPE} is read")
+        _refuse(f"key type {kind[:40]!a} is not supported; only {SSH_TYPE} is")
     wire = decoded(blob, most=200)
     if wire is None or not wire.startswith(_WIRE_TYPE):
-        _refuse(f"what follows {SSH_TYPE} is no such key")
+        _refuse(f"the text after {SSH_TYPE} is not such a key")
     raw = wire[len(_WIRE_TYPE) :]
     check_public_key(raw)
     return raw
@@ -148,7 +148,7 @@ def read_public_key(text: str) -> bytes:
             _refuse("it has more than one line")
         return from_ssh(words[0], words[1])
     if text.count("+") < 2:  # noqa: PLR2004 - name+hash+key
-        _refuse("it is no OpenSSH line of type ssh-ed25519, no PEM and no key of a signed note")
+        _refuse("it is neither an OpenSSH line of type ssh-ed25519, nor PEM, nor a signed-note key")
     return _from_note_key(text)
 
 
@@ -168,7 +168,7 @@ def _from_pem(text: str) -> bytes:
     lines = text.split("\n")
     der = decoded(lines[1].rstrip("\r"), most=200) if len(lines) == 3 else None  # noqa: PLR2004 - begin, key, end
     if der is None or lines[-1] != _PEM_END or not der.startswith(_DER):
-        _refuse("it is no Ed25519 public key in PEM")
+        _refuse("it is not an Ed25519 public key in PEM")
     raw = der[len(_DER) :]
     check_public_key(raw)
     return raw
@@ -178,11 +178,11 @@ def _from_note_key(text: str) -> bytes:
     name, digest, blob = text.split("+", 2)
     found = decoded(blob, most=200)
     if not _NOTE_NAME.fullmatch(name) or found is None or found[:1] != _NOTE_ED25519:
-        _refuse("it is no Ed25519 key of a signed note")
+        _refuse("it is not an Ed25519 signed-note key")
     raw = found[1:]
     check_public_key(raw)
     if note_key_hash(raw, name).hex() != digest:
-        _refuse("its hash is not that of its name and key")
+        _refuse("its hash does not match its name and key")
     return raw
 
 
@@ -195,4 +195,4 @@ def _base64(data: bytes) -> str:
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise IntegrityError(f"not a key to rely on: {problem}", remedy="ask its owner for `esper keys export`")
+    raise IntegrityError(f"invalid public key: {problem}", remedy="ask its owner for the output of `esper keys export`")

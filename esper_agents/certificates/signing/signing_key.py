@@ -131,8 +131,8 @@ def load(place: Path) -> SigningKey:
     """
     data = _read_private(place)
     refused = UsageError(
-        f"{str(place)!r} holds no Ed25519 private key without a passphrase",
-        remedy="name one made by `openssl genpkey -algorithm ed25519`, or put the file back from a copy",
+        f"{str(place)!r} contains no unencrypted Ed25519 private key",
+        remedy="create one with `openssl genpkey -algorithm ed25519`, or restore the file from a backup",
     )
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -230,10 +230,10 @@ def _read_private(place: Path) -> bytes:
     except OSError as error:
         raise UsageError(
             f"the signing key {str(place)!r} cannot be read: {error.strerror}",
-            remedy=f"have {VARIABLE} name a file that you can read, or unset it",
+            remedy=f"set {VARIABLE} to a readable file, or unset it",
         ) from error
     if found is None:
-        raise UsageError(f"{str(place)!r} is no file", remedy=f"have {VARIABLE} name a file, or unset it")
+        raise UsageError(f"{str(place)!r} is not a file", remedy=f"set {VARIABLE} to a file, or unset it")
     _refuse_open(place, found.status, "chmod 600")
     return found.data[:_MOST_BYTES]
 
@@ -243,17 +243,17 @@ def _refuse_open(place: Path, found: os.stat_result, command: str) -> None:
 
     if found.st_uid not in {0, os.geteuid()}:
         raise UsageError(
-            f"{str(place)!r}, which is for signing keys, belongs to another user",
-            remedy=f"run `chown {os.geteuid()} {quote(str(place))}`, or have {VARIABLE} name a file of yours",
+            f"{str(place)!r}, which contains signing keys, belongs to another user",
+            remedy=f"run `chown {os.geteuid()} {quote(str(place))}`, or set {VARIABLE} to your own file",
         )
     if found.st_mode & _OTHERS:
         raise UsageError(
-            f"others can get at {str(place)!r}, which is for signing keys",
-            remedy=f"run `{command} {quote(str(place))}`; if others may have read it, `esper keys rotate` then",
+            f"other users can access {str(place)!r}, which contains signing keys",
+            remedy=f"run `{command} {quote(str(place))}`; if others may have read it, also run `esper keys rotate`",
         )
 
 
 def _unwritable(place: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"{str(place)!r} cannot be written: {error.strerror}", remedy="have ESPER_HOME name a folder that you can write"
+        f"{str(place)!r} cannot be written: {error.strerror}", remedy="set ESPER_HOME to a writable folder"
     )

@@ -192,14 +192,14 @@ def _add(place: Path, signer: Signer) -> bool:
     same = [each for each in read.signers if (each.kind, each.blob) == (signer.kind, signer.blob)]
     if same and (same[0].principal != signer.principal or not same[0].may_sign(NAMESPACE)):
         raise UsageError(
-            f"that key stands in {str(place)!r} already, as {same[0].line().rpartition(' ')[0]!r}",
+            f"that key is already in {str(place)!r}, as {same[0].line().rpartition(' ')[0]!r}",
             remedy="remove that line first, if it is wrong",
         )
     if same:
         return False
     before = _bytes_of(place, own=True)
     if before is None and os.path.lexists(place):
-        raise UsageError(f"{str(place)!r} cannot be added to: {read.refused[0].why}", remedy="mend that file first")
+        raise UsageError(f"cannot add to {str(place)!r}: {read.refused[0].why}", remedy="fix that file first")
     separator = b"\n" if before and not before.endswith(b"\n") else b""
     write_whole(place, (before or b"") + separator + f"{signer.line()}\n".encode())
     return True
@@ -207,7 +207,7 @@ def _add(place: Path, signer: Signer) -> bool:
 
 def _accepted_file(home: Path, project_key: str) -> Path:
     if not _PROJECT_KEY.fullmatch(project_key):
-        raise UsageError(f"{project_key!r} is no key of a project", remedy="open the project by its folder")
+        raise UsageError(f"{project_key!r} is not a project key", remedy="open the project by its folder")
     return home / "projects" / project_key / "accepted_trusted_keys"
 
 
@@ -217,7 +217,7 @@ def _read_own(place: Path) -> Signers:
         return Signers()
     data = _bytes_of(place, own=True)
     if data is None:
-        why = f"it is no plain file of yours under {MOST_BYTES} bytes that nobody else can write: chmod 600"
+        why = f"not your own regular file under {MOST_BYTES} bytes that only you can write: chmod 600"
         return Signers((), (RefusedLine(str(place), why),))
     return read_signers(data, str(place))
 
