@@ -95,11 +95,11 @@ def find_question(store: Store, project_key: str, wanted: str) -> questions.Stor
             return found[0]
         if found:
             some = " or ".join(sorted(each.question for each in found)[:3])
-            raise UsageError(f"{wanted!r} fits {len(found)} questions", remedy=f"name more of it: {some}")
+            raise UsageError(f"{wanted!r} matches {len(found)} questions", remedy=f"use a longer ID: {some}")
         root = questions.project_of(connection, f"qst_{bare}") if is_name and len(bare) == _WHOLE else None
     if root is not None:
         problem = f"question {wanted} belongs to the project in {root!r}"
-        raise UsageError(problem, remedy=f"name that project: --project {root}")
+        raise UsageError(problem, remedy=f"use --project {root}")
     raise NotFoundError("question", wanted, known, listing=_LISTING)
 
 
@@ -111,7 +111,9 @@ def only_question(history: SessionProjection, found: SessionSummary) -> str:
     """
     asked = history.questions
     if not asked:
-        raise UsageError(f"session {found.id} waits for no answer", remedy=f"see what does: {_LISTING}")
+        raise UsageError(
+            f"session {found.id} has no pending question", remedy=f"list the pending questions: {_LISTING}"
+        )
     if len(asked) > 1:
         problem = f"session {found.id} asks {len(asked)} questions"
         raise UsageError(problem, remedy=f"name one of them: run `{_LISTING}`")
@@ -135,21 +137,21 @@ async def record_answer(run: SessionRun, question_id: str, text: str, by: str, *
     key, turn, call = _asked(run.history, question_id)
     if call.answer is not None:
         raise UsageError(
-            f"question {question_id} was answered before, with {call.answer.text!r}",
-            remedy=f"run `esper sessions show {run.session}`; the first answer stands",
+            f"question {question_id} is already answered: {call.answer.text!r}",
+            remedy=f"run `esper sessions show {run.session}`; the first answer applies",
         )
     if run.history.state not in {SessionState.OPEN, SessionState.WAITING}:
         raise UsageError(
-            f"session {run.session} is {run.history.state}; nothing can be answered any more",
+            f"session {run.session} is {run.history.state}; its questions are closed",
             remedy="submit the task again",
         )
     question = call.question
     if question is None or question not in run.history.questions:
-        problem = f"question {question_id} is stale: the session went on without an answer"
-        raise UsageError(problem, remedy=f"run `{_LISTING}` to see what waits")
+        problem = f"question {question_id} is closed: the session continued without an answer"
+        raise UsageError(problem, remedy=f"list the pending questions: {_LISTING}")
     is_agreement = turn.moved is not None and isinstance(turn.moved.move, Conclude)
     if is_agreement and by in _NOBODY:
-        problem = "only a named person can agree to advice, and this system does not say who you are"
+        problem = "advice must be approved by a named user, but the system does not provide your name"
         raise UsageError(problem, remedy="set LOGNAME to your name")
     said = _fitting(question, text, is_decision=is_decision)
     await run.record((key, UserAnswer(question_id, said, by)), state=SessionState.OPEN)
@@ -159,23 +161,26 @@ def _fitting(question: UserQuestion, text: str, *, is_decision: bool) -> str:
     """Return an answer in its recorded form, or raise if it is not valid."""
     if is_decision and question.options != (APPROVE, DENY):
         raise UsageError(
-            f"question {question.id} wants an answer, not an agreement",
+            f"question {question.id} needs an answer, not an approval",
             remedy=f'esper answer {question.id} "..."',
         )
     if question.options:
         if text not in question.options:
             raise UsageError(
-                f"{text!r} is no answer to this question", remedy="answer one of " + ", ".join(question.options)
+                f"{text!r} is not a valid answer to this question",
+                remedy="answer one of " + ", ".join(question.options),
             )
         return text
     said = text.strip()
     form = _FORMS.get(question.wants)
     if form is not None and not form.fullmatch(said, endpos=_LONGEST):
-        raise UsageError(f"{said[:60]!r} is no {question.wants}", remedy=f"answer {_EXAMPLES[question.wants]}")
+        raise UsageError(f"{said[:60]!r} is not a valid {question.wants}", remedy=f"answer {_EXAMPLES[question.wants]}")
     if not said:
-        raise UsageError("the answer is empty", remedy="say something; `esper sessions cancel` ends the session")
+        raise UsageError(
+            "the answer is empty", remedy="enter an answer, or end the session with `esper sessions cancel`"
+        )
     if len(said) > _LONGEST:
-        problem = f"the answer has {len(said)} characters, and {_LONGEST} are the most"
+        problem = f"the answer has {len(said)} characters; the maximum is {_LONGEST}"
         raise UsageError(problem, remedy="put it in a file of the project and name the file")
     return said
 

@@ -68,7 +68,7 @@ def countersign_certificate(
         pins.check_before_append(transaction.connection, by.home, store.where, workshop.project.key)
         if any(each.notice.key == key for each in countersignatures(transaction.connection, log_id, certificate_id)):
             raise UsageError(
-                f"that key has countersigned {certificate_id} already",
+                f"{certificate_id} is already countersigned with that key",
                 remedy="run `esper certificates verify` to see it",
             )
         notice = _notice(transaction, certificate_id, statement, armoured, by)

@@ -61,7 +61,7 @@ class Drift:
         """Unified diff of the texts, as from `diff -u`; empty if one of them is missing."""
         if self.before is None or self.now is None:
             return ()
-        names = "when the session began", "now"
+        names = "session start", "now"
         return tuple(
             each.rstrip("\n")
             for each in unified_diff(self.before.splitlines(), self.now.splitlines(), *names, n=2, lineterm="")
@@ -79,8 +79,8 @@ class ChangedError(UsageError):
         some = [f"{each.change.kind} {each.change.name}" for each in drifts[:_MOST_NAMED]]
         more = f" and {len(drifts) - len(some)} more" if len(drifts) > len(some) else ""
         super().__init__(
-            f"changed since session {session_id} began: {', '.join(some)}{more}",
-            remedy=f"`{command} --accept` goes on by what there is now, `--pinned` by what there was",
+            f"definitions changed since session {session_id} started: {', '.join(some)}{more}",
+            remedy=f"`{command} --accept` resumes with the current definitions, `--pinned` with the recorded ones",
         )
         self.drifts = tuple(drifts)
 
@@ -116,8 +116,8 @@ def accepted(workshop: ProjectServices, history: SessionProjection, drifts: Sequ
     for each in drifts:
         if each.change.kind is DriftKind.AGENT and not each.change.now:
             raise UsageError(
-                f"agent {each.change.name!r}, who takes part in {history.session}, is not installed any more",
-                remedy=f"install it again, or go on by what is kept of it: esper resume {history.session} --pinned",
+                f"agent {each.change.name!r} of session {history.session} is no longer installed",
+                remedy=f"reinstall it, or resume with its recorded definition: esper resume {history.session} --pinned",
             )
     known = _known(history).values()
     definitions = tuple(definition_of(workshop, workshop.agents.get(each.agent), each.reasoner) for each in known)
@@ -244,8 +244,8 @@ def _kept_playbook(workshop: ProjectServices, known: Definition) -> ReasonerSour
 
 def _not_kept(change: DefinitionChange) -> UsageError:
     return UsageError(
-        f"what {change.kind} {change.name} was ({change.before[:_SHORT]}) is not kept here",
-        remedy="bring that version back, or go on by what there is now with --accept",
+        f"the recorded {change.kind} {change.name} ({change.before[:_SHORT]}) is not stored here",
+        remedy="restore that version, or resume with the current definitions: --accept",
     )
 
 

@@ -51,14 +51,14 @@ def load_verified(store: Store, project: Project, folder: Path, certificate_id: 
     signed = _signed(found, keys) if found.envelope is not None else ()
     for each in (*found.checks, *signed):
         if each.outcome is CheckOutcome.FAILS:
-            problem = f"certificate {found.entry.id} is not what was issued: {each.detail}"
+            problem = f"certificate {found.entry.id} is not authentic: {each.detail}"
             raise IntegrityError(problem, remedy=f"see `esper certificates verify {found.entry.id}`")
     for each in (*found.checks, *signed):
         if each.outcome is CheckOutcome.CANNOT_DECIDE:
-            problem = f"whether certificate {found.entry.id} is genuine cannot be told: {each.detail}"
+            problem = f"authenticity of certificate {found.entry.id} is unknown: {each.detail}"
             raise EvidenceError(problem, remedy=f"see `esper certificates verify {found.entry.id}`")
     if found.data is None:
-        raise AssertionError("bytes that are not what was issued, and no check that failed")
+        raise AssertionError("changed bytes without a failed check")
     return VerifiedCertificate(found.entry, found.data)
 
 
@@ -68,9 +68,9 @@ def _signed(found: CertificateInspection, keys: Keyring) -> tuple[Check, ...]:
     sealed = read_sealed(data)
     if isinstance(sealed, Check):
         return (sealed,)
-    same = [] if sealed.payload == found.data else ["what was signed is not what the archive has"]
+    same = [] if sealed.payload == found.data else ["signed bytes differ from the archived bytes"]
     return (
-        claim("record", same, "these are the bytes that were signed"),
+        claim("record", same, "archived bytes match the signed bytes"),
         signature_check(sealed, keys, found.index),
         proof_check(data, found.proof, keys),
     )

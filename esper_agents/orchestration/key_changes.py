@@ -93,15 +93,17 @@ def rotate(home: Path, said: ChangeReason) -> KeyRotation:
     """
     if given_key_file() is not None:
         raise UsageError(
-            "the signing key is given by ESPER_SIGNING_KEY_FILE, and is not this home's to replace",
-            remedy="unset it, or put another key into that file and have `esper keys trust` know it",
+            "the signing key is set by ESPER_SIGNING_KEY_FILE and cannot be rotated here",
+            remedy="unset it, or put another key into that file and run `esper keys trust` for it",
         )
     current = key_file(home)
     following, retiring = current.with_name("next-key.pem"), current.with_name("retiring-key.pem")
     # All logs are opened first, so that an unreachable log stops the rotation before it starts.
     with open_logs(home) as stores, locked_folder(home):
         if not current.exists():
-            raise UsageError("there is no key yet", remedy="the first certificate makes one; nothing is to be replaced")
+            raise UsageError(
+                "there is no signing key yet", remedy="the first certificate creates one; no rotation is needed"
+            )
         if not following.exists() and not retiring.exists():
             new_private_file(following)
         if following.exists():
@@ -133,7 +135,7 @@ def revoke(home: Path, key: bytes, said: ChangeReason, *, project_key: str) -> K
     own = existing_key(home)
     if own is None or own.public_key == key:
         raise UsageError(
-            "the key that signs here cannot revoke itself" if own else "there is no key here to sign it with",
+            "the signing key cannot revoke itself" if own else "there is no signing key for the revocation",
             remedy="run `esper keys rotate`, then revoke the old one" if own else "run `esper keys export`",
         )
     told: list[str] = []
@@ -155,8 +157,8 @@ def revoke(home: Path, key: bytes, said: ChangeReason, *, project_key: str) -> K
                 told.append(str(store.where))
     if not told:
         raise UsageError(
-            f"no log here has {key_id_of(key)} as a key that is still good",
-            remedy="remove its line from the files of trusted keys: `esper keys show` names them",
+            f"key {key_id_of(key)} is not valid in any local log",
+            remedy="remove its line from the files of trusted keys: `esper keys show` lists them",
         )
     return KeyRevocation(key, tuple(told), tuple(sorted(brought)))
 

@@ -60,7 +60,7 @@ def override(
         NotCurrentError: It is revoked or superseded.
     """
     if not reason.strip():
-        raise UsageError("an override without a reason helps nobody", remedy='say why: --reason "..."')
+        raise UsageError("an override needs a reason", remedy='add --reason "..."')
     found = load_verified(store, workshop.project, workshop.home, certificate_id)
     verdict = parse(found.data).verdict
     _refuse_misfit(verdict, status)
@@ -72,7 +72,7 @@ def override(
         said = log_notices(transparency_log.notices_about(transaction.connection, log_id, found.entry.id))
         standing = override_of(said, found.data, keys.history)
         if status is (standing.status if standing else verdict.status):
-            raise UsageError(f"{found.entry.id} is {status} already", remedy="name another status, or leave it so")
+            raise UsageError(f"{found.entry.id} already has status {status}", remedy="name another status")
         notice = LogNoticeStatement(
             id=new_id(Prefix.NOTICE),
             kind=NoticeKind.OVERRIDDEN,
@@ -111,11 +111,11 @@ def _refuse_misfit(verdict: Verdict, status: Status) -> None:
     known = replacements(verdict.kind, verdict.status)
     if not known:
         problem = f"{verdict.status} cannot be overridden"
-        raise UsageError(problem, remedy="mend what stopped it, and submit the task anew: esper submit --again ID")
+        raise UsageError(problem, remedy="fix the reported problem, then run `esper submit --again ID`")
     if status not in known:
         others = ", ".join(each for each in known if each is not verdict.status)
-        problem = f"{status} is no answer that can stand in the place of {verdict.status}"
-        raise UsageError(problem, remedy=f"for a question of kind {verdict.kind}, name one of {others}")
+        problem = f"{status} cannot replace {verdict.status}"
+        raise UsageError(problem, remedy=f"for question type {verdict.kind}, use one of {others}")
 
 
 def _refuse_ended(connection: Connection, log_id: int, entry: CertificateSummary, keys: Keyring) -> None:

@@ -92,9 +92,9 @@ def _refuse_unknown(known: Mapping[str, Tool], name: str) -> None:
     is_known = any(fnmatchcase(exception, each) for each in ways) and not set(exception) & set("*?[")
     if colon and (not is_known or exception.endswith("=")):
         remedy = f"allow {tool}, or one of {shown}" if shown else f"allow {tool}: it has no exceptions"
-        raise UsageError(f"{tool} knows no exception {exception!r}", remedy=remedy)
+        raise UsageError(f"{tool} has no exception {exception!r}", remedy=remedy)
     if name.split() != [name]:
-        raise UsageError(f"{name!r} has a space in it", remedy="allow it in your settings: see docs/approvals.md")
+        raise UsageError(f"{name!r} contains a space", remedy="allow it in your settings: see docs/approvals.md")
 
 
 def allowed_in(run: SessionRun, tools: Iterable[Tool]) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, repla
     path = folder / agent_folder(agent) / f"{kind}.md"
     with translate_database_errors(str(path)):
         if path.exists() and not replace and not (path.is_file() and _has(path, text.encode())):
-            raise UsageError(f"something else is at {str(path)!r}", remedy="name another folder, or add --replace")
+            raise UsageError(f"another file exists at {str(path)!r}", remedy="name another folder, or add --replace")
     _write(path, text.encode())
     return path
 
@@ -187,7 +187,7 @@ def view_path(workshop: ProjectServices, entry: CertificateSummary, issued: Cert
     if issued.id != entry.id or entry.view_name not in accepted_view_names(issued):
         shown = plain(entry.view_name)[:_LONGEST_SHOWN]
         raise IntegrityError(
-            f"the archive lists certificate {entry.id} under {shown!r}, which is not a name of it",
+            f"the archive lists certificate {entry.id} under {shown!r}, which is not one of its names",
             remedy="run `esper certificates repair`, or restore a backup",
         )
     return _folder(workshop, issued.agent) / "certificates" / entry.view_name

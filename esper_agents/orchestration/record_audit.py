@@ -74,7 +74,7 @@ def audit_records(store: Store, project_key: str) -> RecordAudit:
                 for problem in _note_problems(connection, project_key, issued):
                     faults.add(FaultKind.NOTES_CHANGED, issued.id, problem)
         for name in _orphans(connection, project_key):
-            detail = "it says that a certificate left it, and there is no such certificate"
+            detail = "its source certificate does not exist"
             faults.add(FaultKind.NOTES_CHANGED, shown(name), detail)
     return RecordAudit(faults, uncovered)
 
@@ -94,15 +94,15 @@ def _events_problem(connection: Connection, issued: Certificate, sha256: str) ->
         else:
             (of_agents if row[0] else of_session).append(event_digest(*row))
     if not later or not _says(later[0], issued, sha256):
-        return "no event says that this certificate was issued"
+        return "no event records the issue of this certificate"
     agents_part = part_digest(of_agents)
     for frame, kind, body in later[1:]:
         removed = _removed(body) if (frame, kind) == (0, RowKind.PRUNED) and not of_agents else None
         if removed is None:
-            return "an event follows the one that says that the certificate was issued"
+            return "an event follows the issue of the certificate"
         agents_part = removed
     if events_digest(part_digest(of_session), agents_part) != issued.events_sha256:
-        return "its events are not those that its certificate signs: one was changed, removed, inserted or moved"
+        return "events do not match the digest in the certificate: one was changed, removed, inserted or moved"
     return ""
 
 
@@ -131,7 +131,7 @@ def _note_problems(connection: Connection, project_key: str, issued: Certificate
     for row in rows:
         is_own_file = row["author"] or row["state"] == NoteState.FORGOTTEN
         if row["id"] not in known and (row["certificate_id"] == issued.id or not is_own_file):
-            yield f"{shown(row['id'])} is none of the notes that it left"
+            yield f"{shown(row['id'])} is not one of its notes"
     if notes_digest(expected) != issued.notes_sha256:
         # Another version may word its notes differently: then only the digest of the stored notes is checked.
         yield from _by_digest_alone(connection, project_key, stored, issued)
@@ -187,7 +187,7 @@ def _wrong_notes(rows: Iterable[Mapping[str, Any]], expected: Iterable[MemoryNot
         if each.id not in stored:
             yield each, f"note {each.id} is missing"
         elif not _is_as_left(stored[each.id], columns(each)):
-            yield each, f"note {each.id} is not as it was left"
+            yield each, f"note {each.id} was changed"
 
 
 def _by_digest_alone(
@@ -203,7 +203,7 @@ def _by_digest_alone(
     except ValueError:
         digest = ""
     if digest != issued.notes_sha256 and not is_erased:
-        yield "the notes that it left are not those that it signs"
+        yield "notes do not match the digest in the certificate"
 
 
 def _is_as_left(row: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:

@@ -117,7 +117,9 @@ def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = F
     faults = tuple(by_pin.values())
     if faults and not accept_rollback:
         what = "; ".join(f"{each.kind}: {each.detail}" for each in faults)
-        raise IntegrityError(f"the log is not what it was ({what})", remedy=transparency_log.RESTORE)
+        raise IntegrityError(
+            f"transparency log is inconsistent with its pin or checkpoint ({what})", remedy=transparency_log.RESTORE
+        )
     for whose in by_pin:
         _accept(store, workshop, by, whose)
     published = _published_notices(store, workshop)

@@ -34,7 +34,7 @@ def revoke(store: Store, workshop: ProjectServices, certificate_id: str, reason:
         IntegrityError: The log is inconsistent with its pin or checkpoint.
     """
     if not reason.strip():
-        raise UsageError("a revocation without a reason helps nobody", remedy='say why: --reason "..."')
+        raise UsageError("a revocation needs a reason", remedy='add --reason "..."')
     entry = archive.find(store, workshop.project.key, certificate_id)
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), workshop.project.key)

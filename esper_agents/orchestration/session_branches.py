@@ -97,11 +97,11 @@ def taken_over(history: SessionProjection, receiver: str, by: str) -> tuple[Fram
     sender = frame.opened.agent.name
     if frame.opened.parent:
         raise UsageError(
-            f"{sender} is only consulted at this step; its question is not handed to another",
-            remedy="fork at a step of who asked, as `esper sessions show` has it",
+            f"{sender} is only consulted at this step; a consult cannot be handed off",
+            remedy="fork at a step of the agent that asked; see `esper sessions show`",
         )
     if sender == receiver:
-        raise UsageError(f"{receiver} has the task at this step", remedy="leave --agent out, or name another agent")
+        raise UsageError(f"{receiver} already has the task at this step", remedy="omit --agent, or name another agent")
     seen = "; ".join(each.summary for each in history.evidence())
     reason = f"{by} forked the session and gave it to {receiver}"
     return frame, HandOff(receiver, frame.opened.agent.domain, reason, seen or "nothing has been looked at yet")
@@ -151,7 +151,7 @@ def _is(row: LedgerRow, frame: FrameState, step: int, kind: RowKind) -> bool:
 def _named(history: SessionProjection, rows: Sequence[LedgerRow], at: str) -> tuple[FrameState, int]:
     found = _STEP.fullmatch(at)
     if found is None or (found[1] is None and len(history.frames) > 1):
-        raise UsageError(f"{at!r} names no step", remedy=f"name one as FRAME.STEP, or 0: {_steps(rows)}")
+        raise UsageError(f"{at!r} is not a step", remedy=f"use FRAME.STEP, or 0: {_steps(rows)}")
     number, step = int(found[1] or 1), int(found[2])
     frame = history.frames[number - 1] if 1 <= number <= len(history.frames) else None
     if frame is None or not 1 <= step <= len(frame.turns):
