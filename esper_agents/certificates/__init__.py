@@ -1,1 +1,1 @@
-"""Certificates: policy, the canonical record, its views, and checking them; knows no agents, tools or sessions."""
+"""Certificates: policy, statement, signatures, transparency log, archive and views."""

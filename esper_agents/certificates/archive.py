@@ -1,4 +1,4 @@
-"""The archive in SQL: certificates are appended, found and listed, never changed."""
+"""Append-only SQL archive of certificates: append, list and find."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CertificateSummary:
-    """A certificate in a listing.
+    """Row of a certificate listing.
 
     Attributes:
-        position: Its place in the archive, from 1.
+        position: Its position in the archive, from 1.
         id: `crt_` identifier.
         session: The session it came from.
-        issued_at: When it was concluded.
-        agent: Who concluded.
-        kind: The kind of question.
-        status: The verdict.
-        ceiling: The best that policy allowed.
-        descriptor: What sort of work it was.
-        component: What was judged.
-        request: What was asked.
-        commit: The commit at that time, or empty.
-        view_name: The name of its Markdown view, as stored; `publish.view_path` checks it before it names a file.
-        sha256: Digest of its bytes.
+        issued_at: Time of its conclusion.
+        agent: Agent that concluded.
+        kind: Question type.
+        status: Status of the verdict.
+        ceiling: Best status that the policy allowed.
+        descriptor: Kind of work, such as a review.
+        component: Component that the verdict is about.
+        request: Text of the user's request.
+        commit: Git commit at that time, or empty.
+        view_name: Stored name of its Markdown view; `publish.view_path` validates it before use as a file name.
+        sha256: SHA-256 digest of the statement bytes.
     """
 
     position: int
@@ -68,13 +68,13 @@ class CertificateSummary:
 
 
 def add(transaction: Transaction, project_key: str, certificate: Certificate, data: bytes) -> str:
-    """Append a certificate under the first of its names that no other certificate of the project has.
+    """Append a certificate under the first of its names that is free in the project.
 
     Returns:
-        The digest of its bytes.
+        SHA-256 digest of the statement bytes.
 
     Raises:
-        IntegrityError: Other certificates have all its names.
+        IntegrityError: Other certificates use all its names.
     """
     digest = sha256(data).hexdigest()
     row = {
@@ -90,12 +90,13 @@ def add(transaction: Transaction, project_key: str, certificate: Certificate, da
             index.add(transaction.connection, position, certificate)
             return digest
     raise IntegrityError(
-        f"other certificates have every name of certificate {certificate.id}", remedy="run `esper certificates repair`"
+        f"all names of certificate {certificate.id} are used by other certificates",
+        remedy="run `esper certificates repair`",
     )
 
 
 def _insert_unless_taken(connection: Connection, row: dict[str, Any]) -> int | None:
-    """Insert a row and return its position; None if another certificate of the project has its name."""
+    """Insert a row and return its position; return None if another certificate of the project has its name."""
     from sqlalchemy.dialects import postgresql, sqlite
 
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
@@ -106,7 +107,7 @@ def _insert_unless_taken(connection: Connection, row: dict[str, Any]) -> int | N
 
 
 def id_of_view_name(store: Store, project_key: str, view_name: str) -> str:
-    """Return the certificate of a project that has a name, or an empty text."""
+    """Return the ID of the project's certificate with this view name, or an empty string."""
     wanted = select(table.c.id).where(table.c.project_key == project_key, table.c.view_name == view_name)
     with store.reading() as connection:
         return str(connection.scalar(wanted) or "")
@@ -115,18 +116,18 @@ def id_of_view_name(store: Store, project_key: str, view_name: str) -> str:
 def listing(
     store: Store, project_key: str, *, wanted: Filter | None = None, before: str = "", limit: int = 50
 ) -> tuple[CertificateSummary, ...]:
-    """Return a project's certificates, newest first: in the order of the archive, with dates in the order of times.
+    """Return the certificates of a project, newest first: in archive order, or by time if filtered by date.
 
     Args:
         store: The database.
-        project_key: The project.
-        wanted: Which of them; all where left out.
-        before: Only those that stand after this one in that order: an identifier, the end of one, or `latest`.
-        limit: At most so many.
+        project_key: Key of the project.
+        wanted: Filter; all certificates if omitted.
+        before: Cursor: return only certificates after this one in that order (ID, end of an ID, or `latest`).
+        limit: Maximum number of certificates.
 
     Raises:
-        NotFoundError: There is no certificate `before`.
-        UsageError: The words asked for hold no letter and no digit.
+        NotFoundError: No certificate matches `before`.
+        UsageError: The search words contain neither a letter nor a digit.
     """
     last = find(store, project_key, before) if before else None
     asked = wanted or Filter()
@@ -141,7 +142,7 @@ def listing(
 
 
 def pages(store: Store, project_key: str, wanted: Filter, *, size: int = 500) -> Iterator[CertificateSummary]:
-    """Yield all of a project's certificates that are wanted, in the order of `listing`; few at a time are read."""
+    """Yield all certificates of a project that match a filter, in the order of `listing`, read in small batches."""
     before = ""
     while page := listing(store, project_key, wanted=wanted, before=before, limit=size):
         yield from page
@@ -149,15 +150,15 @@ def pages(store: Store, project_key: str, wanted: Filter, *, size: int = 500) ->
 
 
 def everything(store: Store, project_key: str) -> tuple[CertificateSummary, ...]:
-    """Return all of a project's certificates, newest first."""
+    """Return all certificates of a project, newest first."""
     return tuple(pages(store, project_key, Filter()))
 
 
 def find(store: Store, project_key: str, wanted: str) -> CertificateSummary:
-    """Return one certificate of a project: by identifier, by the unmistakable end of it, or `latest`.
+    """Return one certificate of a project by ID, unique end of an ID, or `latest`.
 
     Raises:
-        NotFoundError: There is none of that name, or there are several.
+        NotFoundError: No certificate matches, or more than one does.
     """
     own = select(*_COLUMNS).where(table.c.project_key == project_key)
     with store.reading() as connection:
@@ -177,22 +178,22 @@ def find(store: Store, project_key: str, wanted: str) -> CertificateSummary:
 
 
 def read(store: Store, certificate_id: str) -> bytes:
-    """Return the bytes of a certificate.
+    """Return the statement bytes of a certificate.
 
     Raises:
-        IntegrityError: They are not the bytes that were issued.
+        IntegrityError: The bytes differ from those that were issued.
     """
     with store.reading() as connection:
         ((statement, digest),) = _BYTES.rows(connection, {"wanted": certificate_id})
-    # Columns of SQLite hold whatever somebody wrote into them, text as well.
+    # SQLite does not enforce column types: a column may contain text.
     if not isinstance(statement, bytes) or sha256(statement).hexdigest() != digest:
         raise IntegrityError(
-            f"certificate {certificate_id} in the archive is not what was issued", remedy="restore a backup"
+            f"archived certificate {certificate_id} was changed after it was issued", remedy="restore a backup"
         )
     return statement
 
 
-# Fewer than six digits end too many identifiers.
+# Fewer than six digits match the end of too many IDs.
 _END = re.compile(r"[0-9a-f]{6,32}")
 _NEAREST_AMONG = 200
 _AT_ONCE = 500
@@ -204,13 +205,13 @@ _BYTES = Prepared(select(table.c.statement, table.c.sha256).where(table.c.id == 
 
 
 def _ending(connection: Connection, own: Select[Any], end: str) -> Sequence[Row[Any]]:
-    """Return the certificates whose identifiers end so; more than one where it is not unmistakable."""
+    """Return the certificates whose IDs have this ending; more than one if it is ambiguous."""
     if not _END.fullmatch(end):
         return []
     found = positions_beginning(connection, ending_word(end))
     known = connection.execute(own.where(table.c.position.in_(listed(connection, found)))).all()
     matches = [each for each in known if each.id.endswith(end)]
-    # One that has no rows in the index is still found, only not as fast.
+    # A certificate without index rows is found too, but more slowly.
     return matches or connection.execute(own.where(table.c.id.like(f"%{end}")).limit(2)).all()
 
 

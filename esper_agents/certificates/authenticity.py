@@ -1,4 +1,4 @@
-"""Checks whether a certificate is genuine: who signed it, and whether it stands in the log. Writes nothing."""
+"""Check the authenticity of a certificate: signature and inclusion in a log. Read-only."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from esper_agents.certificates.signing.trusted_keys import TrustedKeys
 
 SIGNATURE, LOG = "signature", "log"
-# Of an entry whose place in the log nobody knows, a key that was ever good and never ended may have signed it.
+# If the index of an entry is unknown, accept any key that was valid at some time and never ended.
 NO_INDEX = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """Whose signatures count, and from where to where.
+    """Keys whose signatures are accepted, with their validity.
 
     Attributes:
-        trusted: Whom the person trusts.
-        history: Which key is good for which entry of the log at hand.
+        trusted: Keys that the user trusts.
+        history: Validity of keys per entry of the local log.
     """
 
     trusted: TrustedKeys
     history: KeyHistory
 
     def who(self, public_key: bytes) -> str:
-        """Return whose a key is in words."""
-        return self.trusted.who(public_key) or "a key that a trusted one brought into the log"
+        """Return a description of the owner of a key."""
+        return self.trusted.who(public_key) or "a key added to the log by a trusted key"
 
 
 def read_sealed(data: bytes) -> Envelope | Check:
-    """Return the envelope that bytes hold, or the check that failed because they hold none."""
+    """Parse an envelope; return the failed check if the bytes are not one."""
     try:
         return read_envelope(data)
     except IntegrityError as error:
@@ -46,24 +46,25 @@ def read_sealed(data: bytes) -> Envelope | Check:
 
 
 def signature_check(envelope: Envelope, keyring: Keyring, index: int | None) -> Check:
-    """Check who signed an envelope.
+    """Verify the signature of an envelope.
 
-    A key that nobody here trusts decides nothing: whoever made the files may have made the key.
+    A signature of an untrusted key gives `cannot decide`: whoever created the files may have created the key.
 
     Args:
-        envelope: The envelope.
-        keyring: Whose signatures count.
-        index: Its place in the log; None where that is not known.
+        envelope: Envelope to verify.
+        keyring: Accepted keys.
+        index: Index of its log entry; None if unknown.
     """
     at = NO_INDEX if index is None else index
     span = keyring.history.spans.get(envelope.key_id)
     if span is None:
-        detail = f"{keyring.history.said(envelope.key_id, at)}: compare it with its owner, then `esper keys trust`"
+        said = keyring.history.said(envelope.key_id, at)
+        detail = f"{said}; confirm the fingerprint with its owner, then run `esper keys trust`"
         return Check(SIGNATURE, CheckOutcome.CANNOT_DECIDE, detail)
     if not is_signed_by(envelope, span.public_key):
-        return Check(SIGNATURE, CheckOutcome.FAILS, f"it does not carry the signature of {envelope.key_id}")
+        return Check(SIGNATURE, CheckOutcome.FAILS, f"signature does not match key {envelope.key_id}")
     if index is None and span.last is not None:
-        detail = f"{keyring.history.said(envelope.key_id, at)}, and where this stands in the log is not known"
+        detail = f"{keyring.history.said(envelope.key_id, at)}; log index of the certificate unknown"
         return Check(SIGNATURE, CheckOutcome.CANNOT_DECIDE, detail)
     if not span.is_good(at):
         return Check(SIGNATURE, CheckOutcome.FAILS, keyring.history.said(envelope.key_id, at))
@@ -72,29 +73,27 @@ def signature_check(envelope: Envelope, keyring: Keyring, index: int | None) -> 
 
 
 def proof_check(envelope_data: bytes, proof_data: bytes | None, keyring: Keyring, origin: str = "") -> Check:
-    """Check that a proof shows an envelope to stand in a log whose checkpoint a trusted key signed.
+    """Verify an inclusion proof against a checkpoint signed by a trusted key.
 
     Args:
-        envelope_data: The envelope's bytes, the leaf of the log.
-        proof_data: The proof's bytes; None where there is none.
-        keyring: Whose signatures count.
-        origin: The log that it must be; any where empty.
+        envelope_data: Bytes of the envelope, the leaf of the log.
+        proof_data: Bytes of the proof; None if there is no proof.
+        keyring: Accepted keys.
+        origin: Required log origin; empty accepts any log.
     """
     if proof_data is None:
-        return Check(LOG, CheckOutcome.CANNOT_DECIDE, "no proof that it stands in a log is beside it")
+        return Check(LOG, CheckOutcome.CANNOT_DECIDE, "inclusion proof not found next to the certificate")
     try:
         proof = read_proof(proof_data)
     except IntegrityError as error:
         return Check(LOG, CheckOutcome.FAILS, error.problem)
     head = proof.checkpoint
     if not includes(proof, envelope_data):
-        return Check(LOG, CheckOutcome.FAILS, f"the proof does not lead from it to the checkpoint of {head.origin}")
+        return Check(LOG, CheckOutcome.FAILS, f"inclusion proof does not match the checkpoint of {head.origin}")
     if origin and head.origin != origin:
-        return Check(LOG, CheckOutcome.FAILS, f"the proof is of the log {head.origin}, and this one is {origin}")
+        return Check(LOG, CheckOutcome.FAILS, f"inclusion proof belongs to log {head.origin}, expected {origin}")
     by = signer(proof.note, head.origin, keyring.history.checkpoint_keys(head.size))
     if by is None:
-        return Check(
-            LOG, CheckOutcome.CANNOT_DECIDE, f"nobody who is trusted here signed the checkpoint of {head.origin}"
-        )
-    detail = f"entry {proof.idx} of {head.size} in {head.origin}, as {key_id_of(by)} signed"
+        return Check(LOG, CheckOutcome.CANNOT_DECIDE, f"checkpoint of {head.origin} is not signed by a trusted key")
+    detail = f"entry {proof.idx} of {head.size} in {head.origin}, signed by {key_id_of(by)}"
     return Check(LOG, CheckOutcome.HOLDS, detail)

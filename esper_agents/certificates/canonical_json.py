@@ -1,22 +1,22 @@
-"""RFC 8785: the one form in which JSON is digested and signed."""
+"""Canonical JSON (RFC 8785), the form that is digested and signed."""
 
 from __future__ import annotations
 
 import json
 import re
 
-# Up to here names stand in the order of their characters; beyond, RFC 8785 goes by the halves of UTF-16.
+# Up to U+FFFF, code point order equals UTF-16 order; beyond it, RFC 8785 sorts names by UTF-16 code units.
 _BEYOND = re.compile("[\ud800-\U0010ffff]")
 
 
 def canonical_bytes(value: object) -> bytes:
-    """Return JSON in RFC 8785 bytes.
+    """Return a JSON value in RFC 8785 bytes.
 
-    Python's own encoder writes the same, twenty times as fast, where no character is beyond those it sorts alike.
+    Python's own encoder gives the same bytes twenty times as fast if every character sorts alike in both orders.
 
     Args:
-        value: Objects, lists, texts, truths, nothing and integers up to 53 bits; no floats, which `to_json` leaves none
-            of.
+        value: Objects, lists, strings, booleans, null and integers of up to 53 bits; no floats, which `to_json`
+            converts to strings.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     if text.isascii() or not _BEYOND.search(text):

@@ -1,4 +1,4 @@
-"""What checking a certificate gives: named claims that hold, fail or cannot be decided."""
+"""Results of certificate checks: passed, failed or unknown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class CheckOutcome(StrEnum):
-    """How a check ended."""
+    """Outcome of a check."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -16,12 +16,12 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One claim about a certificate, checked.
+    """Result of one named check of a certificate.
 
     Attributes:
-        name: What was checked.
-        outcome: How it ended.
-        detail: What was found, in one line; untrusted text in it is not escaped.
+        name: Name of the check.
+        outcome: Outcome of the check.
+        detail: Details in one line; untrusted text in it is not escaped.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Check:
 
 
 def claim(name: str, problems: list[str], detail: str) -> Check:
-    """Return a check that holds with a detail where there are no problems, and fails with the first ones otherwise."""
+    """Return a check that holds with a detail if there are no problems, and fails with the first problems otherwise."""
     if not problems:
         return Check(name, CheckOutcome.HOLDS, detail)
     more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""  # noqa: PLR2004 - three fit on a line

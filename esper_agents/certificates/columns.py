@@ -1,4 +1,4 @@
-"""Conditions on the columns of certificates: several at once, by the index of the one that is rarest."""
+"""Filter the archive by column values, driven by the index of the rarest value."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 REVISION = "revision"
-# Which columns are asked, and how many values of each.
+# Column names with the number of accepted values.
 _Shape: TypeAlias = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Places of a project's certificates whose columns have certain values.
+    """Archive positions of a project's certificates with given column values.
 
     Attributes:
         connection: The archive.
-        project_key: The project.
-        asked: What each column may be; of each there is an index in which its places are in order.
+        project_key: Key of the project.
+        asked: Accepted values by column; every column has an index sorted by position.
     """
 
     run: ClassVar[int] = 3
@@ -39,16 +39,16 @@ class Columns:
     asked: Mapping[str, tuple[str, ...]]
 
     def newest(self, below: int, count: int, low: int = 0) -> list[int]:
-        """Return the newest places below one, none lower than `low`."""
+        """Return the newest positions below one, none lower than `low`."""
         return self._newest(_shape(self.asked), self._rarest(below), below, count, low)
 
     def one_by_one(self, positions: Sequence[int]) -> set[int]:
-        """Return which of some places it holds at."""
+        """Return the subset of positions that match."""
         wanted = _among(_shape(self.asked), self.connection.dialect.name)
         return set(wanted.column(self.connection, {**self._given(), "positions": json.dumps(list(positions))}))
 
     def few(self, most: int) -> list[int] | None:
-        """Return the places at which the rarest of the columns holds; None where they are more than so many."""
+        """Return the positions of the rarest column value; None if there are more than `most`."""
         if not self.asked:
             return None
         rarest = self._rarest(ABOVE_ALL)
@@ -60,8 +60,8 @@ class Columns:
         return _newest(shape, rarest).column(self.connection, given)
 
     def _rarest(self, below: int) -> str:
-        """Return the column whose newest places reach furthest down: it settles most."""
-        # Of a commit there are few certificates.
+        """Return the column whose newest positions reach furthest down, which is the most selective one."""
+        # A commit has few certificates.
         if REVISION in self.asked or len(self.asked) <= 1:
             return REVISION if REVISION in self.asked else next(iter(self.asked), "")
         given = {**self._given(), "below": below, "skipped": FIRST_LOOK - 1}
@@ -81,12 +81,12 @@ def _shape(asked: Mapping[str, tuple[str, ...]]) -> _Shape:
 
 @cache
 def _newest(shape: _Shape, rarest: str) -> Prepared:
-    # In a form that no index serves, so that the one of the rarest is walked.
+    # Written so that no index applies, which makes the database walk the index of the rarest column.
     others = "".join(f" AND {name} || '' IN ({_names(name, count)})" for name, count in shape if name != rarest)
     within = f"{others} AND position >= :low"
     if dict(shape).get(rarest, 1) == 1:
         return Prepared(text(f"{_walk(f'{rarest} = :{rarest}0' if rarest else '', within)} LIMIT :count"))
-    # One value at a time: of several at once the database would sort all there are.
+    # One value at a time: for several values at once, the database would sort all matching rows.
     each = (f"{_walk(f'{rarest} = :{rarest}{number}', within)} LIMIT :count" for number in range(dict(shape)[rarest]))
     parts = " UNION ALL ".join(f"SELECT * FROM ({one}) AS part{number}" for number, one in enumerate(each))  # noqa: S608
     return Prepared(text(f"SELECT position FROM ({parts}) AS parts ORDER BY position DESC LIMIT :count"))  # noqa: S608

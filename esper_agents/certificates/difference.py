@@ -1,4 +1,4 @@
-"""What changed between two certificates of the same component."""
+"""Difference between two certificates of the same component."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """One status, and what it is afterwards.
+    """Change of a status.
 
     Attributes:
-        before: What it was.
-        after: What it is.
+        before: Status in the first certificate.
+        after: Status in the second certificate.
     """
 
     before: Status
@@ -32,12 +32,12 @@ class StatusChange:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file that one of the certificates judged otherwise than the other.
+    """File whose digests differ between the certificates.
 
     Attributes:
         path: Relative to the project.
-        before: Digests of what was read at first; none where it was not read.
-        after: Digests of what was read afterwards.
+        before: Digests in the first certificate; empty if the file was not read.
+        after: Digests in the second certificate; empty if the file was not read.
     """
 
     path: str
@@ -47,12 +47,12 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class NumberChange:
-    """A number on record.
+    """Change of a recorded metric.
 
     Attributes:
-        name: The metric.
-        before: Its amounts at first, in the order of the evidence; none where there was none.
-        after: Its amounts afterwards.
+        name: Name of the metric.
+        before: Values in the first certificate, in the order of the evidence; empty if there are none.
+        after: Values in the second certificate.
     """
 
     name: str
@@ -61,7 +61,7 @@ class NumberChange:
 
     @property
     def ratio(self) -> float | None:
-        """How many times as much it is afterwards; None where that cannot be said."""
+        """Second value divided by the first; None if it is undefined."""
         if len(self.before) != 1 or len(self.after) != 1 or not self.before[0]:
             return None
         return self.after[0] / self.before[0]
@@ -69,19 +69,19 @@ class NumberChange:
 
 @dataclass(frozen=True, slots=True)
 class CertificateDiff:
-    """What changed.
+    """Difference between two certificates.
 
     Attributes:
-        before: The one certificate.
-        after: The other.
-        status: The verdict.
-        ceiling: The best that policy allowed.
-        gone: Findings that only the first has.
-        new: Findings that only the second has.
-        still: Findings of both, as the second has them.
+        before: First certificate.
+        after: Second certificate.
+        status: Change of the verdict.
+        ceiling: Change of the best status that the policy allowed.
+        gone: Findings of the first certificate only.
+        new: Findings of the second certificate only.
+        still: Findings of both, as recorded in the second.
         files: Files that differ, by path.
-        same_files: How many files were the same.
-        numbers: Numbers that differ, by name.
+        same_files: Number of identical files.
+        numbers: Metrics that differ, by name.
     """
 
     before: Certificate
@@ -97,12 +97,12 @@ class CertificateDiff:
 
 
 def diff_certificates(before: Certificate, after: Certificate) -> CertificateDiff:
-    """Return what changed from one certificate to another.
+    """Return the difference between two certificates.
 
-    Findings are the same where their fingerprints are: their lines may have moved.
+    Findings are compared by fingerprint, because their line numbers may have moved.
 
     Raises:
-        UsageError: They judge different components, so that what one lacks says nothing of the other.
+        UsageError: The certificates concern different components, so a comparison is meaningless.
     """
     if before.component != after.component:
         raise UsageError(

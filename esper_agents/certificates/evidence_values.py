@@ -1,4 +1,4 @@
-"""Numbers and words that stand in recorded evidence: read without trust, and written alike on every machine."""
+"""Read and format numbers and words of recorded evidence, treated as untrusted input."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _LOGARITHMS = Context(prec=9)
 
 
 def found_in(thing: object, *names: str) -> Any:
-    """Return what stands in nested objects under these names, or None."""
+    """Return the value at a path of nested objects, or None."""
     for name in names:
         thing = thing.get(name) if isinstance(thing, Mapping) else None
     return thing
 
 
 def mapping_in(thing: object, *names: str) -> Mapping[str, Any]:
-    """Return the object that stands there; an empty one where there is none."""
+    """Return the object at a path; an empty object if there is none."""
     found = found_in(thing, *names)
     return found if isinstance(found, Mapping) else {}
 
 
 def list_in(thing: object, *names: str) -> list[Any]:
-    """Return the first entries of the list that stands there; none where there is no list."""
+    """Return the first entries of the list at a path; empty if there is no list."""
     found = found_in(thing, *names)
     return found[:MOST_ROWS] if isinstance(found, list) else []
 
 
 def left_out_of(entries: object) -> str:
-    """Return in words what of a list is not shown, or an empty text."""
+    """Return a description of the list entries that are not shown, or an empty string."""
     if not isinstance(entries, list) or not entries:
         return ""
     said = entries[-1]
@@ -45,7 +45,7 @@ def left_out_of(entries: object) -> str:
 
 
 def numbers_of(entries: object) -> tuple[list[float], str]:
-    """Return the numbers at the beginning of a list, and what is left out."""
+    """Return the leading numbers of a list, and a description of the omitted entries."""
     found = []
     for each in entries[:MOST_ROWS] if isinstance(entries, list) else []:
         number = number_of(each)
@@ -59,7 +59,7 @@ def numbers_of(entries: object) -> tuple[list[float], str]:
 
 
 def number_of(thing: object) -> float | None:
-    """Return a number that is on record as an integer or as a decimal text; None for anything else."""
+    """Return a number recorded as an integer or a decimal string; None for anything else."""
     if isinstance(thing, bool) or not isinstance(thing, int | str):
         return None
     text = str(thing) if not isinstance(thing, int) or abs(thing) < 10**20 else ""
@@ -68,38 +68,38 @@ def number_of(thing: object) -> float | None:
 
 
 def word_of(thing: object, otherwise: str = "not recorded") -> str:
-    """Return a text or an integer as text, and for anything else that it is not there."""
+    """Return a string or an integer as text, and a placeholder for anything else."""
     return str(thing) if isinstance(thing, int | str) else otherwise
 
 
 def watched_number(thing: object) -> float | str | None:
-    """Return a number, or the word for one that is not finite; None for anything else."""
+    """Return a number, or the word for a non-finite one; None for anything else."""
     return str(thing) if thing in _NOT_FINITE else number_of(thing)
 
 
 def power_of(number: float) -> float:
-    """Return the logarithm of a number above zero, to the base of ten."""
-    # Logarithms of the machine differ in their last digits from one library to the next; this one does not.
+    """Return the decimal logarithm of a positive number."""
+    # The last digits of math.log10 differ between C libraries; these do not.
     return float(Decimal(number).log10(_LOGARITHMS))
 
 
 def count_text(number: float | None) -> str:
-    """Return a count in words."""
+    """Format a count."""
     return "not recorded" if number is None else f"{number:.0f}"
 
 
 def ratio_text(ratio: float) -> str:
-    """Return a ratio in words, such as `1.196x`."""
+    """Format a ratio, such as `1.196x`."""
     return f"{ratio:.4g}x"
 
 
 def percent(share: float) -> str:
-    """Return a share of 1 in words, such as `37.1 %`."""
+    """Format a fraction of 1 as a percentage, such as `37.1 %`."""
     return f"{100 * share:.1f} %"
 
 
 def bytes_text(size: float) -> str:
-    """Return bytes in the unit that suits them."""
+    """Format a number of bytes in a suitable unit."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if abs(size) >= factor:
             return f"{size / factor:.4g} {unit}"

@@ -1,4 +1,4 @@
-"""Certificates for somebody else: envelopes, proofs, views and keys in one archive; the same bytes at any time."""
+"""Export certificates with proofs, views and keys as a reproducible archive."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _UNFIT = re.compile(r"[:+]")
 
 @dataclass(frozen=True, slots=True)
 class ExportOmission:
-    """A certificate that is not in an export.
+    """Certificate omitted from an export.
 
     Attributes:
-        id: Its identifier.
-        why: Why, in words.
-        is_tampered: Whether it is not what was issued.
+        id: Identifier of the certificate.
+        why: Reason as text.
+        is_tampered: Whether it differs from the issued certificate.
     """
 
     id: str
@@ -55,14 +55,14 @@ class ExportOmission:
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What was exported.
+    """Result of an export.
 
     Attributes:
-        to: The file or folder.
-        certificates: How many.
-        keys: The fingerprints of the keys beside them.
-        missing_keys: Fingerprints of keys that signed, but are trusted by nobody here, and so are not beside them.
-        left_out: What could not be exported.
+        to: File or folder that was written.
+        certificates: Number of exported certificates.
+        keys: Fingerprints of the exported public keys.
+        missing_keys: Fingerprints of signing keys that are not trusted here and so are not exported.
+        left_out: Certificates that could not be exported.
     """
 
     to: Path
@@ -75,20 +75,20 @@ class ExportResult:
 def export(
     store: Store, project_key: str, wanted: Filter, to: Path, public_key: Callable[[str], bytes | None]
 ) -> ExportResult:
-    """Write certificates with what somebody else needs to check them, newest first.
+    """Write certificates with everything needed to verify them elsewhere, newest first.
 
-    The same archive gives the same bytes. Nothing is written over, and nothing is there until all of it is.
+    The same archive gives the same bytes. Existing files are never overwritten; an incomplete export leaves no files.
 
     Args:
         store: The archive.
-        project_key: The project.
-        wanted: Which certificates.
-        to: A file that ends in `.tar`; else a folder, which must be new or empty.
-        public_key: Gives the trusted key of a fingerprint.
+        project_key: Key of the project.
+        wanted: Filter that selects the certificates.
+        to: File that ends in `.tar`, or a folder, which must be new or empty.
+        public_key: Returns the trusted public key with a fingerprint.
 
     Raises:
-        UsageError: The file or folder is there already, or its folder is not.
-        StorageError: It cannot be written.
+        UsageError: The target exists already, or its parent folder does not exist.
+        StorageError: The target cannot be written.
     """
     _refuse_taken(to)
     written = _Export(store, project_key, wanted, public_key)
@@ -113,7 +113,7 @@ def export(
 
 
 class _Export:
-    """The files of an export, one after another, and what became of it."""
+    """Files of an export in order, and its result."""
 
     def __init__(
         self, store: Store, project_key: str, wanted: Filter, public_key: Callable[[str], bytes | None]
@@ -125,7 +125,7 @@ class _Export:
         self._store, self._project_key, self._wanted, self._public_key = store, project_key, wanted, public_key
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield every file with its name, in an order that never changes."""
+        """Yield every file with its name, in a fixed order."""
         yield "README.md", (data_folder("certificates") / README).read_bytes()
         yield CHECKER, (data_folder("certificates") / CHECKER).read_bytes()
         lines: list[str] = []
@@ -151,11 +151,13 @@ class _Export:
 
     def _of(self, connection: Connection, entry: CertificateSummary) -> Iterator[tuple[str, bytes]]:
         if not is_id(entry.id):
-            raise IntegrityError(f"{entry.id[:60]!a} is no identifier", remedy="run `esper certificates repair`")
+            raise IntegrityError(f"{entry.id[:60]!a} is not a certificate ID", remedy="run `esper certificates repair`")
         log_id = transparency_log.log_of(connection, self._project_key)
         envelope = transparency_log.envelope(connection, log_id, entry.id)
         if parse(envelope.payload).id != entry.id:
-            raise IntegrityError(f"the record of {entry.id} is of another certificate", remedy=transparency_log.RESTORE)
+            raise IntegrityError(
+                f"the record of {entry.id} belongs to another certificate", remedy=transparency_log.RESTORE
+            )
         stem = f"certificates/{entry.id}"
         yield f"{stem}.dsse.json", envelope_bytes(envelope)
         yield f"{stem}.tlog-proof", transparency_log.proof(connection, log_id, entry.id).encode()
@@ -180,21 +182,21 @@ def _refuse_taken(to: Path) -> None:
     taken = to.exists() or to.is_symlink()
     is_empty_folder = to.is_dir() and not to.is_symlink() and not any(to.iterdir())
     if taken and (to.suffix == ".tar" or not is_empty_folder):
-        raise UsageError(f"{str(to)!r} is there already", remedy="name a file or folder that is not")
+        raise UsageError(f"{str(to)!r} already exists", remedy="name a new file or folder")
     if not to.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {str(to.absolute().parent)!r}", remedy="make it, or name another")
+        raise UsageError(f"folder {str(to.absolute().parent)!r} does not exist", remedy="create it, or name another")
 
 
 def _put(made: Path, to: Path) -> None:
     if made.is_file():
-        # A link, unlike a move, fails where somebody has put a file there meanwhile.
+        # Unlike a rename, a link fails if another process created the file in the meantime.
         os.link(made, to)
         return
     made.rename(to)
 
 
 def _described(name: str, data: bytes) -> tarfile.TarInfo:
-    """Return the head of a file in a tar that says nothing of when, where and by whom it was made."""
+    """Return a tar header without time, host or owner."""
     head = tarfile.TarInfo(name)
     head.size, head.mode, head.mtime = len(data), 0o644, 0
     return head

@@ -1,4 +1,4 @@
-"""What a person asks of the archive: which certificates, from when, saying what."""
+"""User-given filters for listing certificates: status, agent, dates, words."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SHORTEST = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which certificates are wanted; what is empty asks for nothing.
+    """Filter of certificates; an empty attribute matches everything.
 
     Attributes:
-        statuses: Any of these.
-        agent: Who concluded.
-        path: A file that was read, relative to the project.
-        component: What was judged.
-        rule: The rule of a finding.
-        commit: The commit at that time, or how it begins.
-        since: Issued at this time or later, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
-        until: Issued before this time.
-        words: Words that it says, all of them.
-        metric: The whole name of a number that it has on record.
+        statuses: Accepted statuses.
+        agent: Agent that concluded.
+        path: Path of a file that was read, relative to the project.
+        component: Component that the verdict is about.
+        rule: Rule of a finding.
+        commit: Git commit at that time, or a prefix of it.
+        since: Earliest time of issue, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        until: Time of issue before this time.
+        words: Search words, all of which must match.
+        metric: Full name of a recorded metric.
     """
 
     statuses: tuple[Status, ...] = ()
@@ -49,10 +49,10 @@ class Filter:
 
 
 def statuses_of(names: Iterable[str]) -> tuple[Status, ...]:
-    """Return the statuses that a person names, in any case.
+    """Return the statuses that a user names, case-insensitively.
 
     Raises:
-        NotFoundError: There is no such status; the nearest are offered.
+        NotFoundError: A name is not a status; similar ones are suggested.
     """
     found = []
     for name in names:
@@ -64,37 +64,39 @@ def statuses_of(names: Iterable[str]) -> tuple[Status, ...]:
 
 
 def commit_of(text: str) -> str:
-    """Return a commit, or the beginning of one.
+    """Return a commit or a prefix of one.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: The text is not a commit.
     """
     commit = text.strip().lower()
     if not _COMMIT.fullmatch(commit):
-        raise UsageError(f"{text!r} is no commit", remedy="give at least 4 of its hex digits, as `git log` shows them")
+        raise UsageError(
+            f"{text!r} is not a commit", remedy="use at least 4 of its hex digits, as `git log` shows them"
+        )
     return commit
 
 
 def since_of(text: str) -> str:
-    """Return when a date, a month, a year or a time begins, as records write times. Without a zone it is UTC.
+    """Return the first moment of a date, month, year or time, in the time format of records. Without a zone it is UTC.
 
     Raises:
-        UsageError: It is no date.
+        UsageError: The text is not a date.
     """
     return _written(_span(text)[0])
 
 
 def until_of(text: str) -> str:
-    """Return when a date, a month, a year or a time is over.
+    """Return the first moment after a date, month, year or time.
 
     Raises:
-        UsageError: It is no date.
+        UsageError: The text is not a date.
     """
     return _written(_span(text)[1])
 
 
 def _span(text: str) -> tuple[datetime, datetime]:
-    """Return the first moment of what a text names, and the first moment after it."""
+    """Return the first moment of a period, and the first moment after it."""
     try:
         if found := _DATE.fullmatch(text.strip()):
             year, month, day = (int(each) if each else None for each in found.groups())
@@ -103,8 +105,8 @@ def _span(text: str) -> tuple[datetime, datetime]:
         start = (start if start.tzinfo else start.replace(tzinfo=UTC)).astimezone(UTC)
         return start, start + _precision(text)
     except (ValueError, OverflowError) as error:
-        remedy = "write it as 2026-01-31, 2026-01, 2026 or 2026-01-31T09:30; it is taken as UTC"
-        raise UsageError(f"{text!r} is no date", remedy=remedy) from error
+        remedy = "write it as 2026-01-31, 2026-01, 2026 or 2026-01-31T09:30, in UTC"
+        raise UsageError(f"{text!r} is not a date", remedy=remedy) from error
 
 
 def _span_of_days(year: int, month: int | None, day: int | None) -> tuple[datetime, datetime]:
@@ -115,7 +117,7 @@ def _span_of_days(year: int, month: int | None, day: int | None) -> tuple[dateti
 
 
 def _precision(text: str) -> timedelta:
-    """Return how long the moment lasts that a time names: as long as what it leaves out."""
+    """Return the length of the moment that a time denotes, from its precision."""
     if "." in text or "," in text:
         return _SHORTEST
     return timedelta(seconds=1) if _SECONDS.search(text) else timedelta(minutes=1)

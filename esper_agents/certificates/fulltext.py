@@ -1,4 +1,4 @@
-"""The full text of certificates, as SQLite and PostgreSQL each have it: what says some words, newest first."""
+"""Full-text search of certificates on SQLite and PostgreSQL, newest first."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Places of certificates that say all of some words.
+    """Archive positions of certificates that contain all search words.
 
     Attributes:
         connection: The archive.
-        asked: The words, as the database's full text takes them.
+        asked: Search words in the query syntax of the database.
     """
 
     run: ClassVar[int] = 16
@@ -36,7 +36,7 @@ class Words:
     asked: str
 
     def newest(self, below: int, count: int, low: int = 0) -> list[int]:
-        """Return the newest places below one, none lower than `low`."""
+        """Return the newest positions below one, none lower than `low`."""
         if self.connection.dialect.name == "sqlite":
             given = {"asked": self.asked, "low": low, "below": below, "count": count}
             return _NEWEST_SQLITE.column(self.connection, given)
@@ -44,27 +44,27 @@ class Words:
         return [position for position in found if position >= low]
 
     def one_by_one(self, positions: Sequence[int]) -> set[int]:
-        """Return which of some places it holds at."""
+        """Return the subset of positions that match."""
         given = {"asked": self.asked, "positions": json.dumps(list(positions))}
         return set(_AMONG[self.connection.dialect.name].column(self.connection, given))
 
 
 def positions_beginning(connection: Connection, word: str) -> list[int]:
-    """Return some places, two at least if there are two, of certificates with a word in the index that begins so.
+    """Return up to 50 positions, at least two if there are two, of certificates with an indexed word with this prefix.
 
     Args:
         connection: The archive.
-        word: Letters and digits of ASCII only.
+        word: ASCII letters and digits only.
     """
     asked = _AS_BEGINNING[connection.dialect.name].format(word)
     return _BEGINNING[connection.dialect.name].column(connection, {"asked": asked})
 
 
 def full_text_of(words: str) -> str:
-    """Return words as both databases take them: each in quotes, where nothing but letters and digits can stand."""
+    """Return search words as both databases accept them: each quoted, letters and digits only."""
     asked = asked_words(words)
     if not asked:
-        raise UsageError(f"there is no word in {words!r}", remedy="name words with letters or digits in them")
+        raise UsageError(f"no search word in {words!r}", remedy="use words with letters or digits")
     return " ".join('"' + " ".join(each) + '"' for each in asked)
 
 
@@ -83,7 +83,7 @@ _BEGINNING = {
     ),
 }
 _AMONG = {
-    # Place by place: asked the other way round, it would go through all that say the words.
+    # Position by position: the reverse plan would read every certificate that contains the words.
     "sqlite": Prepared(
         text(
             f"SELECT place FROM ({LISTED['sqlite']}) AS listed CROSS JOIN certificate_text"  # noqa: S608 - a text of ours

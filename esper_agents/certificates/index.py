@@ -1,4 +1,4 @@
-"""What certificates are found by: rows beside the archive that can be made again from the statements alone."""
+"""Search index of certificates: derived rows that can be rebuilt from the statements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.certificate import Certificate
 
-# PostgreSQL's trees hold keys up to a third of a page; nobody looks for the rest of so long a name.
+# Keys of PostgreSQL B-trees are limited to a third of a page; longer names are truncated.
 LONGEST_PATH = 512
 LONGEST_RULE = 64
 _AT_ONCE = 500
@@ -41,12 +41,12 @@ BY_POSITION = (certificate_file, certificate_rule, certificate_relation, certifi
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """What became of making all rows again.
+    """Result of rebuilding all index rows.
 
     Attributes:
-        certificates: How many certificates have their rows.
-        corrected: Those whose columns in the archive were not what their statements say.
-        unreadable: Those that are not what was issued; nothing but their identifier finds them.
+        certificates: Number of certificates with index rows.
+        corrected: Certificates whose archive columns differed from their statements and were corrected.
+        unreadable: Certificates that differ from what was issued; they are found by ID only.
     """
 
     certificates: int
@@ -55,11 +55,11 @@ class RebuildResult:
 
 
 def add(connection: Connection, position: int, certificate: Certificate) -> None:
-    """Write the rows of a certificate.
+    """Write the index rows of a certificate.
 
     Args:
-        connection: Where the certificate was archived, in the same transaction.
-        position: Its place in the archive.
+        connection: Connection of the transaction that archived the certificate.
+        position: Its position in the archive.
         certificate: The certificate.
     """
     for rows_of, rows in rows_by_table(position, certificate).items():
@@ -68,7 +68,7 @@ def add(connection: Connection, position: int, certificate: Certificate) -> None
 
 
 def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[dict[str, Any]]]:
-    """Return the rows of a certificate in each table that has its position in the archive, sorted."""
+    """Return the index rows of a certificate by table, sorted."""
     paths = {path_key(file.path) for file in certificate.examined}
     rules = {rule_key(finding.claim.rule) for finding in certificate.findings}
     relations = {(plain(each.certificate), each.kind) for each in certificate.relations}
@@ -87,12 +87,12 @@ def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[d
 
 
 def indexed_words(certificate: Certificate) -> str:
-    """Return the text by which the full text finds a certificate."""
+    """Return the text of a certificate for the full-text index."""
     return f"{searched_text(certificate)} {ending_word(certificate.id)}"
 
 
 def columns(certificate: Certificate) -> dict[str, Any]:
-    """Return what of a certificate stands in columns of the archive, and can be searched by."""
+    """Return the archive columns of a certificate that can be filtered."""
     return {
         "session_id": certificate.session,
         "issued_at": certificate.issued_at,
@@ -108,12 +108,12 @@ def columns(certificate: Certificate) -> dict[str, Any]:
 
 
 def rebuild(connection: Connection) -> RebuildResult:
-    """Make all rows again from the statements, and correct what columns of the archive say otherwise.
+    """Rebuild all index rows from the statements, and correct archive columns that differ from them.
 
-    Twice in a row changes nothing.
+    Idempotent.
 
     Args:
-        connection: A transaction that writes.
+        connection: Connection of a write transaction.
     """
     for each in BY_POSITION:
         connection.execute(delete(each))
@@ -142,7 +142,7 @@ def _has_session(connection: Connection, session_id: str) -> bool:
 
 
 def _free_name(connection: Connection, project_key: str, certificate: Certificate) -> str:
-    """Return the first of a certificate's names that no other certificate of the project has."""
+    """Return the first of a certificate's names that is free in the project."""
     names = view_names(certificate)
     wanted = select(table.c.view_name).where(table.c.project_key == project_key, table.c.view_name.in_(names))
     taken = set(connection.scalars(wanted))
@@ -150,9 +150,9 @@ def _free_name(connection: Connection, project_key: str, certificate: Certificat
 
 
 def _project_of(connection: Connection, row: Row[Any], certificate: Certificate) -> dict[str, str]:
-    """Return the project of a certificate where its session and its log entry agree on it, and its name is the one.
+    """Return the project of a certificate if its session, its log entry and the project's name agree.
 
-    The statement holds the project's name alone; which project of that name it is, these two say.
+    The statement contains only the project's name; the session and the log entry identify the project of that name.
     """
     by_session = connection.scalar(select(session.c.project_key).where(session.c.id == certificate.session))
     by_log = connection.scalar(select(log_entry.c.project_key).where(log_entry.c.record_id == certificate.id))
@@ -163,22 +163,22 @@ def _project_of(connection: Connection, row: Row[Any], certificate: Certificate)
 
 
 def path_key(path: str) -> str:
-    """Return what a file is found by."""
+    """Return the index key of a file path."""
     return plain(path)[:LONGEST_PATH]
 
 
 def rule_key(rule: str) -> str:
-    """Return what a rule is found by."""
+    """Return the index key of a rule."""
     return plain(rule)[:LONGEST_RULE]
 
 
 def ending_word(identifier: str) -> str:
-    """Return the word whose beginnings are the ends of an identifier: words can be found by how they begin."""
+    """Return the index word of an ID, reversed so that the end of the ID can be searched as a prefix."""
     return f"z{identifier.removeprefix('crt_')[::-1]}"
 
 
 def archived_rows(connection: Connection) -> Iterator[Row[Any]]:
-    """Yield every certificate of the archive, in order; few at a time, for there may be millions."""
+    """Yield every certificate of the archive in order, in small batches because there may be millions."""
     last = 0
     while rows := connection.execute(
         select(table).where(table.c.position > last).order_by(table.c.position).limit(_AT_ONCE)
@@ -188,7 +188,7 @@ def archived_rows(connection: Connection) -> Iterator[Row[Any]]:
 
 
 def issued_in(row: Row[Any]) -> Certificate | None:
-    """Return the certificate of a row; None where its bytes are not what was issued under its identifier."""
+    """Return the certificate of a row; None if its bytes differ from those issued under its ID."""
     data = bytes(row.statement)
     if sha256(data).hexdigest() != row.sha256:
         return None
@@ -210,7 +210,7 @@ _ADD_WORDS = {
         "INSERT INTO certificate_text (position, words) VALUES (:position, to_tsvector('simple', :words))"
     ),
 }
-# What keeps only words cannot delete a row: it would have to be told the words again.
+# A contentless full-text table cannot delete single rows without the original words.
 _NO_WORDS = {
     "sqlite": text("INSERT INTO certificate_text (certificate_text) VALUES ('delete-all')"),
     "postgresql": text("DELETE FROM certificate_text"),

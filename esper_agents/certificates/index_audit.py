@@ -1,4 +1,4 @@
-"""Audit of the index tables: rows derived from the statements again and compared with those that are stored."""
+"""Audit of the index tables: derive the rows again and compare them with the stored rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store
 
 _BUCKETS = 1024
-# Of the buckets that differ, so many are read again to name certificates.
+# Number of differing buckets that are read again to name certificates.
 _MOST_NAMED = 20
 _AT_ONCE = 500
 _TOKENS = "certificate_text_tokens"
@@ -40,31 +40,31 @@ _POSTGRESQL_VECTORS = text(
 
 @dataclass(slots=True)
 class _Differences:
-    """Sums of keyed digests of rows, expected less stored, by table and bucket of positions.
+    """Sums of keyed row digests, expected minus stored, by table and bucket of positions.
 
-    Rows come in another order than they are derived in, and millions of them are not to be held or sorted: only their
-    sums are. The key is new in every audit, so nobody can prepare rows whose sum is that of others.
+    Stored rows arrive in another order than derived rows, and millions of them cannot be held or sorted in memory, so
+    only sums are kept. The key is random per audit, so an attacker cannot prepare rows with a matching sum.
     """
 
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     sums: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def add(self, table: str, position: int, row: Iterable[object], *, times: int) -> None:
-        """Add a row once for each time; a stored one has a negative number of times."""
+        """Add a row `times` times; stored rows count negatively."""
         said = repr((position, *row)).encode("utf-8", "surrogatepass")
         digest = blake2b(said, key=self.key, digest_size=32).digest()
         self.sums[table, position % _BUCKETS] += times * int.from_bytes(digest)
 
     def differing(self) -> list[tuple[str, int]]:
-        """Return the tables and buckets in which something differs."""
+        """Return the tables and buckets that differ."""
         return sorted(place for place, amount in self.sums.items() if amount)
 
 
 def audit_index(store: Store) -> Faults:
-    """Return which certificates have other rows in the index tables than their statements give.
+    """Return the certificates whose index rows differ from those derived from their statements.
 
-    Lists, search and trends read these tables. Memory does not grow with the number of certificates. A certificate
-    whose statement is not what was issued has no rows to compare; `deep_audit` names it.
+    Listings, search and trends read these tables. Memory does not grow with the number of certificates. A certificate
+    whose statement differs from what was issued has no rows to compare; `deep_audit` reports it.
 
     Args:
         store: The database.
@@ -80,9 +80,9 @@ def audit_index(store: Store) -> Faults:
         for table, bucket in differences.differing()[:_MOST_NAMED]:
             for position in sorted(_wrong_in(connection, words, table, bucket) - unreadable):
                 where = connection.scalar(select(certificate.c.id).where(certificate.c.position == position))
-                detail = f"its rows in {table} are not those that its statement gives"
+                detail = f"its rows in {table} differ from its statement"
                 if where is None:
-                    detail = f"there are rows of it in {table}, and no certificate"
+                    detail = f"{table} contains its rows, but there is no certificate"
                 faults.add(FaultKind.INDEX_CHANGED, shown(where) if where else f"position {position}", detail)
     return faults
 
@@ -109,7 +109,7 @@ def _take(differences: _Differences, words: _Words, rows: Iterable[Row[Any]], un
 
 
 def _values(row: dict[str, Any]) -> tuple[object, ...]:
-    """Return a row's values in the order of their columns' names, words of closed sets as text."""
+    """Return a row's values sorted by column name, with enum members as text."""
     said = (row[name] for name in sorted(row) if name != "position")
     return tuple(str(each) if isinstance(each, str) else each for each in said)
 
@@ -117,10 +117,10 @@ def _values(row: dict[str, Any]) -> tuple[object, ...]:
 def _stored(
     connection: Connection, words: _Words, only: str = "", bucket: int | None = None
 ) -> Iterator[tuple[str, int, tuple[object, ...]]]:
-    """Yield stored rows with their table and position; of one table and bucket where these are given."""
+    """Yield stored rows with their table and position, optionally limited to one table and bucket."""
     for table in BY_POSITION:
         if only in {"", table.name}:
-            # As text: a word that is none of the closed set is a difference, not an exception.
+            # Read as text: a value outside the closed set is a difference, not an exception.
             columns = [type_coerce(each, String) if isinstance(each.type, String) else each for each in table.c]
             wanted = (
                 select(*columns) if bucket is None else select(*columns).where(table.c.position % _BUCKETS == bucket)
@@ -154,23 +154,23 @@ def _wrong_in(connection: Connection, words: _Words, table: str, bucket: int) ->
 
 
 class _Words(Protocol):
-    """The full text of certificates, as tokens that can be compared."""
+    """Full-text index as comparable tokens."""
 
     def expected(self, texts: Mapping[int, str]) -> Iterator[tuple[int, tuple[object, ...]]]:
-        """Yield what the database makes of texts, each with its position."""
+        """Yield the tokens that the database derives from texts, each with its position."""
         ...
 
     def stored(self, bucket: int | None) -> Iterator[tuple[int, tuple[object, ...]]]:
-        """Yield what the database has; of one bucket of positions where it is given."""
+        """Yield the stored tokens, optionally of one bucket of positions."""
         ...
 
 
 class _SqliteWords:
-    """Tokens of FTS5 with their places: the table is contentless, so its texts cannot be read."""
+    """FTS5 tokens with offsets: the table is contentless, so its texts cannot be read."""
 
     def __init__(self, connection: Connection, scratch: sqlite3.Connection) -> None:
         self._connection, self._scratch = connection, scratch
-        # As the migrations make it.
+        # The same definition as in the migrations.
         scratch.execute("CREATE VIRTUAL TABLE documents USING fts5(words, content='', tokenize='unicode61')")
         scratch.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(documents, instance)")
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS temp.{_TOKENS}")
@@ -193,7 +193,7 @@ class _SqliteWords:
 
 
 class _PostgresqlWords:
-    """Whole text vectors."""
+    """Complete text vectors of PostgreSQL."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

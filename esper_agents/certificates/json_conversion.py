@@ -1,4 +1,4 @@
-"""Domain values to JSON values fit for a record, and back with nothing let through that does not belong."""
+"""Convert domain values to JSON and back with strict validation."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from esper_agents.errors import IntegrityError
 
 T = TypeVar("T")
 
-# Of the 64 levels that a reader allows, the statement and the certificate themselves use up to ten.
+# Readers allow 64 levels; the statement and the certificate use up to ten of them.
 _MOST_DEPTH = 50
 _TOO_DEEP = f"(nested deeper than {_MOST_DEPTH} levels)"
 _LARGE = re.compile(r"-?[1-9][0-9]{15,}")
 
 
 def to_json(thing: object, depth: int = 0) -> Any:  # noqa: PLR0911 - one for each kind of value
-    """Return a domain value as JSON that holds no float and no text that is not plain.
+    """Return a domain value as JSON without floats and with plain text only.
 
-    A float becomes the decimal string that `repr` gives (`0.1`, `nan`), because canonical forms of floats are where
-    readers disagree; an integer beyond 53 bits becomes a decimal string. What nests deeper than 50 levels becomes a
-    note that says so: its digest is on record beside it.
+    A float becomes the decimal string of `repr` (`0.1`, `nan`), because canonical forms of floats differ between
+    readers; an integer beyond 53 bits becomes a decimal string. A value nested deeper than 50 levels is replaced by a
+    note; its digest is recorded next to it.
 
     Raises:
-        TypeError: Something in it is no JSON and no domain value.
+        TypeError: A part is neither JSON nor a domain value.
     """
     if isinstance(thing, str):
         return plain(str(thing))
@@ -52,29 +52,29 @@ def to_json(thing: object, depth: int = 0) -> Any:  # noqa: PLR0911 - one for ea
 
 
 def from_json(shape: type[T], value: object, where: str = "") -> T:
-    """Return the domain value of a shape that a JSON value holds.
+    """Return the domain value of a type that a JSON value contains.
 
-    Members with a default may be left out, so that a later version may add some.
+    Members with a default are optional, so that later versions can add members.
 
     Raises:
-        IntegrityError: A member is missing, unknown or of a wrong type, or a text is not plain.
+        IntegrityError: A member is missing, unknown or of a wrong type, or a string is not plain text.
     """
     try:
         kind: Any = shape
         found: T = _reader(kind)(value)
     except (_MisfitError, IntegrityError, KeyError, TypeError):
-        # What reads quickly does not know where it is: this says what is wrong, or that nothing is.
+        # The fast reader has no location: the slow one reports the error, or accepts the value.
         found = _read(shape, value, where or shape.__name__.lower())
     return found
 
 
 class _MisfitError(Exception):
-    """A value is not of its shape, or is of it in a way that takes a closer look."""
+    """A value does not match its type, or needs the slow reader."""
 
 
 @cache
 def _reader(shape: Any) -> Callable[[Any], Any]:
-    """Return what reads a shape quickly: it takes nothing that `_read` refuses, and reads the same from the rest."""
+    """Return a fast reader of a type: it accepts nothing that `_read` refuses, and gives the same result."""
     if is_dataclass(shape):
         return _dataclass_reader(shape)
     match get_origin(shape) or shape:
@@ -116,7 +116,7 @@ def _members(mapping: Mapping[Any, object], depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, each in mapping.items():
         name = plain(str(key))
-        # Two keys may differ only in what is not plain; neither may vanish.
+        # Two keys may differ only in characters that are replaced; both must be kept.
         while name in found:
             name += "'"
         found[name] = to_json(each, depth + 1)
@@ -188,7 +188,7 @@ def _want(holds: bool, where: str, what: str) -> None:  # noqa: FBT001 - a claim
 
 @cache
 def _names(shape: Any) -> tuple[str, ...]:
-    """Return the names of a data class's fields; none of anything else."""
+    """Return the field names of a dataclass; empty for anything else."""
     return tuple(each.name for each in fields(shape)) if is_dataclass(shape) else ()
 
 

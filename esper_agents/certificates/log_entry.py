@@ -1,4 +1,4 @@
-"""Enters certificates in the log, signed with the key of whoever runs this."""
+"""Sign certificates with the own key and enter them in the transparency log."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 
 
 def sign_and_log(transaction: Transaction, project_key: str, certificate_id: str, statement: bytes) -> AppendResult:
-    """Sign a certificate that stands in the archive and enter it in the log.
+    """Sign an archived certificate and append it to the log.
 
     Raises:
-        IntegrityError: The log is not what it was.
-        UsageError: The signing key cannot be used.
+        IntegrityError: The log is inconsistent with its pin or checkpoint.
+        UsageError: The signing key is not usable.
     """
     record = Record(certificate_id, EntryKind.CERTIFICATE, certificate_id, statement)
     return transparency_log.append(transaction, signing_key(home()), project_key, record)
 
 
 def enter_unlogged(transaction: Transaction, where: str, project_key: str) -> int:
-    """Make sure that a project's log can be gone on with, or can begin; return how many certificates were entered.
+    """Ensure that a project's log can be extended or started; return the number of certificates that were entered.
 
-    The first log of a database begins with what was archived before there was one; each log with the changes of keys
-    that the other logs have. Where a log was seen before and is gone, nothing is entered: whoever took the log away may
+    The first log of a database starts with the certificates archived before logs existed; every log starts with the
+    key notices of the other logs. If a pinned log is gone, nothing is entered, because whoever removed the log may
     have changed the archive.
 
     Args:
-        transaction: What the next entry goes into. It holds the lock of no log.
+        transaction: Transaction of the next entry. It must not hold the lock of a log.
         where: `Store.where`.
-        project_key: The project.
+        project_key: Key of the project.
 
     Raises:
-        IntegrityError: The log contradicts what was last seen of it.
+        IntegrityError: The log contradicts its pin.
     """
     connection = transaction.connection
     pins.check_before_append(connection, home(), where, project_key)
@@ -69,16 +69,16 @@ def enter_unlogged(transaction: Transaction, where: str, project_key: str) -> in
 
 
 def carry_key_notices(transaction: Transaction, project_key: str) -> None:
-    """Begin a project's log with the notices on keys of the database's other logs, as far as trusted keys signed them.
+    """Start a project's log with the key notices of the database's other logs that trusted keys signed.
 
-    A key that was revoked for the database is so for projects that come later. Nothing is done if there is a log.
+    A key that is revoked in the database is thus revoked for later projects. Does nothing if the log exists.
 
     Args:
-        transaction: What they are entered in. It holds the lock of no log.
-        project_key: The project.
+        transaction: Transaction of the new entries. It must not hold the lock of a log.
+        project_key: Key of the project.
 
     Raises:
-        UsageError: The signing key cannot be used.
+        UsageError: The signing key is not usable.
     """
     connection = transaction.connection
     transparency_log.hold_beginnings(transaction)

@@ -1,4 +1,4 @@
-"""Numbers of a certificate that can be followed over time: what its tools measured, and counts of its findings."""
+"""Metrics of a certificate for trends: measured numbers and finding counts."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.certificate import Certificate
 
-# A tool of somebody else's may put anything into its output: so much of it is followed, and nothing that is no name.
+# A third-party tool may output anything: only this many values with valid names are kept.
 MOST_OF_ONE_CALL = 64
 MOST_OF_ALL = 512
 _DEEPEST = 6
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _TOOL = re.compile(r"[a-z][a-z0-9._:-]{0,59}")
-# What was asked for, and what it ran on, is no measurement.
+# Requested values and properties of the environment are not measurements.
 _NOT_MEASURED = frozenset(("request", "sandbox", "plan", "exit_code", "confidence"))
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateMetric:
-    """One number.
+    """Metric of a certificate.
 
     Attributes:
-        name: `TOOL/NAME.NAME` as the tool called it, unit included, or a count such as `findings.critical`.
-        evidence: The evidence that it stands in; empty for a count.
-        amount: The number.
+        name: `TOOL/NAME.NAME` as named by the tool, unit included, or a count such as `findings.critical`.
+        evidence: Evidence that contains it; empty for a count.
+        amount: Value of the metric.
     """
 
     name: str
@@ -46,10 +46,10 @@ class CertificateMetric:
 
 
 def metrics_of(certificate: Certificate) -> Iterator[CertificateMetric]:
-    """Yield the numbers of a certificate: counts first, then what each finished call recorded, in order.
+    """Yield the metrics of a certificate: counts first, then the values recorded by each finished call, in order.
 
-    A number is an integer, or a decimal text as records have it, under names of lower-case letters, digits and `_`.
-    Lists are not looked into.
+    A value is an integer or a decimal string under names of lower-case letters, digits and `_`.
+    Lists are skipped.
     """
     severities = Counter(each.claim.severity for each in certificate.findings)
     for severity in Severity:
@@ -68,7 +68,7 @@ def metrics_of(certificate: Certificate) -> Iterator[CertificateMetric]:
 
 
 def fitting(wanted: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that a person may mean: the very one, else those that end with it or have it as a part."""
+    """Return the names that match a user's text: the exact name, else names that end with or contain it."""
     known = sorted(names)
     if wanted in known:
         return (wanted,)
@@ -80,11 +80,11 @@ def fitting(wanted: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def spark_line(amounts: Sequence[float]) -> str:
-    """Return numbers as one line of bars, the lowest and the highest of them the shortest and the tallest bar."""
+    """Return values as one line of bars; the lowest value has the shortest bar."""
     if not amounts:
         return ""
     low, high = min(amounts), max(amounts)
-    # Halves before they are taken from each other: the range of two numbers may be beyond what a number can be.
+    # Halved before subtraction: the range of two floats may overflow.
     span = high / 2 - low / 2
     middle = len(_BARS) // 2
     if not span:
@@ -93,7 +93,7 @@ def spark_line(amounts: Sequence[float]) -> str:
 
 
 def amount_text(amount: float) -> str:
-    """Return a number as a person reads it; whole ones without a point."""
+    """Format a value for display; whole numbers without a decimal point."""
     return f"{amount:.0f}" if amount.is_integer() and abs(amount) < 1e15 else f"{amount:.6g}"  # noqa: PLR2004 - exact
 
 

@@ -1,4 +1,4 @@
-"""Notices as in-toto Statements in RFC 8785 bytes, and back; signed and entered in the log as certificates are."""
+"""Notices as in-toto Statements, signed and entered in the log like certificates."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Transaction
 
 NOTICE = "notice/v1"
-# What knows no overrides is to say that it cannot decide, not to pass one over.
+# A reader that does not know overrides must report `cannot decide` instead of ignoring them.
 OVERRIDE = "notice/v2"
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 
 
 def notice_statement(notice: LogNoticeStatement) -> bytes:
-    """Return the canonical bytes of a notice. Its one subject is what it is about: a certificate, a key, a checkpoint.
+    """Return the canonical bytes of a notice. Its one subject is the certificate, key or checkpoint concerned.
 
     Raises:
-        IntegrityError: An identifier or a time in it is not one.
+        IntegrityError: An identifier or a time is malformed.
     """
     _check_forms(notice)
     value = {
@@ -49,11 +49,11 @@ def notice_statement(notice: LogNoticeStatement) -> bytes:
 
 
 def read_notice(data: bytes) -> LogNoticeStatement:
-    """Return the notice that bytes hold, and nothing that is not exactly one.
+    """Parse a notice strictly.
 
     Raises:
-        NewerRecordError: They are of a version that came after this program.
-        IntegrityError: The bytes are not strict JSON, not such a statement, or its subject is not what it is about.
+        NewerRecordError: The notice was written by a newer version.
+        IntegrityError: The bytes are not strict JSON, not such a statement, or the subject does not match the content.
     """
     value = loads(data)
     said = predicate_of(value, OVERRIDE)
@@ -62,26 +62,26 @@ def read_notice(data: bytes) -> LogNoticeStatement:
     notice = from_json(LogNoticeStatement, value["predicate"])
     wanted = _predicate_type(notice.kind)
     if value["_type"] != STATEMENT_TYPE or said != wanted:
-        refuse(f"it is no {STATEMENT_TYPE} with a {VOCABULARY}{wanted}")
+        refuse(f"not a {STATEMENT_TYPE} with a {VOCABULARY}{wanted}")
     _check_forms(notice)
     if value["subject"] != _subjects(notice):
-        refuse("its subject is not what it is about")
+        refuse("its subject does not match its content")
     return notice
 
 
 def enter_notice(transaction: Transaction, project_key: str, notice: LogNoticeStatement) -> AppendResult:
-    """Sign a notice with the key of whoever runs this and enter it in the log.
+    """Sign a notice with the current user's key and append it to the log.
 
     Raises:
-        IntegrityError: The log is not what it was.
-        UsageError: The signing key cannot be used.
+        IntegrityError: The log is inconsistent with its pin or checkpoint.
+        UsageError: The signing key is not usable.
     """
     record = Record(notice.id, EntryKind.NOTICE, notice.certificate, notice_statement(notice))
     return transparency_log.append(transaction, signing_key(home()), project_key, record)
 
 
 def log_notices(entries: Iterable[LogEntry]) -> Iterator[LogNotice]:
-    """Yield the notices among entries of the log; one that cannot be read says nothing. No signature is looked at."""
+    """Yield the notices among log entries; unreadable notices are skipped. Signatures are not verified."""
     for each in entries:
         if each.kind is not EntryKind.NOTICE:
             continue
@@ -98,7 +98,7 @@ def _predicate_type(kind: NoticeKind) -> str:
 
 def _predicate(notice: LogNoticeStatement) -> dict[str, Any]:
     said: dict[str, Any] = to_json(notice)
-    # What knows only the first version must go on reading revocations: no member more in them.
+    # Readers of the first version must still accept revocations, so these get no new members.
     return said if notice.status else {name: each for name, each in said.items() if name != "status"}
 
 
@@ -111,13 +111,13 @@ def _subjects(notice: LogNoticeStatement) -> list[dict[str, Any]]:
 
 def _check_forms(notice: LogNoticeStatement) -> None:
     if not is_id(notice.id) or not notice.id.startswith(f"{Prefix.NOTICE}_"):
-        refuse(f"{notice.id[:60]!a} is no identifier of a notice")
+        refuse(f"{notice.id[:60]!a} is not a notice ID")
     if not is_time(notice.at):
-        refuse(f"{notice.at[:60]!a} is no time such as 2026-01-31T09:30:00.000Z")
+        refuse(f"{notice.at[:60]!a} is not a time such as 2026-01-31T09:30:00.000Z")
     if notice.certificate and not is_id(notice.certificate):
-        refuse(f"{notice.certificate[:60]!a} is no identifier of a certificate")
+        refuse(f"{notice.certificate[:60]!a} is not a certificate ID")
     if not _is_whole(notice):
-        refuse(f"a notice that says {notice.kind} does not say what it is about")
+        refuse(f"a {notice.kind} notice does not name its subject")
 
 
 def _is_whole(notice: LogNoticeStatement) -> bool:

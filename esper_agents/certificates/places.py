@@ -1,6 +1,6 @@
-"""Places in the archive, newest first, that several conditions have in common; none of them read as a whole.
+"""Archive positions, newest first, that satisfy several indexed conditions.
 
-Each condition can name its newest places below one, and which of some places it holds at; both by an index.
+Each condition returns its newest positions below a limit, and tests given positions; both use an index.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Select
 
-# Beyond every place there can be, and still an integer of 8 bytes.
+# Above every possible position, but still an 8-byte integer.
 ABOVE_ALL = 2**62
 FIRST_LOOK = 20
 GROWTH = 16
 MOST_AT_ONCE = 4096
-# A selection of each `place` that stands in the JSON text `:positions`.
+# Query that returns each `place` of the JSON text `:positions`.
 LISTED = {
     "sqlite": "SELECT value AS place FROM json_each(:positions)",
     "postgresql": "SELECT CAST(json_array_elements_text(CAST(:positions AS json)) AS bigint) AS place",
@@ -30,27 +30,27 @@ LISTED = {
 
 
 class PostingList(Protocol):
-    """A condition.
+    """Indexed condition on archive positions.
 
     Attributes:
-        run: How many places in a run of its index cost as much as one by itself.
+        run: Number of consecutive index positions that cost as much as one single lookup.
     """
 
     run: ClassVar[int]
 
     @property
     def connection(self) -> Connection:
-        """The archive."""
+        """Connection to the archive."""
 
     def newest(self, below: int, count: int, low: int = 0) -> list[int]:
-        """Return its newest places below one and not lower than `low`, newest first, at most so many."""
+        """Return up to `count` matching positions below `below` and not lower than `low`, newest first."""
 
     def one_by_one(self, positions: Sequence[int]) -> set[int]:
-        """Return which of some places it holds at; each is looked up."""
+        """Return the subset of positions that match; each is looked up."""
 
 
 def in_common(conditions: Sequence[PostingList], *, below: int = ABOVE_ALL, limit: int) -> list[int]:
-    """Return the newest places below one at which all conditions hold, newest first, at most so many."""
+    """Return up to `limit` positions below `below` that match all conditions, newest first."""
     if len(conditions) == 1:
         return conditions[0].newest(below, limit)
     found: list[int] = []
@@ -59,7 +59,7 @@ def in_common(conditions: Sequence[PostingList], *, below: int = ABOVE_ALL, limi
     seen, is_open = 0, True
     while len(found) < limit:
         look: list[int] | None = None
-        # The one that reaches furthest down settles most: above its last place there is no other of its own.
+        # The condition that reaches furthest down is the most selective: it has no other match above its last position.
         if is_open and count < max(MOST_AT_ONCE, limit):
             looks = [(each.newest(below, few), each) for each in conditions]
             look, first = min(looks, key=lambda one: one[0][-1] if len(one[0]) == few else -1)
@@ -73,14 +73,14 @@ def in_common(conditions: Sequence[PostingList], *, below: int = ABOVE_ALL, limi
         below, seen = look[-1], seen + count
         likely = 2 * seen * (limit - len(found)) // max(len(found), 1)
         count = min(max(likely, few), GROWTH * count, max(MOST_AT_ONCE, limit))
-        # Where it settled nothing, another may reach further down from there.
+        # If it excluded nothing, another condition may reach further down from there.
         is_open = not held
     return found[:limit]
 
 
 def held_by_all(conditions: Sequence[PostingList], positions: list[int]) -> list[int]:
-    """Return at which of some places all conditions hold, in their order."""
-    # Where one place costs most, there should be few of them left.
+    """Return the subset of positions that match all conditions, in their order."""
+    # Conditions with expensive single lookups run last, when few positions remain.
     for each in sorted(conditions, key=lambda each: each.run):
         holds = _held(each, positions) if positions else set()
         positions = [position for position in positions if position in holds]
@@ -88,17 +88,17 @@ def held_by_all(conditions: Sequence[PostingList], positions: list[int]) -> list
 
 
 def _held(condition: PostingList, positions: Sequence[int]) -> set[int]:
-    """Return at which of some places a condition holds.
+    """Return the subset of positions that match a condition.
 
-    Many in a run cost less than each by itself, where the database answers in this process; where there are too many of
-    them, the rest is asked one by one.
+    A run of positions costs less than single lookups if the database is in this process; if the run becomes too
+    long, the remaining positions are looked up one by one.
     """
     if condition.connection.dialect.name == "postgresql":
         return condition.one_by_one(positions)
     low, high, most = min(positions), max(positions), condition.run * len(positions)
     if len(positions) > FIRST_LOOK:
         first = condition.newest(high + 1, FIRST_LOOK, low)
-        # As dense as it begins, the run would be too long.
+        # At this density the run would become too long.
         if len(first) == FIRST_LOOK and (high - low) * FIRST_LOOK > most * (high - first[-1] + 1):
             return condition.one_by_one(positions)
     run = condition.newest(high + 1, most, low)
@@ -108,7 +108,7 @@ def _held(condition: PostingList, positions: Sequence[int]) -> set[int]:
 
 
 def listed(connection: Connection, positions: Sequence[int]) -> Select[Any]:
-    """Return a selection of given places: one text, however many there are."""
+    """Return a query for given positions: one bound text, regardless of their number."""
     given = json.dumps(list(positions))
     if connection.dialect.name == "sqlite":
         return select(func.json_each(given).table_valued("value").c.value)
@@ -117,11 +117,11 @@ def listed(connection: Connection, positions: Sequence[int]) -> Select[Any]:
 
 
 def place_by_place(dialect: str, table: str, condition: str) -> Prepared:
-    """Return a selection of those of the places in `:positions` at which rows of a table fulfil a condition."""
+    """Return a query for those of `:positions` at which rows of a table satisfy a condition."""
     if dialect == "postgresql":
-        # Given as an array, its index is gone over once for all of them.
+        # With an array parameter, the index is scanned once for all positions.
         among = f"position = ANY (ARRAY({LISTED[dialect]}))"
         return Prepared(text(f"SELECT position FROM {table} WHERE {condition} AND {among}"))  # noqa: S608 - names of ours
-    # As a number for each place: as a join, it would be planned from the other end.
+    # As a scalar subquery per position: the planner would start a join from the wrong side.
     one = f"(SELECT 1 FROM {table} WHERE position = place AND {condition} LIMIT 1)"  # noqa: S608 - likewise
     return Prepared(text(f"SELECT place FROM ({LISTED[dialect]}) AS listed WHERE {one} = 1"))  # noqa: S608 - likewise

@@ -1,6 +1,6 @@
-"""Strikes secrets out of what goes on record, before anything is digested, and counts them.
+"""Replace secrets before anything is digested or recorded, and count them.
 
-What a secret looks like stands in `certificates/secrets.toml`.
+The patterns of secrets are in `certificates/secrets.toml`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ T = TypeVar("T")
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _MARK = "[struck out: "
-# Shorter ones are words that stand everywhere.
+# Shorter values are common words.
 _SHORTEST = 12
 
 
 @dataclass(frozen=True, slots=True)
 class RedactedValue(Generic[T]):
-    """A value without secrets.
+    """Value without secrets.
 
     Attributes:
-        value: The value, each secret in it replaced by `[struck out: NAME]`.
-        count: How many were struck out.
+        value: The value, with each secret replaced by `[struck out: NAME]`.
+        count: Number of replaced secrets.
     """
 
     value: T
@@ -42,11 +42,11 @@ class RedactedValue(Generic[T]):
 
 
 def redacted(value: T, *, known: Iterable[str] = ()) -> RedactedValue[T]:
-    """Return a text, a JSON value or a domain value without the secrets in its texts; twice is the same as once.
+    """Return a string, a JSON value or a domain value with its secrets replaced. Idempotent.
 
     Args:
-        value: Anything; what holds no text stays as it is. Names of members are texts, too.
-        known: Secrets of this machine, struck out wherever they stand; see `secrets_of`.
+        value: Any value; parts without text are unchanged. Member names are redacted, too.
+        known: Secrets of this machine, replaced wherever they occur; see `secrets_of`.
     """
     secrets = tuple(sorted({each for each in known if len(each) >= _SHORTEST}, key=len, reverse=True))
     if _is_clean(value, secrets):
@@ -56,25 +56,25 @@ def redacted(value: T, *, known: Iterable[str] = ()) -> RedactedValue[T]:
 
 
 def _is_clean(value: object, known: tuple[str, ...]) -> bool:
-    """Return whether one look at all texts of a value tells that none holds a secret; most values are so."""
+    """Return whether one scan over all texts of a value shows that it contains no secret; most values are clean."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=_opened)
     except (TypeError, ValueError, RecursionError):
         return False
-    # Within JSON some characters stand escaped; the hints have none of those.
+    # JSON escapes some characters; the hints contain none of them.
     is_known = any(each in text or json.dumps(each, ensure_ascii=False)[1:-1] in text for each in known)
     return not is_known and not _any_hint().search(text.lower())
 
 
 def _opened(value: Any) -> Any:
-    """Return what JSON can hold of a value that it cannot hold itself; None where it has no texts."""
+    """Return the JSON-compatible content of another value; None if it contains no text."""
     if names := _members(value.__class__):
         return {name: getattr(value, name) for name in names}
     return dict(value) if isinstance(value, Mapping) else None
 
 
 def without_keys(text: str) -> str:
-    """Return a text without its private keys, which span lines; the number of lines stays."""
+    """Return a text without its multi-line private keys; the number of lines is unchanged."""
 
     def mark(found: re.Match[str]) -> str:
         return shape.mark + "\n" * found[0].count("\n")
@@ -86,12 +86,12 @@ def without_keys(text: str) -> str:
 
 
 def redaction_count(text: str) -> int:
-    """Return how many secrets were struck out of a text."""
+    """Return the number of secrets replaced in a text."""
     return text.count(_MARK)
 
 
 def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values of an environment's variables whose names speak of a secret."""
+    """Return the values of environment variables whose names suggest a secret."""
     found = (text for name, text in environment.items() if _speaks_of_a_secret(name) and not text.startswith("/"))
     return tuple(text for text in found if len(text) >= _SHORTEST)
 
@@ -107,7 +107,7 @@ class _Strike:
         self.count = 0
 
     def out_of(self, value: Any) -> Any:
-        """Return a value without secrets; itself where it has none."""
+        """Return a value without secrets; the same object if it contains none."""
         if isinstance(value, str):
             return value if isinstance(value, Enum) else self._text(value)
         if isinstance(value, (list, tuple)):
@@ -130,7 +130,7 @@ class _Strike:
                 self.count += text.count(secret)
                 text = text.replace(secret, f"{_MARK}a secret of this machine]")
         lowered = text.lower()
-        # Most texts have none of the hints: one look at all of them settles it.
+        # One scan for all hints is enough for most texts.
         if not _any_hint().search(lowered):
             return text
         for shape in _shapes():
@@ -142,7 +142,7 @@ class _Strike:
 
 @cache
 def _members(shape: Any) -> tuple[str, ...]:
-    """Return the names of a data class's fields; none of anything else."""
+    """Return the field names of a dataclass; empty for anything else."""
     return tuple(each.name for each in fields(shape)) if is_dataclass(shape) else ()
 
 

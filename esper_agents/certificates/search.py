@@ -1,4 +1,4 @@
-"""Full text: the newest certificates that say something, each with where it says so."""
+"""Full-text search: newest matching certificates with the matching excerpts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A certificate that says what was asked for.
+    """Certificate that matches a search.
 
     Attributes:
-        entry: The certificate.
-        passage: Where it says so; None where the archive's record is not what was issued, or says it no longer.
+        entry: Listing row of the certificate.
+        passage: Best matching excerpt; None if the archived record was changed or no longer matches.
     """
 
     entry: CertificateSummary
@@ -40,14 +40,14 @@ class SearchHit:
 def search(
     store: Store, project_key: str, wanted: Filter, *, before: str = "", limit: int = 20
 ) -> tuple[SearchHit, ...]:
-    """Return a project's certificates that say all the words of a filter, newest first.
+    """Return a project's certificates that contain all words of a filter, newest first.
 
-    What is searched: request, summary, rationale, agent, component, and of findings the rule, its name, message, path
-    and line of source. A word such as `loss.detach` stands for its parts in a row. Case and accents do not count.
+    Searched texts: request, summary, rationale, agent, component, and of findings the rule, its name, message, path
+    and source line. A word such as `loss.detach` matches its parts in sequence. Case and accents are ignored.
 
     Raises:
-        NotFoundError: There is no certificate `before`.
-        UsageError: The words hold no letter and no digit.
+        NotFoundError: No certificate matches `before`.
+        UsageError: The search words contain neither a letter nor a digit.
     """
     asked = asked_words(wanted.words)
     entries = archive.listing(store, project_key, wanted=wanted, before=before, limit=limit)

@@ -1,4 +1,4 @@
-"""The conditions that a filter stands for, each with the index that it is found by, and the order of dates."""
+"""Conditions of a filter with the index of each, and the order of dates."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from esper_agents.certificates.filters import Filter
     from esper_agents.certificates.places import PostingList
 
-# Conditions that hold at no more places than these are asked by place where others are asked by time.
+# Conditions with at most this many matches are queried by position, others by time.
 _FEW = 2000
 _MOST_COMMITS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedRows:
-    """Places that rows beside the archive name, where their column has a value; of one value they are in order.
+    """Archive positions in an index table whose column has a value, sorted by position.
 
     Attributes:
         connection: The archive.
-        table: The rows.
-        column: The column that is asked.
-        value: What it is to be.
+        table: Index table.
+        column: Column to compare.
+        value: Required value.
     """
 
     run: ClassVar[int] = 2
@@ -57,12 +57,12 @@ class IndexedRows:
     value: str
 
     def newest(self, below: int, count: int, low: int = 0) -> list[int]:
-        """Return the newest places below one, none lower than `low`."""
+        """Return the newest positions below one, none lower than `low`."""
         given = {"value": self.value, "below": below, "low": low, "count": count}
         return _newest_rows(self.table, self.column).column(self.connection, given)
 
     def one_by_one(self, positions: Sequence[int]) -> set[int]:
-        """Return which of some places it holds at."""
+        """Return the subset of positions that match."""
         wanted = _rows_among(self.table, self.column, self.connection.dialect.name)
         given = {"value": self.value, "positions": json.dumps(list(positions))}
         return set(wanted.column(self.connection, given))
@@ -70,7 +70,7 @@ class IndexedRows:
 
 @cache
 def _newest_rows(table: str, column: str) -> Prepared:
-    # A certificate may have a number several times.
+    # A certificate may contain a metric several times.
     newest = f"SELECT DISTINCT position FROM {table} WHERE {column} = :value AND position < :below AND position >= :low"  # noqa: S608 - names of ours
     return Prepared(text(f"{newest} ORDER BY position DESC LIMIT :count"))
 
@@ -81,10 +81,10 @@ def _rows_among(table: str, column: str, dialect: str) -> Prepared:
 
 
 def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[Columns, tuple[PostingList, ...]]:
-    """Return the conditions that a filter stands for, dates apart: on columns, of the project alone, and further ones.
+    """Return the conditions of a filter except dates: on columns (including the project), and further ones.
 
     Raises:
-        UsageError: The words hold no letter and no digit.
+        UsageError: The search words contain neither a letter nor a digit.
     """
     asked: dict[str, tuple[str, ...]] = {"status": tuple(map(str, wanted.statuses))} if wanted.statuses else {}
     asked |= {"agent": (wanted.agent,)} if wanted.agent else {}
@@ -106,21 +106,21 @@ def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[C
 def in_common_by_time(
     columns: Columns, others: Sequence[PostingList], wanted: Filter, *, before: tuple[str, int] | None, limit: int
 ) -> list[int]:
-    """Return the places within a filter's dates at which all conditions hold, by time and then place, newest first.
+    """Return the positions within a filter's dates that match all conditions, by time and position, newest first.
 
-    Clocks go wrong, so places are not in the order of times.
+    Clocks may be wrong, so positions are not in the order of times.
 
     Args:
         columns: Conditions on columns.
         others: Further conditions.
-        wanted: The dates.
-        before: Time and place of the certificate that those returned stand after in this order; None for the first.
-        limit: At most so many.
+        wanted: Filter with the dates.
+        before: Time and position of the certificate that precedes the result in this order; None for the first page.
+        limit: Maximum number of positions.
     """
     connection, dated = columns.connection, _dated(columns, wanted)
     few = _positions_of_few(columns, others)
     if few is not None:
-        # Asked by place and put in order afterwards: by time it would go through all within the dates.
+        # Queried by position and sorted afterwards: a query by time would read all rows within the dates.
         rows = connection.execute(dated.where(table.c.position.in_(listed(connection, few)))).all()
         times = sorted(((each.issued_at, each.position) for each in rows), reverse=True)
         return held_by_all(others, [each[1] for each in times if before is None or each < before])[:limit]
@@ -138,7 +138,7 @@ def in_common_by_time(
 
 
 def _positions_of_few(columns: Columns, others: Sequence[PostingList]) -> list[int] | None:
-    """Return all places of the first condition that has few; None where each has many."""
+    """Return all positions of the first condition with few matches; None if every condition has many."""
     for condition in others:
         places = condition.newest(ABOVE_ALL, _FEW + 1)
         if len(places) <= _FEW:
@@ -147,9 +147,9 @@ def _positions_of_few(columns: Columns, others: Sequence[PostingList]) -> list[i
 
 
 def _dated(columns: Columns, wanted: Filter) -> Select[Any]:
-    """Return a selection of times and places within a filter's dates, which goes by time."""
+    """Return a query of times and positions within a filter's dates, ordered by time."""
     dated = select(table.c.issued_at, table.c.position).where(table.c.project_key == columns.project_key)
-    # In a form that no other index serves, so that the one by time is walked.
+    # Written so that no other index applies, which makes the database walk the index on time.
     dated = dated.where(*(_unindexed(table.c[name]).in_(values) for name, values in columns.asked.items()))
     if wanted.since:
         dated = dated.where(table.c.issued_at >= wanted.since)
@@ -161,12 +161,12 @@ def _unindexed(column: Column[Any]) -> ColumnElement[str]:
 
 
 def _after(dated: Select[Any], time: str, position: int) -> Select[Any]:
-    # The first condition alone is one that an index can begin at.
+    # An index scan can start at the first condition only.
     return dated.where(table.c.issued_at <= time, (table.c.issued_at < time) | (table.c.position < position))
 
 
 def _commits(connection: Connection, project_key: str, beginning: str) -> Iterator[str]:
-    """Yield the commits that begin so; each is one look into an index, however many certificates it has."""
+    """Yield the commits with a prefix; each takes one index lookup, however many certificates it has."""
     last = ""
     while True:
         after = table.c.revision > last if last else table.c.revision >= beginning

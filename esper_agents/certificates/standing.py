@@ -1,4 +1,4 @@
-"""How a certificate stands by what was issued and noticed after it: superseded, revoked, or overridden by a person."""
+"""Standing of a certificate: superseded, revoked or overridden by later entries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class EndingKind(StrEnum):
-    """How a later entry ends a certificate."""
+    """Kind of a later entry that ends a certificate."""
 
     SUPERSEDED = "superseded"
     REVOKED = "revoked"
@@ -36,13 +36,13 @@ class EndingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SupersedingEntry:
-    """A later entry that ends a certificate.
+    """Later entry that ends a certificate.
 
     Attributes:
-        ending: How.
-        by: The certificate or notice that says so.
-        at: When that was issued.
-        reason: Why, in words; may be empty.
+        ending: Kind of the ending.
+        by: Certificate or notice that ends it.
+        at: Time of issue of that entry.
+        reason: Reason as text; may be empty.
     """
 
     ending: EndingKind
@@ -53,15 +53,15 @@ class SupersedingEntry:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What a person put in the place of a certificate's status, on record; the certificate stays as it is.
+    """Override of a certificate's status by a user, recorded in the log; the certificate is unchanged.
 
     Attributes:
-        status: The status in its place.
-        is_better: Whether it says more than the evidence allows, and not less.
-        by: The person's name on that machine, who is not checked.
-        at: When.
-        reason: Why, in words.
-        notice: The notice that says so.
+        status: Status that replaces the certificate's.
+        is_better: Whether it is better than the evidence allows.
+        by: The user's name on that machine, which is not verified.
+        at: Time of the override.
+        reason: Reason as text.
+        notice: Notice that records it.
     """
 
     status: Status
@@ -72,7 +72,7 @@ class Override:
     notice: str
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return the override in one line."""
         return f"overridden by {self.by} to {self.status}: {self.reason}"
 
 
@@ -82,13 +82,13 @@ _ENDINGS = {RelationKind.SUPERSEDES: EndingKind.SUPERSEDED, RelationKind.REVOKES
 def later_entries(
     connection: Connection, log_id: int, certificate_id: str, keys: KeyHistory
 ) -> tuple[SupersedingEntry, ...]:
-    """Return what ends a certificate in the log at hand, oldest first; what no good key signed ends nothing.
+    """Return the log entries that end a certificate, oldest first; entries without a valid signature are ignored.
 
     Args:
         connection: The archive.
-        log_id: The log that the certificate stands in.
+        log_id: Log that contains the certificate.
         certificate_id: The certificate.
-        keys: Which key is good for which entry.
+        keys: Validity of keys per entry.
     """
     found = [*_by_certificates(connection, log_id, certificate_id, keys)]
     notices = log_notices(transparency_log.notices_about(connection, log_id, certificate_id))
@@ -97,11 +97,11 @@ def later_entries(
 
 
 def relations(connection: Connection, position: int) -> frozenset[tuple[str, str]]:
-    """Return the rows by which a certificate is found from those that it ends: each other's identifier, and how.
+    """Return the index rows of the certificates that a certificate ends: each ID with the kind of ending.
 
     Args:
         connection: The archive.
-        position: The certificate's place in it.
+        position: Position of the certificate in the archive.
     """
     columns = select(certificate_relation.c.other, certificate_relation.c.kind)
     rows = connection.execute(columns.where(certificate_relation.c.position == position))
@@ -109,7 +109,7 @@ def relations(connection: Connection, position: int) -> frozenset[tuple[str, str
 
 
 def by_notices(notices: Iterable[LogNotice], certificate_id: str, keys: KeyHistory) -> Iterator[SupersedingEntry]:
-    """Yield the revocations of a certificate among notices that a good key signed."""
+    """Yield the revocations of a certificate among notices signed by a valid key."""
     for each in notices:
         notice = each.notice
         is_of_it = notice.kind is NoticeKind.CERTIFICATE_REVOKED and notice.certificate == certificate_id
@@ -118,15 +118,15 @@ def by_notices(notices: Iterable[LogNotice], certificate_id: str, keys: KeyHisto
 
 
 def override_of(notices: Iterable[LogNotice], statement: bytes, keys: KeyHistory) -> Override | None:
-    """Return what overrides the status of a certificate: the last override that a good key signed.
+    """Return the override of a certificate's status: the last one signed by a valid key.
 
-    An override of these very bytes alone counts, and one that says a status of their kind of question. That of the
-    certificate's own status takes those before it back.
+    An override applies only to exactly these bytes, with a status of their question type. An override to the
+    certificate's own status cancels earlier ones.
 
     Args:
-        notices: What was noticed of it. Of those whose place in the log is not known, the latest by its date is last.
-        statement: The certificate's bytes.
-        keys: Which key is good for which entry.
+        notices: Notices about the certificate. If their log index is unknown, the latest by date is last.
+        statement: Bytes of the certificate.
+        keys: Validity of keys per entry.
 
     Raises:
         IntegrityError: The bytes are no certificate.
@@ -150,7 +150,7 @@ def override_of(notices: Iterable[LogNotice], statement: bytes, keys: KeyHistory
 
 
 def forged_notices(notices: Iterable[LogNotice], keys: KeyHistory) -> Iterator[str]:
-    """Yield the notices that a known key is said to have signed and did not, by identifier."""
+    """Yield the IDs of notices whose stated key is known but whose signature is invalid."""
     for each in notices:
         span = keys.spans.get(each.envelope.key_id)
         if span is not None and not is_signed_by(each.envelope, span.public_key):
@@ -185,7 +185,7 @@ def _by_certificates(
 
 
 def by_statement(data: bytes, certificate_id: str) -> Iterator[SupersedingEntry]:
-    """Yield how a statement ends a certificate; whoever asks has looked at its signature.
+    """Yield the endings that a statement declares for a certificate; the caller has verified its signature.
 
     Raises:
         IntegrityError: The bytes are no certificate.

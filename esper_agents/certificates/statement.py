@@ -1,4 +1,4 @@
-"""A certificate as an in-toto Statement v1 in RFC 8785 bytes, and back. These bytes are the certificate."""
+"""Certificate as an in-toto Statement v1 in RFC 8785 bytes: write and parse."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from esper_agents.domain.handoff import Handoff
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-# A UUID needs no registry and no domain name, and stays ours whoever owns a domain; the fragment says which predicate.
+# A UUID needs no registry or domain name; the fragment names the predicate.
 VOCABULARY = "urn:uuid:efb3b188-f73f-4522-ad3f-ae5a415f40ff#"
-# What 0.1.0 wrote. It is read as the same, and not written any more.
+# Written by 0.1.0. It is read as the same type and no longer written.
 OLD_VOCABULARY = "https://esper-agents.dev/"
 CERTIFICATE = "certificate/v1"
 PREDICATE_TYPE = VOCABULARY + CERTIFICATE
-# Its envelope, in base64, must not be larger than what is read.
+# The base64 envelope must not exceed the read limit.
 MOST_ISSUED = MOST_BYTES // 4 * 3 - 2**10
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 _ISSUED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
-# Members that 0.1.0 did not know: a certificate without them keeps the bytes that it has there.
+# Members unknown to 0.1.0: a certificate without them keeps the same bytes as there.
 _SINCE = frozenset({"events_sha256", "notes_sha256"})
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -39,16 +39,16 @@ def statement(certificate: Certificate) -> bytes:
     """Return the canonical bytes of a certificate.
 
     The predicate is the whole certificate, as `normal` has it. Subjects are the files that were read, each by its path
-    with its sha256 and git's object id, then the commit and its tree where git knew one. Where no file was read the one
-    subject is the session, with the digest of its task: in-toto wants a subject, and a commit that nobody looked at is
-    none.
+    with its sha256 and git object ID, then the commit and its tree if git knew one. If no file was read, the only
+    subject is the session, with the digest of its task: in-toto requires a subject, and a commit that was not read is
+    not listed.
 
-    There are no floats in it: those in tool arguments and outputs stand as the decimal strings that `repr` gives, and
-    integers beyond 53 bits as decimal strings. Control characters and lone surrogates stand as visible escapes.
+    There are no floats in it: those in tool arguments and outputs are decimal strings as `repr` gives, as are
+    integers beyond 53 bits. Control characters and lone surrogates are visible escapes.
 
     Raises:
-        IntegrityError: An identifier, a time or a digest is not one.
-        EvidenceError: It would be larger than what is read again.
+        IntegrityError: An identifier, a time or a digest is malformed.
+        EvidenceError: It would exceed the read limit.
     """
     _check_forms(certificate)
     predicate = {name: each for name, each in to_json(certificate).items() if each or name not in _SINCE}
@@ -61,23 +61,23 @@ def statement(certificate: Certificate) -> bytes:
         }
     )
     if len(data) > MOST_ISSUED:
-        problem = f"the certificate would have {len(data)} bytes, and {MOST_ISSUED} are the most"
+        problem = f"the certificate would have {len(data)} bytes; the maximum is {MOST_ISSUED}"
         raise EvidenceError(problem, remedy="submit fewer files at once")
     return data
 
 
 def parse(data: bytes) -> Certificate:
-    """Return the certificate that bytes hold, and nothing that is not exactly one.
+    """Parse a certificate strictly.
 
-    The bytes need not be in canonical form: what was issued is checked by the digest of its bytes.
+    The bytes need not be in canonical form: the digest of the bytes identifies what was issued.
 
     Raises:
-        NewerRecordError: They are of a version that came after this program.
-        IntegrityError: The bytes are not strict JSON (see `strict_json.loads`), not a statement of ours, hold an
-            unknown or missing member, a wrong type, a status that does not exist, or subjects that are not the
+        NewerRecordError: The certificate was written by a newer version.
+        IntegrityError: The bytes are not strict JSON (see `strict_json.loads`), not a known statement type, or contain
+            an unknown or missing member, a wrong type, an unknown status, or subjects that differ from the
             certificate's.
     """
-    # What was just read is not read again: views and checks of the same bytes follow one another.
+    # Cached, because views and checks parse the same bytes in a row.
     return _parsed(bytes(data))
 
 
@@ -88,25 +88,25 @@ def _parsed(data: bytes) -> Certificate:
     if not isinstance(value, dict) or set(value) != _MEMBERS:
         refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
     if value["_type"] != STATEMENT_TYPE or said != CERTIFICATE:
-        refuse(f"it is no {STATEMENT_TYPE} with a {PREDICATE_TYPE}")
+        refuse(f"not a {STATEMENT_TYPE} with a {PREDICATE_TYPE}")
     certificate = from_json(Certificate, value["predicate"])
     _check_forms(certificate)
-    # The task as it stands there: a record from before a member was added has the digest that it was given then.
+    # The task as recorded: a record from before a member was added keeps the digest computed at that time.
     task, subjects = value["predicate"]["task"], value["subject"]
     if subjects != _subjects(certificate, task) and subjects != _subjects(certificate, task, tree=False):
-        refuse("its subjects are not the files that it says were read")
+        refuse("its subjects differ from the files that it lists as read")
     return certificate
 
 
 def predicate_of(value: Any, known: str) -> str:
-    """Return which predicate a statement has, without its vocabulary, such as `certificate/v1`; empty if not ours.
+    """Return the predicate of a statement without its vocabulary, such as `certificate/v1`; empty if unknown.
 
     Args:
         value: The statement.
-        known: The newest version that is known of that predicate.
+        known: Newest known version of that predicate.
 
     Raises:
-        NewerRecordError: It is of a newer version: whether it is right is for a newer program to say.
+        NewerRecordError: It has a newer version, which only a newer program can validate.
     """
     said = value.get("predicateType") if isinstance(value, dict) else None
     vocabulary = next((each for each in (VOCABULARY, OLD_VOCABULARY) if str(said).startswith(each)), None)
@@ -117,40 +117,40 @@ def predicate_of(value: Any, known: str) -> str:
     found = re.fullmatch(f"{re.escape(kind)}/v([1-9][0-9]{{0,5}})", named)
     if found and int(found[1]) > int(number):
         raise NewerRecordError(
-            f"it is a {said}, and this version of esper-agents knows {vocabulary}{known}",
+            f"it is a {said}; this version of esper-agents supports {vocabulary}{known}",
             remedy="pip install --upgrade esper-agents",
         )
     return named
 
 
 def normal(certificate: Certificate) -> Certificate:
-    """Return a certificate as `parse` gives it back; one that is normal already stays as it is."""
+    """Return a certificate as `parse` returns it; a normalized one is unchanged."""
     return from_json(Certificate, to_json(certificate))
 
 
 def digest_of(data: bytes) -> str:
-    """Return the digest that names a statement's bytes, as `sha256:` and 64 hex digits."""
+    """Return the digest of a statement's bytes, as `sha256:` and 64 hex digits."""
     return f"sha256:{sha256(data).hexdigest()}"
 
 
 def digest_of_value(value: JsonObject) -> str:
-    """Return the sha256 of a tool's arguments or output as they stand in the record, in RFC 8785 bytes, as hex digits.
+    """Return the sha256 of a tool's recorded arguments or output, in RFC 8785 bytes, as hex digits.
 
-    So a stranger can compute it again from the certificate alone.
+    Anyone can recompute it from the certificate alone.
     """
     return sha256(canonical_bytes(to_json(value))).hexdigest()
 
 
 def digest_of_packet(packet: Handoff) -> str:
-    """Return the sha256 of a handoff as it stands in the record, in RFC 8785 bytes, as hex digits.
+    """Return the sha256 of a recorded handoff, in RFC 8785 bytes, as hex digits.
 
-    The packet of the next hop names it, so that the chain in a certificate can be checked by itself.
+    The next handoff references it, so that the chain can be checked from the certificate alone.
     """
     return digest_of_value(to_json(packet))
 
 
 def _subjects(certificate: Certificate, asked: Any, *, tree: bool = True) -> list[dict[str, Any]]:
-    """Return what a certificate is about; before there was a log, the commit stood without its tree."""
+    """Return the subjects of a certificate; versions without a log recorded the commit without its tree."""
     if not certificate.examined:
         task = sha256(canonical_bytes(asked)).hexdigest()
         return [{"name": f"session:{certificate.session}", "digest": {"sha256": task}}]
@@ -175,17 +175,17 @@ def _tree(tree: str) -> dict[str, Any]:
 
 def _check_forms(certificate: Certificate) -> None:
     if not is_id(certificate.id) or not certificate.id.startswith(f"{Prefix.CERTIFICATE}_"):
-        refuse(f"{certificate.id[:60]!a} is no identifier of a certificate")
+        refuse(f"{certificate.id[:60]!a} is not a certificate ID")
     if not is_id(certificate.session) or not certificate.session.startswith(f"{Prefix.SESSION}_"):
-        refuse(f"{certificate.session[:60]!a} is no identifier of a session")
+        refuse(f"{certificate.session[:60]!a} is not a session ID")
     if not is_time(certificate.issued_at):
-        refuse(f"{certificate.issued_at[:60]!a} is no time such as 2026-01-31T09:30:00.000Z")
+        refuse(f"{certificate.issued_at[:60]!a} is not a time such as 2026-01-31T09:30:00.000Z")
     for file in certificate.examined:
         if not _SHA256.fullmatch(file.sha256):
-            refuse(f"{file.sha256[:80]!a} is no sha256 of a file")
+            refuse(f"{file.sha256[:80]!a} is not the sha256 of a file")
     for digest in (certificate.events_sha256, certificate.notes_sha256):
         if digest and not _SHA256.fullmatch(digest):
-            refuse(f"{digest[:80]!a} is no sha256")
+            refuse(f"{digest[:80]!a} is not a sha256")
 
 
 def is_time(text: str) -> bool:

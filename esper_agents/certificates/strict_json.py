@@ -1,4 +1,4 @@
-"""JSON text read so that two readers cannot understand it differently."""
+"""Strict JSON parser that rejects input which two parsers could read differently."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from esper_agents.errors import IntegrityError
 
 MOST_BYTES = 64 * 2**20
 MOST_DEPTH = 64
-# RFC 8785 rests on IEEE doubles, which hold every integer up to here.
+# RFC 8785 uses IEEE doubles, which represent every integer up to here.
 LARGEST_INTEGER = 2**53 - 1
 _SURELY_SHORT = len(str(LARGEST_INTEGER))
 
 
 def refuse(problem: str) -> NoReturn:
-    """Raise that bytes are not a certificate."""
+    """Raise an error that bytes are not a certificate."""
     raise IntegrityError(
-        f"not a certificate: {problem}", remedy="take it from the archive again; `esper certificates list` names them"
+        f"not a certificate: {problem}", remedy="fetch it from the archive; `esper certificates list` lists them"
     )
 
 
 def loads(data: bytes) -> Any:
-    """Return the JSON value that bytes hold.
+    """Parse strict JSON.
 
     Raises:
-        IntegrityError: Over 64 MiB, not UTF-8, not JSON, a member twice in one object, a number that is no integer of
-            at most 53 bits, or nested deeper than 64.
+        IntegrityError: Over 64 MiB, not UTF-8, not JSON, a duplicate member in an object, a number that is not an
+            integer of at most 53 bits, or nested deeper than 64.
     """
     if len(data) > MOST_BYTES:
-        refuse(f"it has {len(data)} bytes, and {MOST_BYTES} are the most")
+        refuse(f"it has {len(data)} bytes; the maximum is {MOST_BYTES}")
     try:
         text = data.decode("utf-8")
         value = _DECODER.decode(text)
@@ -48,7 +48,7 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(members)
     if len(found) != len(members):
         names = Counter(name for name, _ in members)
-        refuse(f"member {names.most_common(1)[0][0][:60]!a} stands twice in one object")
+        refuse(f"member {names.most_common(1)[0][0][:60]!a} occurs twice in one object")
     return found
 
 
@@ -56,7 +56,7 @@ def _integer(digits: str) -> int:
     if len(digits) < _SURELY_SHORT and digits != "-0":
         return int(digits)
     if len(digits) > len(str(-LARGEST_INTEGER)) or abs(int(digits)) > LARGEST_INTEGER or digits == "-0":
-        refuse(f"{digits[:20]} is no integer of at most 53 bits")
+        refuse(f"{digits[:20]} is not an integer of at most 53 bits")
     return int(digits)
 
 
@@ -67,7 +67,7 @@ def _float(digits: str) -> NoReturn:
 def _check_depth(value: object) -> None:
     level = [value]
     for _ in range(MOST_DEPTH + 1):
-        # json.loads makes exactly these types, and comparing them is several times as fast as isinstance.
+        # json.loads returns exactly these types, and comparing types is several times as fast as isinstance.
         nested = [each for each in level if each.__class__ is dict or each.__class__ is list]
         if not nested:
             return
@@ -75,5 +75,5 @@ def _check_depth(value: object) -> None:
     refuse(f"it nests deeper than {MOST_DEPTH}")
 
 
-# Made once: json.loads makes one for each text where it is given hooks.
+# Created once: json.loads creates a decoder per call if it is given hooks.
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_float)

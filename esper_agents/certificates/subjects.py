@@ -1,4 +1,4 @@
-"""Checks whether the files that a certificate judged are still what they were, and its citations with them."""
+"""Check that the certified files and their citations are unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class SubjectState(StrEnum):
-    """What became of a file since it was judged."""
+    """State of a certified file compared with its digest."""
 
     VALID = "valid"
     STALE = "stale"
@@ -39,13 +39,13 @@ class SubjectState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubjectCheck:
-    """One file of a certificate, looked at again.
+    """Check result of one certified file.
 
     Attributes:
-        path: Relative to the project.
-        state: What became of it.
-        detail: What was found, in one line.
-        citations: For each finding in the file, whether its line still says what it said; empty where it is unreadable.
+        path: Path relative to the project.
+        state: State of the file.
+        detail: Details in one line.
+        citations: For each finding in the file, whether its cited line is unchanged; empty if the file is unreadable.
     """
 
     path: str
@@ -55,13 +55,13 @@ class SubjectCheck:
 
 
 def verify_subjects(data: bytes, root: Path) -> tuple[SubjectCheck, ...]:
-    """Look again at every file that a certificate judged, in the tree at hand; none where nothing was examined.
+    """Compare every certified file with the working tree; empty if no file was certified.
 
-    Reads nothing outside the root, whatever paths and links say.
+    Never reads outside the root, whatever the paths and links.
 
     Args:
-        data: The statement's bytes.
-        root: The project's folder.
+        data: Bytes of the statement.
+        root: Folder of the project.
 
     Raises:
         IntegrityError: The bytes are not a certificate.
@@ -70,14 +70,14 @@ def verify_subjects(data: bytes, root: Path) -> tuple[SubjectCheck, ...]:
     claims: dict[str, list[Diagnostic]] = {}
     for finding in certificate.findings:
         claims.setdefault(finding.claim.location.path, []).append(finding.claim)
-    # A file is read once however often it is named: what is checked of it is then said of the same bytes.
+    # Every file is read once, so that all its checks concern the same bytes.
     found = {path: _found(path, root, claims.get(path, ())) for path in {file.path for file in certificate.examined}}
     return tuple(_compared(file, found[file.path]) for file in certificate.examined)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is there in a file's place: its digest and what became of its cited lines, or why there is none."""
+    """Current content of a file: its digest and citation checks, or the reason why there is none."""
 
     sha256: str = ""
     citations: tuple[Check, ...] = ()
@@ -88,15 +88,15 @@ class _Found:
 def _found(name: str, root: Path, claims: Sequence[Diagnostic]) -> _Found:
     path = _inside(root, name)
     if path is None:
-        return _Found(state=SubjectState.UNREADABLE, detail="it leads out of the project")
+        return _Found(state=SubjectState.UNREADABLE, detail="path is outside the project")
     try:
         file = read_plain(path, _MOST_BYTES) if path.is_file() else None
     except OSError as error:
-        return _Found(state=SubjectState.UNREADABLE, detail=error.strerror or "it cannot be read")
+        return _Found(state=SubjectState.UNREADABLE, detail=error.strerror or "file cannot be read")
     if file is None:
-        return _Found(state=SubjectState.MISSING, detail="there is no such file")
+        return _Found(state=SubjectState.MISSING, detail="file does not exist")
     if len(file.data) > _MOST_BYTES:
-        return _Found(state=SubjectState.STALE, detail=f"it has grown over {_MOST_BYTES} bytes")
+        return _Found(state=SubjectState.STALE, detail=f"file is larger than {_MOST_BYTES} bytes")
     return _Found(sha256(file.data).hexdigest(), _citations(claims, file.data))
 
 
@@ -105,7 +105,7 @@ def _compared(file: SourceFile, found: _Found) -> SubjectCheck:
         return SubjectCheck(file.path, found.state, found.detail)
     if found.sha256 == file.sha256:
         return SubjectCheck(file.path, SubjectState.VALID, f"sha256:{found.sha256}", found.citations)
-    detail = f"sha256:{file.sha256} has become sha256:{found.sha256}"
+    detail = f"expected sha256:{file.sha256}, found sha256:{found.sha256}"
     return SubjectCheck(file.path, SubjectState.STALE, detail, found.citations)
 
 
@@ -131,25 +131,25 @@ def _citations(claims: Sequence[Diagnostic], content: bytes) -> tuple[Check, ...
 
 
 def _decoded(content: bytes) -> str:
-    """Return Python source as its own declaration says it is encoded; what that cannot read is kept apart."""
+    """Decode Python source with its declared encoding; undecodable bytes are preserved."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         return content.decode(encoding, "surrogateescape")
     except (SyntaxError, UnicodeError, LookupError):
-        # It may declare what is no encoding of text, or one that its bytes are not in.
+        # The declared encoding may be unknown, not a text encoding, or wrong.
         return content.decode("utf-8-sig", "surrogateescape")
 
 
 def _citation(claim: Diagnostic, places: dict[str, dict[int, None]]) -> Check:
     name, excerpt = f"{claim.rule} at {claim.location}", _words(claim.excerpt)
     if not excerpt:
-        return Check(name, CheckOutcome.CANNOT_DECIDE, "the record holds no excerpt")
+        return Check(name, CheckOutcome.CANNOT_DECIDE, "the certificate has no excerpt of the line")
     found = places.get(excerpt, {})
     if claim.location.line in found:
-        return Check(name, CheckOutcome.HOLDS, "the line still says what it said")
+        return Check(name, CheckOutcome.HOLDS, "cited line unchanged")
     if found:
-        return Check(name, CheckOutcome.FAILS, f"the line stands at {', '.join(map(str, islice(found, 5)))} now")
-    return Check(name, CheckOutcome.FAILS, "the line is gone")
+        return Check(name, CheckOutcome.FAILS, f"cited line moved to {', '.join(map(str, islice(found, 5)))}")
+    return Check(name, CheckOutcome.FAILS, "cited line not found")
 
 
 def _words(line: str) -> str:

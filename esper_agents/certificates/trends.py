@@ -1,4 +1,4 @@
-"""One number over time: what certificates have on record of it, by an index of all such numbers."""
+"""Values of one metric over time, from the index of recorded numbers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _MOST_LOOKED_AT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One amount.
+    """Data point of a trend.
 
     Attributes:
-        entry: The certificate that it stands in.
-        evidence: The evidence that it stands in; empty for a count.
-        name: The metric.
-        amount: How much.
+        entry: Certificate that contains it.
+        evidence: Evidence that contains it; empty for a count.
+        name: Name of the metric.
+        amount: Value of the metric.
     """
 
     entry: CertificateSummary
@@ -46,14 +46,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
-    """What certificates have on record of one metric.
+    """Summary of one metric over certificates.
 
     Attributes:
-        name: The metric.
-        certificates: How many of them have it.
-        lowest: The lowest amount.
-        highest: The highest.
-        newest: The newest of them that has it.
+        name: Name of the metric.
+        certificates: Number of certificates that contain it.
+        lowest: Lowest value.
+        highest: Highest value.
+        newest: Newest certificate that contains it.
     """
 
     name: str
@@ -64,12 +64,12 @@ class MetricSummary:
 
 
 def recorded(store: Store, project_key: str, wanted: Filter) -> tuple[MetricSummary, ...]:
-    """Return which metrics the newest thousand of some certificates have on record, those of most certificates first.
+    """Return the metrics of the newest thousand matching certificates, most frequent first.
 
     Args:
         store: The database.
-        project_key: The project.
-        wanted: Which certificates.
+        project_key: Key of the project.
+        wanted: Filter of certificates.
     """
     entries = {each.position: each for each in listing(store, project_key, wanted=wanted, limit=_MOST_LOOKED_AT)}
     column = certificate_metric.c
@@ -90,17 +90,17 @@ def recorded(store: Store, project_key: str, wanted: Filter) -> tuple[MetricSumm
 
 
 def names(store: Store, project_key: str) -> tuple[str, ...]:
-    """Return the names of all numbers that a project's certificates have on record, in order."""
+    """Return the names of all metrics recorded in a project's certificates, sorted."""
     with store.reading() as connection:
         return tuple(sorted(each for each in _all_names(connection) if _has(connection, project_key, each)))
 
 
 def resolve(store: Store, project_key: str, wanted: str) -> str:
-    """Return the one name that a person means: the whole of it, the end of it, or a part between dots.
+    """Return the metric that a user's text identifies: its full name, its end, or a part between dots.
 
     Raises:
-        NotFoundError: None fits.
-        UsageError: Several fit.
+        NotFoundError: No metric matches.
+        UsageError: More than one metric matches.
     """
     known = names(store, project_key)
     found = fitting(wanted, known)
@@ -109,24 +109,24 @@ def resolve(store: Store, project_key: str, wanted: str) -> str:
     if len(found) > 1:
         more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
         raise UsageError(
-            f"{wanted!r} may mean several metrics", remedy=f"name one: {', '.join(found[:_MOST_NAMED])}{more}"
+            f"{wanted!r} matches more than one metric", remedy=f"name one: {', '.join(found[:_MOST_NAMED])}{more}"
         )
     return found[0]
 
 
 def trend(store: Store, project_key: str, metric: str, wanted: Filter, *, limit: int = 50) -> tuple[Point, ...]:
-    """Return the newest amounts of a metric, oldest first.
+    """Return the newest values of a metric, oldest first.
 
     Args:
         store: The database.
-        project_key: The project.
-        metric: Its name, or an unmistakable part of it; see `resolve`.
-        wanted: Which certificates.
-        limit: Of at most so many certificates that have it.
+        project_key: Key of the project.
+        metric: Name of the metric, or a unique part of it; see `resolve`.
+        wanted: Filter of certificates.
+        limit: Maximum number of certificates that contain it.
 
     Raises:
-        NotFoundError: No certificate of the project has that metric.
-        UsageError: The name may mean several.
+        NotFoundError: No certificate of the project contains that metric.
+        UsageError: The name is ambiguous.
     """
     name = resolve(store, project_key, metric)
     entries = listing(store, project_key, wanted=replace(wanted, metric=name), limit=limit)
@@ -135,7 +135,7 @@ def trend(store: Store, project_key: str, metric: str, wanted: Filter, *, limit:
 
 
 def _points(connection: Connection, name: str, entries: tuple[CertificateSummary, ...]) -> Iterator[Point]:
-    """Yield what some certificates have of a metric, in their order and then that of their evidence."""
+    """Yield the values of a metric in the order of the certificates and of their evidence."""
     wanted = select(certificate_metric).where(
         certificate_metric.c.name == name,
         certificate_metric.c.position.in_(listed(connection, [each.position for each in entries])),
@@ -149,7 +149,7 @@ def _points(connection: Connection, name: str, entries: tuple[CertificateSummary
 
 
 def _all_names(connection: Connection) -> Iterator[str]:
-    """Yield the names of all metrics; each is one look into an index, however many certificates have it."""
+    """Yield the names of all metrics; each takes one index lookup, however many certificates have it."""
     column = certificate_metric.c.name
     found = connection.scalar(select(func.min(column)))
     while found is not None:
@@ -158,7 +158,7 @@ def _all_names(connection: Connection) -> Iterator[str]:
 
 
 def _has(connection: Connection, project_key: str, name: str) -> bool:
-    """Return whether a project has a metric: the newest that has it is asked first."""
+    """Return whether a project has a metric; its newest certificate is tried first."""
     own = (
         select(certificate_metric.c.position)
         .join(table, table.c.position == certificate_metric.c.position)

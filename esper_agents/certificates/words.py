@@ -1,4 +1,4 @@
-"""The words that certificates are searched by: the same on every database, and never its query language."""
+"""Search words of certificates, tokenised alike on every database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.certificate import Certificate
 
-# PostgreSQL knows 16,383 places in a text and a megabyte of words; the worst findings stand first.
+# PostgreSQL stores up to 16,383 positions and a megabyte of words per text; the worst findings come first.
 MOST_WORDS = 16_000
 MOST_CHARACTERS = 200_000
 LONGEST_WORD = 64
@@ -35,10 +35,10 @@ _TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class SearchableText:
-    """Some text of a certificate.
+    """Searchable text of a certificate.
 
     Attributes:
-        where: Where it stands, such as `summary` or `ESP301 at train.py:9`.
+        where: Location of the text, such as `summary` or `ESP301 at train.py:9`.
         text: The text.
     """
 
@@ -47,7 +47,7 @@ class SearchableText:
 
 
 def passages(certificate: Certificate) -> Iterator[SearchableText]:
-    """Yield every text of a certificate that is searched, in the order in which it counts."""
+    """Yield the searchable texts of a certificate, most relevant first."""
     yield SearchableText("agent", certificate.agent)
     yield SearchableText("component", certificate.component)
     yield SearchableText("request", certificate.task.request)
@@ -60,9 +60,9 @@ def passages(certificate: Certificate) -> Iterator[SearchableText]:
 
 
 def recorded_passages(data: bytes) -> Iterator[SearchableText]:
-    """Yield the same of a certificate's bytes, many times as fast; nothing of what is no certificate.
+    """Yield the same texts from a certificate's bytes, many times as fast; nothing if they are not a certificate.
 
-    The bytes are taken for what was issued: a strict reading checks far more than what is to be quoted.
+    The bytes are assumed to be as issued: strict parsing checks far more than an excerpt needs.
     """
     try:
         record = mapping_in(json.loads(data), "predicate")
@@ -81,7 +81,7 @@ def recorded_passages(data: bytes) -> Iterator[SearchableText]:
 
 
 def searched_text(certificate: Certificate) -> str:
-    """Return the words of a certificate with a space between, for the index; equal passages count once."""
+    """Return the words of a certificate separated by spaces, for the index; equal texts count once."""
     found: list[str] = []
     size = 0
     for text in dict.fromkeys(each.text for each in passages(certificate)):
@@ -99,25 +99,25 @@ def words_of(text: str) -> list[str]:
 
 
 def asked_words(text: str) -> tuple[tuple[str, ...], ...]:
-    """Return what a person asks for: for each word typed, the words in a row that it stands for.
+    """Parse search words: for each typed word, the sequence of indexed words that it stands for.
 
-    `loss.detach` stands for two words in a row. Nothing of it means anything to a database: letters and digits only.
+    `loss.detach` stands for two words in sequence. The result has letters and digits only, so no query syntax.
     """
     asked = (tuple(words_of(each)) for each in text[:MOST_CHARACTERS].split())
     return tuple(each for each in dict.fromkeys(asked) if each)[:MOST_ASKED]
 
 
 def best_passage(said: Iterable[SearchableText], asked: tuple[tuple[str, ...], ...]) -> SearchableText | None:
-    """Return where most of what was asked is said, cut to what stands around it; None where nowhere.
+    """Return the text with most of the search words, cut to the words around the match; None if there is no match.
 
     Args:
-        said: The texts of a certificate.
-        asked: What was asked; see `asked_words`.
+        said: Texts of a certificate.
+        asked: Search words; see `asked_words`.
     """
     best: tuple[tuple[int, bool], SearchableText, int] | None = None
     for passage in said:
         at, count = _hits(passage.text, asked)
-        # Whoever is shown it sees agent and component anyway.
+        # Agent and component are displayed anyway.
         worth = (count, passage.where not in _SHOWN_ANYWAY)
         if count and (best is None or worth > best[0]):
             best = (worth, passage, at)
@@ -127,7 +127,7 @@ def best_passage(said: Iterable[SearchableText], asked: tuple[tuple[str, ...], .
 
 
 def _hits(text: str, asked: tuple[tuple[str, ...], ...]) -> tuple[int, int]:
-    """Return where the first of the words stands in a text, and how many of them do."""
+    """Return the position of the first match in a text, and the number of matching words."""
     text = text[:MOST_CHARACTERS]
     folded, origin = _folded_with_origin(text)
     possible = [phrase for phrase in asked if phrase[0] in folded]
@@ -160,7 +160,7 @@ def _folded(text: str) -> str:
 
 
 def _folded_with_origin(text: str) -> tuple[str, list[int] | range]:
-    """Return folded text, and for each of its characters which one of the text it comes from."""
+    """Return folded text, and for each of its characters the index of the original character."""
     if text.isascii():
         return text.lower(), range(len(text))
     parts = [_folded_character(each) for each in text]

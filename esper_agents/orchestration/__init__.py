@@ -1,1 +1,1 @@
-"""The graph, where(ledger), the turn loop, handoffs, permissions and certify. Imports `reasoning` and below."""
+"""Session execution: graph, `where(ledger)`, turn loop, handoffs, permissions and certify."""

@@ -1,4 +1,4 @@
-"""Whether a move can be carried out at all; what is wrong goes back to the reasoner, in words."""
+"""Validate a reasoner's action before it is executed; errors are returned to it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.session_run import SessionRun
 
 MOST_DEPTH = 3
-# By one panel.
+# Limit per panel.
 MOST_ASKED = 8
-# In which another model argues the other side.
+# Rounds in which another model argues the opposite.
 MOST_ROUNDS = 2
-# Claims of measurements; what a rule read in the code is as sure as the rule says.
+# For measured claims; the confidence of a static finding is set by its rule.
 _MEASURED = "LAB"
 _INDEPENDENT = 2
-# Each is at most two visits of a graph node; see the recursion limit there.
+# Each takes at most two visits of a graph node; see the recursion limit there.
 MOST_FRAMES = 100
 
 
 def validate_action(run: SessionRun, frame: FrameState, move: Move) -> Refusal | None:
-    """Return every reason why a move cannot be carried out, or None where it can."""
+    """Return every reason why an action cannot be executed, or None if it can."""
     hop = None
     if isinstance(move, HandOff):
         claimed = [each.claim.fingerprint for each in move.claims]
@@ -44,7 +44,7 @@ def validate_action(run: SessionRun, frame: FrameState, move: Move) -> Refusal |
     faults = tuple(_faults(run, frame, move))
     if hop is None:
         return Refusal(faults) if faults else None
-    # Where something else is wrong with it as well, nobody need be asked about the hop yet.
+    # If the action is invalid for another reason, the user need not be asked about the handoff yet.
     goes_round = hop.is_going_round and not faults
     return Refusal((hop.reason, *faults), going_round=move.agent if isinstance(move, HandOff) and goes_round else "")
 
@@ -104,14 +104,14 @@ def _bad_consults(run: SessionRun, frame: FrameState, consults: Sequence[Consult
 
 
 def _witnesses(evidence: Sequence[Evidence]) -> set[str]:
-    """Return the independent ways in which something was seen: those that a tool names, else the tool."""
+    """Return the independent sources of an observation: those that the tools name, else the tools."""
     return {str(way) for each in evidence for way in each.output.get("witnesses") or (each.tool,)}
 
 
 def _unsupported(
     history: SessionProjection, claims: Sequence[SupportedClaim], assumptions: Sequence[Assumption]
 ) -> Iterator[str]:
-    """Yield claims and settled assumptions that name no evidence of this session."""
+    """Yield claims and settled assumptions without evidence of this session."""
     known = {each.id for each in history.evidence()}
     examined = {file.path: file.lines for each in history.evidence() for file in each.examined}
     for supported in claims:

@@ -1,4 +1,4 @@
-"""A person's answer: bound to one question, of the type that was asked for, written once."""
+"""Answers of users: bound to one question, type-checked and written once."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _FORMS = {
     AnswerType.NUMBER: re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"),
 }
 _EXAMPLES = {AnswerType.INTEGER: "a whole number such as 8", AnswerType.NUMBER: "a number such as 0.5"}
-# What the system says where it knows nobody's name.
+# Name used if the system does not know the user.
 _NOBODY = frozenset(("", "unknown"))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """A question that waits for an answer.
+    """Question that waits for an answer.
 
     Attributes:
         session: `ses_` identifier.
-        agent: Who asks.
-        since: When it was asked.
-        question: What is asked.
+        agent: Agent that asks.
+        since: Time of the question.
+        question: The question.
     """
 
     session: str
@@ -55,19 +55,19 @@ class PendingQuestion:
 
     @property
     def is_decision(self) -> bool:
-        """Whether it is to be agreed to or not."""
+        """Whether the question is an approval."""
         return self.question.options == (APPROVE, DENY)
 
 
 def pending_questions(store: Store, project_key: str) -> tuple[PendingQuestion, ...]:
-    """Return every question of a project that waits for an answer, the oldest first."""
+    """Return the open questions of a project, oldest first."""
     with store.reading() as connection:
         asked = questions.unanswered(connection, project_key)
         told = {each.session: SessionProjection(each.session, ledger.rows(connection, each.session)) for each in asked}
     found: list[PendingQuestion] = []
     for each in asked:
         history = told[each.session]
-        # A frame may have ended over a question, as where a budget stops it: then nobody waits for the answer.
+        # A frame may end with an open question, for example if a budget stops it; then no answer is needed.
         open_here = {question.id: question for question in history.questions}
         agent = history.frames[each.frame - 1].opened.agent.name
         if question := open_here.get(each.question):
@@ -76,16 +76,16 @@ def pending_questions(store: Store, project_key: str) -> tuple[PendingQuestion, 
 
 
 def find_question(store: Store, project_key: str, wanted: str) -> questions.StoredQuestion:
-    """Return the one question that is meant, answered or not, by its identifier or the end of it.
+    """Return one question, answered or not, by its ID or the end of it.
 
     Raises:
         NotFoundError: The project has no such question.
-        UsageError: It has several, or another project has it.
+        UsageError: More than one question matches, or the question belongs to another project.
     """
     bare = wanted.removeprefix("qst_")
     is_name = _BARE.fullmatch(bare) is not None and len(bare) >= _SHORTEST
     with store.reading() as connection:
-        # Those that wait are few and found at once.
+        # Open questions are few and indexed.
         open_ones = questions.unanswered(connection, project_key)
         known = [each.question for each in open_ones]
         found = [each for each in open_ones if is_name and each.question.endswith(bare)]
@@ -95,23 +95,25 @@ def find_question(store: Store, project_key: str, wanted: str) -> questions.Stor
             return found[0]
         if found:
             some = " or ".join(sorted(each.question for each in found)[:3])
-            raise UsageError(f"{wanted!r} fits {len(found)} questions", remedy=f"name more of it: {some}")
+            raise UsageError(f"{wanted!r} matches {len(found)} questions", remedy=f"use a longer ID: {some}")
         root = questions.project_of(connection, f"qst_{bare}") if is_name and len(bare) == _WHOLE else None
     if root is not None:
         problem = f"question {wanted} belongs to the project in {root!r}"
-        raise UsageError(problem, remedy=f"name that project: --project {root}")
+        raise UsageError(problem, remedy=f"use --project {root}")
     raise NotFoundError("question", wanted, known, listing=_LISTING)
 
 
 def only_question(history: SessionProjection, found: SessionSummary) -> str:
-    """Return the one question that a session asks.
+    """Return the ID of the only open question of a session.
 
     Raises:
-        UsageError: It asks none or several.
+        UsageError: The session has none or more than one.
     """
     asked = history.questions
     if not asked:
-        raise UsageError(f"session {found.id} waits for no answer", remedy=f"see what does: {_LISTING}")
+        raise UsageError(
+            f"session {found.id} has no pending question", remedy=f"list the pending questions: {_LISTING}"
+        )
     if len(asked) > 1:
         problem = f"session {found.id} asks {len(asked)} questions"
         raise UsageError(problem, remedy=f"name one of them: run `{_LISTING}`")
@@ -119,63 +121,66 @@ def only_question(history: SessionProjection, found: SessionSummary) -> str:
 
 
 async def record_answer(run: SessionRun, question_id: str, text: str, by: str, *, is_decision: bool = False) -> None:
-    """Write the answer to one question of the session.
+    """Record the answer to a question of the session.
 
     Args:
-        run: The run.
+        run: Run that writes the events.
         question_id: `qst_` identifier.
-        text: The answer.
-        by: Who answers.
-        is_decision: Whether it is an agreement or a refusal, and no answer in words.
+        text: Text of the answer.
+        by: Name of the user who answers.
+        is_decision: Whether it is an approval or a denial instead of a text answer.
 
     Raises:
-        NotFoundError: The session never asked that.
-        UsageError: It was answered before, nobody waits for it any more, or the answer is not one that it can have.
+        NotFoundError: The session has no such question.
+        UsageError: It was answered before, it is closed, or the answer is not valid.
     """
     key, turn, call = _asked(run.history, question_id)
     if call.answer is not None:
         raise UsageError(
-            f"question {question_id} was answered before, with {call.answer.text!r}",
-            remedy=f"run `esper sessions show {run.session}`; the first answer stands",
+            f"question {question_id} is already answered: {call.answer.text!r}",
+            remedy=f"run `esper sessions show {run.session}`; the first answer applies",
         )
     if run.history.state not in {SessionState.OPEN, SessionState.WAITING}:
         raise UsageError(
-            f"session {run.session} is {run.history.state}; nothing can be answered any more",
+            f"session {run.session} is {run.history.state}; its questions are closed",
             remedy="submit the task again",
         )
     question = call.question
     if question is None or question not in run.history.questions:
-        problem = f"question {question_id} is stale: the session went on without an answer"
-        raise UsageError(problem, remedy=f"run `{_LISTING}` to see what waits")
+        problem = f"question {question_id} is closed: the session continued without an answer"
+        raise UsageError(problem, remedy=f"list the pending questions: {_LISTING}")
     is_agreement = turn.moved is not None and isinstance(turn.moved.move, Conclude)
     if is_agreement and by in _NOBODY:
-        problem = "only a named person can agree to advice, and this system does not say who you are"
+        problem = "advice must be approved by a named user, but the system does not provide your name"
         raise UsageError(problem, remedy="set LOGNAME to your name")
     said = _fitting(question, text, is_decision=is_decision)
     await run.record((key, UserAnswer(question_id, said, by)), state=SessionState.OPEN)
 
 
 def _fitting(question: UserQuestion, text: str, *, is_decision: bool) -> str:
-    """Return an answer as it goes on record, or refuse it."""
+    """Return an answer in its recorded form, or raise if it is not valid."""
     if is_decision and question.options != (APPROVE, DENY):
         raise UsageError(
-            f"question {question.id} wants an answer, not an agreement",
+            f"question {question.id} needs an answer, not an approval",
             remedy=f'esper answer {question.id} "..."',
         )
     if question.options:
         if text not in question.options:
             raise UsageError(
-                f"{text!r} is no answer to this question", remedy="answer one of " + ", ".join(question.options)
+                f"{text!r} is not a valid answer to this question",
+                remedy="answer one of " + ", ".join(question.options),
             )
         return text
     said = text.strip()
     form = _FORMS.get(question.wants)
     if form is not None and not form.fullmatch(said, endpos=_LONGEST):
-        raise UsageError(f"{said[:60]!r} is no {question.wants}", remedy=f"answer {_EXAMPLES[question.wants]}")
+        raise UsageError(f"{said[:60]!r} is not a valid {question.wants}", remedy=f"answer {_EXAMPLES[question.wants]}")
     if not said:
-        raise UsageError("the answer is empty", remedy="say something; `esper sessions cancel` ends the session")
+        raise UsageError(
+            "the answer is empty", remedy="enter an answer, or end the session with `esper sessions cancel`"
+        )
     if len(said) > _LONGEST:
-        problem = f"the answer has {len(said)} characters, and {_LONGEST} are the most"
+        problem = f"the answer has {len(said)} characters; the maximum is {_LONGEST}"
         raise UsageError(problem, remedy="put it in a file of the project and name the file")
     return said
 

@@ -1,4 +1,4 @@
-"""What a session has used and may still use, all its agents together: a pure function of the ledger."""
+"""Budget of a session and its usage over all agents, as a pure function of the ledger."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.open_turn import OpenTurn
     from esper_agents.orchestration.session_projection import SessionProjection
 
-# Where a reasoner says what its turn has cost: see `reasoner.Decision`.
+# Member of a turn record with the cost reported by the reasoner: see `reasoner.Decision`.
 SPENT = "spent"
-# Before every step; the others before the steps that use them.
+# Checked before every step; the other budgets are checked before the steps that use them.
 _ALWAYS = (Resource.TOKENS, Resource.MONEY, Resource.SECONDS)
 _WORDS = {
     Resource.TOKENS: ("token", "tokens"),
@@ -33,9 +33,9 @@ _NS_IN_MS = 1_000_000
 
 
 def usage(history: SessionProjection) -> Mapping[Resource, int]:
-    """Return what the session has used.
+    """Return the resources that the session has used.
 
-    Seconds are those that reasoners and tools worked: waiting for a person, or lying still after a crash, uses none.
+    Seconds are working time of reasoners and tools: waiting for a user or for recovery after a crash uses none.
     """
     turns = list(_turns(history))
     moves = [turn.moved for turn in turns if turn.moved]
@@ -56,18 +56,18 @@ def _turns(history: SessionProjection) -> Iterator[OpenTurn]:
 
 
 def _told(record: Mapping[str, object], resource: Resource) -> int:
-    """Return what a reasoner says it has used; what is no such number counts as nothing."""
+    """Return the usage that a reasoner reports; an invalid number counts as zero."""
     said = record.get(SPENT)
     amount = said.get(str(resource)) if isinstance(said, dict) else None
     return amount if type(amount) is int and amount > 0 else 0
 
 
 def remaining(history: SessionProjection, *, hops: int = 0) -> tuple[Amount, ...]:
-    """Return what the session may still use, hops always among it.
+    """Return the remaining budget of the session; handoffs are always included.
 
     Args:
-        history: The session's ledger.
-        hops: How many hops are being made that are not on record yet.
+        history: Ledger projection of the session.
+        hops: Number of handoffs in progress that are not recorded yet.
     """
     limits = {each.resource: each.amount for each in history.begun.task.budget}
     limits[Resource.HOPS] = hop_limit(history)
@@ -77,7 +77,7 @@ def remaining(history: SessionProjection, *, hops: int = 0) -> tuple[Amount, ...
 
 
 def stopped_by(history: SessionProjection) -> Resource | None:
-    """Return the budget that has stopped the session, or None: from then on no agent of it does anything more."""
+    """Return the exhausted budget that has stopped the session, or None; no agent of a stopped session continues."""
     if not history.begun.task.budget:
         return None
     for turn in _turns(history):
@@ -89,14 +89,14 @@ def stopped_by(history: SessionProjection) -> Resource | None:
 
 
 def ends_decision(history: SessionProjection, frame: FrameState) -> Resource | None:
-    """Return the budget that does not allow a reasoner to decide once more, or None."""
+    """Return the budget that does not allow another decision, or None."""
     return stopped_by(history) or _used_up(history, frame, _ALWAYS)
 
 
 def ends_move(history: SessionProjection, frame: FrameState, move: Move) -> Resource | None:
-    """Return the budget that does not allow the next step of a move, or None.
+    """Return the budget that does not allow the next step of an action, or None.
 
-    What has been decided is paid for: a conclusion always stands.
+    Decided actions are already paid for: a conclusion is always allowed.
     """
     match move:
         case CallTools():
@@ -116,7 +116,7 @@ def _used_up(history: SessionProjection, frame: FrameState, resources: tuple[Res
     used = usage(history)
     is_free = not frame.opened.definition.is_model
     for resource, limit in limits.items():
-        # A budget of no money does not stop who takes none.
+        # A budget of zero cost does not stop reasoners that cost nothing.
         costs_nothing = is_free and resource in {Resource.TOKENS, Resource.MONEY} and not used[resource]
         if used[resource] >= limit and not costs_nothing:
             return resource
@@ -124,7 +124,7 @@ def _used_up(history: SessionProjection, frame: FrameState, resources: tuple[Res
 
 
 def reason(history: SessionProjection, resource: Resource) -> str:
-    """Return in a sentence that a budget is used up, or that what is left of it is not enough to go on."""
+    """Return a sentence that a budget is exhausted or insufficient."""
     limit = _limit(history, resource)
     used = Amount(resource, usage(history)[resource])
     if used.amount < limit.amount:
@@ -139,13 +139,13 @@ def _in_words(amount: Amount) -> str:
 
 
 def stopping(history: SessionProjection, frame: FrameState, resource: Resource, least: int = 0) -> Conclude:
-    """Return the conclusion of a frame that a budget ends: what is known stands, and what is missing is said.
+    """Return the conclusion of a frame that a budget ends: known findings are kept, missing work is listed.
 
     Args:
-        history: The session's ledger.
-        frame: The frame.
-        resource: What the budget is of.
-        least: How much more of it the next decision would have taken at least.
+        history: Ledger projection of the session.
+        frame: Frame that ends.
+        resource: Resource of the budget.
+        least: Minimum additional usage of the next decision.
     """
     name, why, task = frame.opened.agent.name, reason(history, resource), history.begun.task
     limit = _limit(history, resource)

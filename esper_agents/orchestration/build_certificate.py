@@ -1,4 +1,4 @@
-"""The certificate as a pure function of the ledger."""
+"""Build the certificate as a pure function of the ledger."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 _ORDER = tuple(Severity)
 _TAKEN_FOR_GRANTED = "it was taken for granted, and no evidence confirmed or refuted it"
 _ASK_AGAIN = 'esper submit "REQUEST" PATH, asking whether it is so'
-# As much of an identifier as it takes to find it by.
+# Shortest prefix that identifies a session.
 _SHORT = 12
 
 
 def certificate(history: SessionProjection, frame: FrameState) -> Certificate:
-    """Return the certificate of a session that has concluded.
+    """Return the certificate of a concluded session.
 
     Args:
-        history: The session's ledger.
-        frame: The frame that concluded.
+        history: Ledger projection of the session.
+        frame: Frame that concluded.
     """
     begun, concluded, final = history.begun, frame.concluded, frame.turns[-1].moved
     if concluded is None or concluded.verdict is None or final is None or not isinstance(final.move, Conclude):
@@ -80,7 +80,7 @@ def certificate(history: SessionProjection, frame: FrameState) -> Certificate:
         question_kinds_sha256=begun.question_kinds_sha256,
         agreements=agreements(frame),
     )
-    # What tools said has been struck through when it was recorded; this is for what was said about it.
+    # Tool output was redacted when it was recorded; this covers the texts of agents.
     clean = redacted(written)
     packets = sum(each.handed_off.redactions for each in history.frames if each.handed_off)
     before = begun.redactions + packets + sum(each.redactions for each in history.evidence())
@@ -89,7 +89,7 @@ def certificate(history: SessionProjection, frame: FrameState) -> Certificate:
 
 
 def _as_remembered(issued: Certificate) -> Certificate:
-    """Return a certificate as it is read, without what no note is made of: that is most of it."""
+    """Return a certificate as parsed, without the parts that notes are not derived from, which are most of it."""
     evidence = tuple(replace(each, arguments={}, output={}) for each in issued.evidence)
     return normal(replace(issued, evidence=evidence, consults=(), definitions=(), environment={}))
 
@@ -103,22 +103,22 @@ _WORK = {
 
 
 def _descriptor(agent: Agent, kind: QuestionType) -> str:
-    """Return what sort of work it was: the agent's domain and what was asked of it, such as `code_review`."""
+    """Return the kind of work: the agent's domain and the question type, such as `code_review`."""
     domain, work = slugify(agent.domain or agent.name), _WORK[kind]
     return domain if domain.endswith(work) else f"{domain}_{work}"
 
 
 def _component(begun: Submission) -> str:
-    """Return what was judged: the code that the task is about, or the evidence of another certificate."""
+    """Return the component of the verdict: the code of the task, or the evidence of another certificate."""
     if again := begun.task.options.get(REPRODUCE):
         return slugify(f"evidence_of_{again[-_SHORT:]}")
     return component_of([path if path != "." else begun.project for path in begun.task.paths])
 
 
 def _endings(history: SessionProjection) -> Iterator[HandOff | Conclude]:
-    """Yield the moves that end frames, the one that is being carried out included; models' first.
+    """Yield the actions that end frames, including the current one; those of models first.
 
-    Where two speak of the same thing the last word counts, and a model cannot talk a playbook's away.
+    The last statement on an assumption applies, so a model cannot override that of a playbook.
     """
     for frame in sorted(history.frames, key=lambda each: not each.opened.definition.is_model):
         moved = frame.turns[-1].moved if frame.turns else None
@@ -127,12 +127,12 @@ def _endings(history: SessionProjection) -> Iterator[HandOff | Conclude]:
 
 
 def assumptions(history: SessionProjection) -> tuple[Assumption, ...]:
-    """Return what was taken for granted; where agents differ on one, the last word counts."""
+    """Return the assumptions of the session; if agents differ on one, the last statement applies."""
     return tuple({each.text: each for move in _endings(history) for each in move.assumptions}.values())
 
 
 def gaps(history: SessionProjection) -> tuple[InformationGap, ...]:
-    """Return what could not be known, each once; an assumption that nothing settled is one of these."""
+    """Return the information gaps without duplicates; every open assumption is one."""
     own = (each for move in _endings(history) for each in move.gaps)
     said = {each.what: each for each in (*own, *_unanswered(history), *_refused_hops(history))}
     settling = {each.id for each in history.evidence() if each.outcome is CallOutcome.COMPLETED}
@@ -153,7 +153,7 @@ def _unanswered(history: SessionProjection) -> Iterator[InformationGap]:
 
 
 def _refused_hops(history: SessionProjection) -> Iterator[InformationGap]:
-    """Yield what agents would have said whom the task did not reach, because it went round in a circle."""
+    """Yield gaps for agents that the task did not reach, because the handoff would have been circular."""
     for frame in history.frames:
         for turn in frame.turns:
             wanted = turn.refusal.going_round if turn.refusal else ""
@@ -173,7 +173,7 @@ def _consults(history: SessionProjection) -> tuple[ConsultAnswer, ...]:
 
 
 def _definitions(history: SessionProjection) -> tuple[Definition, ...]:
-    """Return what agents went by, and after it what a person let them go by later."""
+    """Return the definitions that agents used at session start, followed by those a user accepted later."""
     opened = {
         (each.opened.agent.name, each.opened.definition.reasoner): each.opened.definition for each in history.frames
     }
@@ -183,7 +183,7 @@ def _definitions(history: SessionProjection) -> tuple[Definition, ...]:
 
 
 def _exchanges(history: SessionProjection, definition: Definition) -> tuple[ModelTurn, ...]:
-    """Return the turns of a language model that an agent took by a definition, in order."""
+    """Return the language model turns of an agent under a definition, in order."""
     names = definition.agent, definition.reasoner
     records = (
         turn.moved.record
@@ -200,6 +200,6 @@ def _exchanges(history: SessionProjection, definition: Definition) -> tuple[Mode
 
 
 def _examined(history: SessionProjection) -> tuple[SourceFile, ...]:
-    """Return every state of every file that was read; a file that changed under the session stands twice."""
+    """Return every version of every file that was read; a file that changed during the session is listed twice."""
     seen = {(file.path, file.sha256): file for each in history.evidence() for file in each.examined}
     return tuple(seen[key] for key in sorted(seen))

@@ -1,4 +1,4 @@
-"""Certify: the only way to the end. Issues the certificate of a conclusion, once, and publishes what shows it."""
+"""Certify node: issue the certificate of a conclusion once, and publish its views."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 async def certify(run: SessionRun) -> None:
-    """Issue the certificate if there is a conclusion and none yet; publish it if there is one.
+    """Issue the certificate of a conclusion if it is not issued yet, and publish it.
 
-    A session that waits, was refused or was cancelled has no conclusion and ends here without a verdict.
+    A session that is waiting, was refused or was cancelled has no conclusion and ends here without a verdict.
     """
     frame = run.history.conclusion
     if frame is None or run.history.is_cancelled:
@@ -42,7 +42,7 @@ async def certify(run: SessionRun) -> None:
 
 
 def _issue(store: Store, run: SessionRun, issued: Certificate, data: bytes) -> Appended:
-    """Archive, sign, enter in the log, remember and record in one transaction: the row is the commit point."""
+    """Archive, sign, log, remember and record in one transaction: the event is the commit point."""
     project_key = run.workshop.project.key
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), project_key)

@@ -1,4 +1,4 @@
-"""Whether a project's source may go to a language model's server: a person says so once for each project and server."""
+"""Consent to send a project's source to a model server, per project and server."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|[0-9a-f:.]{2,45}")
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """A person's word on whether source of a project may go to a server.
+    """A user's decision on sending a project's source to a server.
 
     Attributes:
-        host: The server, as the address of a request names it.
-        by: Who said so.
-        at: When, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
-        is_agreed: Whether it may.
+        host: Server, as in the address of a request.
+        by: Name of the user.
+        at: Time, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        is_agreed: Whether sending is allowed.
     """
 
     host: str
@@ -38,20 +38,20 @@ class Consent:
 
 
 class ConsentError(UsageError):
-    """Source would leave this machine, and nobody has agreed to that."""
+    """Source code would be sent without consent."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"source of this project would go to {host}, and nobody has agreed to that",
-            remedy=f"agree to it with `esper models agree {host}`, or work without: --reasoner playbook",
+            f"no consent to send the source of this project to {host}",
+            remedy=f"run `esper models agree {host}`, or use --reasoner playbook",
         )
 
 
 def consents(home: Path) -> tuple[Consent, ...]:
-    """Return what people have said, by server. What cannot be read agrees to nothing.
+    """Return the recorded decisions by server. An unreadable file gives no consent.
 
     Args:
-        home: Where the program keeps the project's things.
+        home: Folder of the project in the data directory.
     """
     try:
         told = json.loads((home / _FILE).read_text(encoding="utf-8"))
@@ -64,15 +64,15 @@ def consents(home: Path) -> tuple[Consent, ...]:
 
 
 def is_agreed(home: Path, host: str) -> bool:
-    """Return whether a person has agreed that source goes to a server."""
+    """Return whether a user consented to sending source to a server."""
     return any(each.host == host and each.is_agreed for each in consents(home))
 
 
 def host_of(text: str) -> str:
-    """Return the server that a person means: a host with its port, or the address of one.
+    """Return the server that a text names: a host with its port, or a URL.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: The text is neither.
     """
     try:
         parts = urlsplit(text if "//" in text else f"//{text}")
@@ -80,16 +80,16 @@ def host_of(text: str) -> str:
     except ValueError:
         host, port = "", None
     if not _HOST.fullmatch(host):
-        raise UsageError(f"{text[:80]!r} is no server", remedy="name its host: esper models agree api.anthropic.com")
+        raise UsageError(f"{text[:80]!r} is not a server", remedy="name its host: esper models agree api.anthropic.com")
     shown = f"[{host}]" if ":" in host else host
     return shown if port is None else f"{shown}:{port}"
 
 
 def agree(home: Path, host: str, by: str, *, is_agreed: bool = True) -> Consent:
-    """Keep a person's word, whether it is yes or no.
+    """Record a user's decision, allowed or not.
 
     Raises:
-        UsageError: It names no server.
+        UsageError: The text does not name a server.
     """
     host = host_of(host)
     said = Consent(host, by, timestamp(time.time_ns() // 1_000_000), is_agreed)
@@ -98,7 +98,7 @@ def agree(home: Path, host: str, by: str, *, is_agreed: bool = True) -> Consent:
 
 
 def withdraw(home: Path, host: str) -> bool:
-    """Take a person's word back, and return whether there was one."""
+    """Remove a recorded decision, and return whether there was one."""
     host = host_of(host)
     known = consents(home)
     left = tuple(each for each in known if each.host != host)

@@ -1,4 +1,4 @@
-"""Countersignatures: a person's own SSH key over a certificate, kept in the log; and whose they are."""
+"""Countersign a certificate with an SSH key and record it in the log."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ COUNTERSIGNATURE = "countersignature"
 
 @dataclass(frozen=True, slots=True)
 class Countersigner:
-    """Who countersigns.
+    """Countersigner and the reason for the countersignature.
 
     Attributes:
-        key_file: The person's SSH key, or its public half where an agent has the other.
-        name: The person's name on this machine, who is not checked.
-        reason: Why, in words; may be empty.
+        key_file: The user's SSH key, or its public half if an agent holds the private one.
+        name: The user's name on this machine, which is not verified.
+        reason: Reason as text; may be empty.
         home: `paths.home()`.
     """
 
@@ -50,25 +50,25 @@ class Countersigner:
 def countersign_certificate(
     store: Store, workshop: ProjectServices, certificate_id: str, by: Countersigner
 ) -> LogNoticeStatement:
-    """Have a person's key sign a certificate, enter that in the log and publish it beside the view.
+    """Countersign a certificate, append the countersignature to the log and publish it next to the view.
 
     Raises:
         NotFoundError: The log has no such certificate.
-        IntegrityError: The certificate, or the log, is not what it was.
-        UsageError: The key does not sign, or has signed this one already.
-        EvidenceError: ssh-keygen is not here.
+        IntegrityError: The certificate was changed, or the log is inconsistent.
+        UsageError: The key cannot sign, or has countersigned this certificate before.
+        EvidenceError: ssh-keygen is not installed.
     """
     with store.reading() as connection:
         log_id = transparency_log.log_of(connection, workshop.project.key)
         statement = transparency_log.envelope(connection, log_id, certificate_id).payload
-    # A person may take minutes to type a passphrase: nothing is locked meanwhile.
+    # The user may take minutes to type a passphrase: no lock is held in the meantime.
     armoured = countersign(statement, by.key_file, by.home)
     key = " ".join(signer_in(armoured))
     with store.writing() as transaction:
         pins.check_before_append(transaction.connection, by.home, store.where, workshop.project.key)
         if any(each.notice.key == key for each in countersignatures(transaction.connection, log_id, certificate_id)):
             raise UsageError(
-                f"that key has countersigned {certificate_id} already",
+                f"{certificate_id} is already countersigned with that key",
                 remedy="run `esper certificates verify` to see it",
             )
         notice = _notice(transaction, certificate_id, statement, armoured, by)
@@ -78,7 +78,7 @@ def countersign_certificate(
 
 
 def countersignatures(connection: Connection, log_id: int, certificate_id: str) -> Iterator[LogNotice]:
-    """Yield the countersignatures of a certificate, oldest first; whether they are right is not looked at."""
+    """Yield the countersignatures of a certificate, oldest first, without verifying them."""
     for each in log_notices(transparency_log.notices_about(connection, log_id, certificate_id)):
         if each.notice.kind is NoticeKind.COUNTERSIGNED:
             yield each
@@ -87,20 +87,20 @@ def countersignatures(connection: Connection, log_id: int, certificate_id: str) 
 def check_countersignatures(
     connection: Connection, log_id: int, certificate_id: str, statement: bytes, keyring: Keyring
 ) -> tuple[Check, ...]:
-    """Check whose countersignatures a certificate has; a key that nobody here trusts decides nothing.
+    """Verify the countersignatures of a certificate; one of an untrusted key gives `cannot decide`.
 
     Args:
         connection: The archive.
-        log_id: The log that the certificate stands in.
-        certificate_id: The certificate.
-        statement: Its bytes.
-        keyring: Whose keys may countersign, and which of them ended.
+        log_id: Log that contains the certificate.
+        certificate_id: ID of the certificate.
+        statement: Bytes of the certificate.
+        keyring: Keys that may countersign, with their validity.
     """
     return check_each(countersignatures(connection, log_id, certificate_id), statement, keyring)
 
 
 def check_each(notices: Iterable[LogNotice], statement: bytes, keyring: Keyring) -> tuple[Check, ...]:
-    """Check the countersignatures among notices on one certificate; see `check_countersignatures`."""
+    """Verify the countersignatures among the notices about one certificate; see `check_countersignatures`."""
     return tuple(_check(each, statement, keyring) for each in notices if each.notice.kind is NoticeKind.COUNTERSIGNED)
 
 
@@ -118,7 +118,7 @@ def _check(entry: LogNotice, statement: bytes, keyring: Keyring) -> Check:
 
 
 def _ended(entry: LogNotice, history: KeyHistory) -> str:
-    """Return what ended the key before it countersigned; nothing where nothing did."""
+    """Return how the key ended before it countersigned; empty if it was valid."""
     kind, blob = signer_in(entry.notice.signature)
     if kind != SSH_TYPE:
         return ""

@@ -1,4 +1,4 @@
-"""What an agent goes by when its frame opens: the exact definition, named by digests whose bytes are kept."""
+"""Snapshots of the definitions that a frame opens with, stored by digest."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PLAYBOOK, _PROMPT = ("playbook.py", "text/x-python"), ("prompt.md", _MARKDOWN)
 
 
 def definition_of(workshop: ProjectServices, agent: Agent, reasoner: str = PLAYBOOK) -> Definition:
-    """Return what an agent goes by now, as digests.
+    """Return the current definition of an agent, as digests.
 
     Args:
-        workshop: What the session works with.
-        agent: The agent.
-        reasoner: What is to decide its moves; see `Workshop.reasoner`.
+        workshop: Services of the project.
+        agent: Agent to describe.
+        reasoner: Kind of reasoner that decides its actions; see `ProjectServices.reasoner`.
     """
     source = workshop.reasoner(agent.name, reasoner)
     return Definition(
@@ -43,9 +43,9 @@ def definition_of(workshop: ProjectServices, agent: Agent, reasoner: str = PLAYB
 
 
 def keep_definition(workshop: ProjectServices, agent: Agent, reasoner: str = PLAYBOOK) -> None:
-    """Keep the bytes behind the digests of what an agent goes by, so that a session can go on by them later.
+    """Store the bytes behind the digests of an agent's definition, so that a session can resume with them later.
 
-    What cannot be read or kept is passed over: the work does not depend on it.
+    Bytes that cannot be read or stored are skipped: the work does not depend on them.
     """
     artifacts, playbooks = Artifacts(artifacts_of(workshop)), Artifacts(playbooks_of(workshop))
     texts = [(artifacts, agent_text(agent), "agent.md", _MARKDOWN)]
@@ -62,43 +62,43 @@ def keep_definition(workshop: ProjectServices, agent: Agent, reasoner: str = PLA
 
 
 def keep_policy(workshop: ProjectServices) -> str:
-    """Keep the policy and the words that say which kind of question is asked, and return the policy's digest."""
+    """Store the policy and the trigger table of question types, and return the policy's digest."""
     rulebook.keep(artifacts_of(workshop))
     return workshop.policy.sha256
 
 
 def agent_text(agent: Agent) -> bytes:
-    """Return the bytes of an agent's definition; nothing where its file is not what was read."""
+    """Return the bytes of an agent's definition file; empty if the file has changed since it was loaded."""
     data = _read(Path(agent.path))
     return data if sha256(data).hexdigest() == agent.sha256 else b""
 
 
 def skill_text(workshop: ProjectServices, name: str) -> bytes:
-    """Return the bytes of a skill; nothing where there is none of that name."""
+    """Return the bytes of a skill; empty if there is no such skill."""
     found = find_skill(tuple(skill_files(Path(workshop.project.root), workshop.skill_folders.pairs)), name)
     return _read(found.file) if found and found.holds(found.file) else b""
 
 
 def kept_text(workshop: ProjectServices, digest: str) -> bytes | None:
-    """Return the bytes that are kept under a digest, or None."""
+    """Return the stored bytes with a digest, or None."""
     return _found(artifacts_of(workshop), digest) or kept_playbook(workshop, digest)
 
 
 def kept_playbook(workshop: ProjectServices, digest: str) -> bytes | None:
-    """Return the source of a playbook that has run here before, or None.
+    """Return the source of a playbook that ran for the project before, or None.
 
-    It may be run again, so it is never looked for among the artifacts: a project and its code have a say in those.
+    It is executed, so it is never read from the artifacts, which the project and its code can write.
     """
     return _found(playbooks_of(workshop), digest)
 
 
 def artifacts_of(workshop: ProjectServices) -> Path:
-    """Return where a project's artifacts lie."""
+    """Return the folder of a project's artifacts."""
     return workshop.home / "artifacts"
 
 
 def playbooks_of(workshop: ProjectServices) -> Path:
-    """Return where the sources of the playbooks lie that have run for a project."""
+    """Return the folder of playbook sources that ran for a project."""
     return workshop.home / "playbooks"
 
 

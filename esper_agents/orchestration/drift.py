@@ -1,4 +1,4 @@
-"""What a session goes by that has changed since it began: seen before it goes on, and never passed over."""
+"""Detect drift between the recorded and the current definitions of a session."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Something that has changed, with what it says.
+    """Changed definition with both texts.
 
     Attributes:
-        change: What.
-        before: What it said when the session began; None where that is not kept.
-        now: What it says; None where it is gone or cannot be read.
+        change: The changed definition.
+        before: Text at session start; None if it is not stored.
+        now: Current text; None if it is missing or unreadable.
     """
 
     change: DefinitionChange
@@ -52,16 +52,16 @@ class Drift:
 
     @property
     def heading(self) -> str:
-        """The change in words, such as `agent toy: 0123456789ab, now ba9876543210`."""
+        """One-line description of the change, such as `agent toy: 0123456789ab, now ba9876543210`."""
         before = self.change.before[:_SHORT] or "nothing"
         return f"{self.change.kind} {self.change.name}: {before}, now {self.change.now[:_SHORT] or 'gone'}"
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The difference of the texts, as `diff -u` has it; nothing where one of them is not there."""
+        """Unified diff of the texts, as from `diff -u`; empty if one of them is missing."""
         if self.before is None or self.now is None:
             return ()
-        names = "when the session began", "now"
+        names = "session start", "now"
         return tuple(
             each.rstrip("\n")
             for each in unified_diff(self.before.splitlines(), self.now.splitlines(), *names, n=2, lineterm="")
@@ -69,27 +69,27 @@ class Drift:
 
 
 class ChangedError(UsageError):
-    """What a session goes by has changed since it began, and nobody has said what to do about it.
+    """Definitions of a session changed, and the user has not chosen which ones to use.
 
     Attributes:
-        drifts: What has changed.
+        drifts: Changed definitions.
     """
 
     def __init__(self, session_id: str, drifts: Sequence[Drift], command: str) -> None:
         some = [f"{each.change.kind} {each.change.name}" for each in drifts[:_MOST_NAMED]]
         more = f" and {len(drifts) - len(some)} more" if len(drifts) > len(some) else ""
         super().__init__(
-            f"changed since session {session_id} began: {', '.join(some)}{more}",
-            remedy=f"`{command} --accept` goes on by what there is now, `--pinned` by what there was",
+            f"definitions changed since session {session_id} started: {', '.join(some)}{more}",
+            remedy=f"`{command} --accept` resumes with the current definitions, `--pinned` with the recorded ones",
         )
         self.drifts = tuple(drifts)
 
 
 def find_drift(workshop: ProjectServices, history: SessionProjection) -> tuple[Drift, ...]:
-    """Return what has changed since a session began, or since a person last accepted what had.
+    """Return the definitions that changed since session start, or since a user last accepted changes.
 
-    Agents count that have taken part, finished or not: what they go by stands in the certificate. A session that is
-    over goes by nothing any more.
+    Agents that took part count, finished or not: their definitions are recorded in the certificate. A finished session
+    has no drift.
     """
     if history.state not in {SessionState.OPEN, SessionState.WAITING}:
         return ()
@@ -97,7 +97,7 @@ def find_drift(workshop: ProjectServices, history: SessionProjection) -> tuple[D
 
 
 def differences(workshop: ProjectServices, history: SessionProjection) -> tuple[Drift, ...]:
-    """Return what a session went by that is not what there is now, whether it is over or not."""
+    """Return the recorded definitions that differ from the current ones, for finished sessions as well."""
     found: list[Drift] = []
     for known in _known(history).values():
         agent = workshop.agents.agents.get(known.agent)
@@ -108,16 +108,16 @@ def differences(workshop: ProjectServices, history: SessionProjection) -> tuple[
 
 
 def accepted(workshop: ProjectServices, history: SessionProjection, drifts: Sequence[Drift], by: str) -> Accepted:
-    """Return the row that lets a session go on by what there is now.
+    """Return the event with which a session resumes with the current definitions.
 
     Raises:
-        UsageError: An agent that takes part is not there any more: nothing can be gone on by.
+        UsageError: A participating agent is no longer installed.
     """
     for each in drifts:
         if each.change.kind is DriftKind.AGENT and not each.change.now:
             raise UsageError(
-                f"agent {each.change.name!r}, who takes part in {history.session}, is not installed any more",
-                remedy=f"install it again, or go on by what is kept of it: esper resume {history.session} --pinned",
+                f"agent {each.change.name!r} of session {history.session} is no longer installed",
+                remedy=f"reinstall it, or resume with its recorded definition: esper resume {history.session} --pinned",
             )
     known = _known(history).values()
     definitions = tuple(definition_of(workshop, workshop.agents.get(each.agent), each.reasoner) for each in known)
@@ -127,13 +127,13 @@ def accepted(workshop: ProjectServices, history: SessionProjection, drifts: Sequ
 def recorded_services(
     workshop: ProjectServices, history: SessionProjection, drifts: Sequence[Drift]
 ) -> ProjectServices:
-    """Return a workshop in which agents, playbooks and policy are what they were when a session began.
+    """Return project services with the recorded agents, playbooks and policy of a session.
 
     Raises:
-        UsageError: Something of it is not kept, or cannot be brought back.
-        ReasonerError: A kept playbook does not fit this version of the program.
+        UsageError: A recorded definition is not stored or cannot be restored.
+        ReasonerError: A stored playbook does not fit this version of the program.
     """
-    # What processes are started in is shared, so that whoever opened the project ends them.
+    # The process pool is shared, so that the owner of the project closes it.
     _ = workshop.bench
     agents, playbooks = dict(workshop.agents.agents), dict(workshop.playbooks)
     known = {each.agent: each for each in _known(history).values() if not each.is_model}
@@ -149,7 +149,7 @@ def recorded_services(
                     raise _not_kept(change)
                 playbooks[name] = _kept_playbook(workshop, known[name])
             case DriftKind.SKILL:
-                # Which skills were at hand stands on record; what they say is no part of how a playbook decides.
+                # The available skills are recorded; their texts do not influence a playbook's decisions.
                 continue
             case DriftKind.POLICY:
                 if each.before is None:
@@ -163,7 +163,7 @@ def recorded_services(
 
 
 def _known(history: SessionProjection) -> dict[tuple[str, bool], Definition]:
-    """Return what each agent that takes part went by last, as the ledger has it: by a playbook, by a model or both."""
+    """Return the last recorded definition of each participating agent: by playbook, by model, or both."""
     opened = (each.opened.definition for each in history.frames)
     later = (each for accepted in history.accepted for each in accepted.definitions)
     return {(each.agent, each.is_model): each for each in (*opened, *later)}
@@ -179,7 +179,7 @@ def _of_agent(
     name = known.agent
     sha256 = now.sha256 if now else ""
     if known.sha256 != sha256:
-        # Where its bytes are not kept, the ledger has its instructions.
+        # If its bytes are not stored, the ledger still contains its instructions.
         before = _kept(workshop, known.sha256) or recorded.body
         text = _text(agent_text(agent)) if agent else None
         yield Drift(DefinitionChange(DriftKind.AGENT, name, known.sha256, sha256), before, text)
@@ -210,7 +210,7 @@ def _of_policy(workshop: ProjectServices, history: SessionProjection) -> Iterato
 
 
 def _kept_agent(workshop: ProjectServices, history: SessionProjection, change: DefinitionChange) -> Agent:
-    """Return an agent as the ledger has it whole, else as its kept bytes define it."""
+    """Return an agent from the ledger if it is complete there, else from its stored bytes."""
     recorded = _recorded(history, change.name)
     if recorded.sha256 == change.before:
         return recorded
@@ -244,8 +244,8 @@ def _kept_playbook(workshop: ProjectServices, known: Definition) -> ReasonerSour
 
 def _not_kept(change: DefinitionChange) -> UsageError:
     return UsageError(
-        f"what {change.kind} {change.name} was ({change.before[:_SHORT]}) is not kept here",
-        remedy="bring that version back, or go on by what there is now with --accept",
+        f"the recorded {change.kind} {change.name} ({change.before[:_SHORT]}) is not stored here",
+        remedy="restore that version, or resume with the current definitions: --accept",
     )
 
 

@@ -1,4 +1,4 @@
-"""Names and versions of what a session runs on, without importing any of it."""
+"""Names and versions of the runtime environment, read without importing packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PACKAGES = ("esper-agents", "langgraph", "sqlalchemy", "torch")
 
 
 def environment() -> dict[str, str]:
-    """Return names and versions; a package that is not installed is `absent`."""
+    """Return names and versions; a package that is not installed has the version `absent`."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",

@@ -1,7 +1,7 @@
-"""Numbers with their units: those that stand in evidence, and whether one that somebody states comes to one of them.
+"""Numbers with units in evidence, and matching of stated numbers against them.
 
-Where both sides name a unit, it counts: 1.3 s is not borne out by 1.3 ms. A number without one bears out any unit that
-fits, as it always may have been meant so.
+If both sides name a unit, the units must agree: 1.3 ms does not support 1.3 s. A number without a unit supports any
+unit that fits, because any could be meant.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNIT = (
     r"|[KMGT]i?B|kB|bytes?|[kKMG](?!\w)"
 )
 _QUANTITY = re.compile(rf"(?<![\w.])(\d+(?:,\d{{3}})*(?:\.\d+)?(?:[eE][+-]?\d+)?)(?:[ \u00a0]?({UNIT})(?!\w))?")
-# What the last part of a name says of the number under it; of `bytes_per_s` it is what stands before.
+# Units derived from the last part of a name; for `bytes_per_s` the part before it counts.
 _RATE = re.compile(r"_per_\w+$")
 _NAMED = re.compile(
     r"(?:^|_)(ns|us|ms|s|seconds?|bytes?|[kmgt]i?b|percent|pct|share|fraction|drop|ratio|speedup|factor)$",
@@ -43,14 +43,14 @@ _TIMES = tuple(Decimal(10) ** each for each in (-9, -6, -3, 0, 3, 6, 9))
 
 
 class _Unit(NamedTuple):
-    """A unit: what it is of, and how much one is in seconds, bytes, or parts of 1; of KB there are two readings."""
+    """Unit: its dimension, and its size in seconds, bytes or parts of 1; KB has two readings."""
 
     kind: _Kind
     scales: tuple[Decimal, ...] = (Decimal(1),)
 
 
 def _units() -> Iterator[tuple[str, _Unit]]:
-    """Yield units by the names that stand behind a number, or at the end of a name."""
+    """Yield units by the names that follow a number or end a member name."""
     yield "", _Unit(_Kind.NONE)
     times = {
         "ns nanosecond nanoseconds": _TIMES[0],
@@ -80,7 +80,7 @@ def _unit(name: str) -> _Unit:
 
 
 def decimal(text: str) -> Decimal | None:
-    """Return the number that a text writes, or None where it is none that anybody measures."""
+    """Return the number of a text, or None if it is not a plausible measured value."""
     try:
         value = Decimal(text.replace(",", ""))
     except InvalidOperation:
@@ -90,15 +90,15 @@ def decimal(text: str) -> Decimal | None:
 
 
 class Quantities:
-    """Numbers that are on record, each found in any unit that fits it."""
+    """Recorded numbers, matched in any unit that fits."""
 
     def __init__(self, *parts: Any) -> None:
-        """Read texts, and what JSON holds."""
+        """Read strings and JSON values."""
         self._known = frozenset(each for part in parts for each in _read(part, ""))
         self._made: dict[str, list[Decimal]] = {}
 
     def has(self, value: Decimal, unit: str) -> bool:
-        """Return whether one of them comes to a value, rounded as the value is written."""
+        """Return whether a recorded number equals a value, rounded to the precision of that value."""
         if unit not in self._made:
             wanted = _unit(unit)
             self._made[unit] = sorted(made for one, of in self._known for made in _forms(one, _unit(of), wanted))
@@ -109,7 +109,7 @@ class Quantities:
 
 
 def _read(part: Any, unit: str) -> Iterator[tuple[Decimal, str]]:
-    """Yield each number with the name of its unit, which for what JSON holds is that of the nearest name with one."""
+    """Yield each number with its unit; in JSON the unit comes from the nearest member name with one."""
     match part:
         case str():
             for found in _QUANTITY.finditer(part):
@@ -137,7 +137,7 @@ def _named(parts: Mapping[str, Any], unit: str) -> Iterator[tuple[Decimal, str]]
 
 
 def _forms(one: Decimal, of: _Unit, wanted: _Unit) -> Iterable[Decimal]:
-    """Return what a number comes to in a unit; nothing where its own is of something else."""
+    """Return a number converted to a unit; empty if it has another dimension."""
     if wanted.kind is _Kind.NONE:
         return (one,)
     if of.kind is wanted.kind and wanted.kind in {_Kind.TIME, _Kind.BYTES}:

@@ -1,4 +1,4 @@
-"""How a frame ends: by handing the task on, or with a judgement that policy has bounded."""
+"""End of a frame: a handoff, or a verdict bounded by the policy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _recorded(frame: FrameState, claims: Sequence[SupportedClaim]) -> tuple[Find
 
 
 async def hand_off(run: SessionRun, frame: FrameState, move: HandOff) -> None:
-    """End a frame by a handoff and open the receiver's, in one transaction."""
+    """End a frame by a handoff and open the receiver's frame, in one transaction."""
     history = run.history
     found = _recorded(frame, move.claims)
     packet = Handoff(
@@ -58,16 +58,16 @@ async def hand_off(run: SessionRun, frame: FrameState, move: HandOff) -> None:
         budget_left=remaining(history, hops=1),
         previous_sha256=digest_of_packet(history.handoffs[-1]) if history.handoffs else "",
     )
-    # Before it is digested: the certificate, which has no secrets in it, must hold what the digest is of.
+    # Redacted before digesting, because the certificate contains the redacted text and its digest.
     clean = redacted(packet, known=run.secrets)
     ended = RowKey(frame.number, 0, 0, RowKind.HANDED_OFF), TaskHandedOff(clean.value, found, clean.count)
     run.note(ended, await opening(run, move.agent, handoff=clean.value), agent=move.agent)
 
 
 async def conclude(run: SessionRun, frame: FrameState, move: Conclude) -> None:
-    """End a frame with a judgement; in a consult, with an answer that is no verdict.
+    """End a frame with a verdict; end a consult with an answer.
 
-    Where a person's agreement would change the verdict they are asked first, and the session waits.
+    If a risk acknowledgement would change the verdict, the user is asked first, and the session waits.
     """
     found = _recorded(frame, move.claims)
     if frame.opened.parent:
@@ -85,7 +85,7 @@ async def conclude(run: SessionRun, frame: FrameState, move: Conclude) -> None:
 
 
 async def fail(run: SessionRun, frame: FrameState, problem: str) -> None:
-    """End a consult whose agent could not answer: whoever asked is told why, and goes on."""
+    """End a consult whose agent failed: the caller receives the reason and continues."""
     said = f"{frame.opened.agent.name} could not answer: {problem}"
     await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), FrameConcluded("", (), None, said)))
 
@@ -98,7 +98,7 @@ def _verdict(
     agreed: tuple[RiskAcknowledgement, ...],
 ) -> Verdict:
     history, task = run.history, run.history.begun.task
-    # As the record will have them: the ceiling must come out the same from there.
+    # In recorded form: the ceiling must be reproducible from the record.
     findings = history.findings(more=found)
     examined = {file.path: file.lines for each in history.evidence() for file in each.examined}
     over = partial(
@@ -108,7 +108,7 @@ def _verdict(
         findings=findings,
         assumptions=assumptions(history),
         gaps=gaps(history),
-        # What was read beside it, such as a caller, is not what the verdict is on.
+        # Other files that were read, such as callers, are not subjects of the verdict.
         examined_lines=sum(lines for path, lines in examined.items() if task.is_about(path)),
         risks=risks_of(history, frame, move),
         request=task.request,

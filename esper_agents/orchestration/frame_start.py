@@ -1,4 +1,4 @@
-"""How a frame begins: the agent as it is defined now, what decides for it, and what it remembers."""
+"""Start of a frame: current agent definition, reasoner and memory notes."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ async def opening(
     parent: tuple[int, int] = (0, 0),
     reasoner: str = "",
 ) -> tuple[RowKey, FrameOpened]:
-    """Return the row that opens the next frame.
+    """Return the event that opens the next frame.
 
     Args:
-        run: The run.
-        agent_name: Who is to go on.
-        handoff: What brings the task.
-        question: What is asked, in a consult.
-        parent: Frame and step that consult, or zeros.
-        reasoner: What is to decide its moves; empty for what the task says.
+        run: Current run.
+        agent_name: Agent of the new frame.
+        handoff: Handoff that transfers the task.
+        question: Question of a consult.
+        parent: Frame and step of the consult, or zeros.
+        reasoner: Kind of reasoner; empty for the one that the task names.
     """
     agent = run.workshop.agents.get(agent_name)
     kind = reasoner or run.history.begun.task.options.get(REASONER, PLAYBOOK)
     keep_definition(run.workshop, agent, kind)
     asking = run.history.frames[parent[0] - 1].opened if parent[0] else None
-    # Whoever asks itself, as a model does for its floor, remembers what it remembered a moment ago.
+    # An agent that consults itself, as for its guardrail, keeps the notes it already has.
     recalled = asking.notes if asking and asking.agent == agent else await _recalled(run, agent_name)
     opened = FrameOpened(
         agent=agent,
@@ -69,13 +69,13 @@ async def _recalled(run: SessionRun, agent_name: str) -> tuple[MemoryNote, ...]:
 
 
 def reasoner_of(run: SessionRun, frame: FrameState) -> Reasoner:
-    """Return what decides a frame's moves, given what the frame began with."""
+    """Return the reasoner of a frame, built from the frame's recorded start."""
     opened = frame.opened
     return run.workshop.reasoner(opened.agent.name, opened.definition.reasoner).build(brief_of(run, frame))
 
 
 def brief_of(run: SessionRun, frame: FrameState) -> Brief:
-    """Return what an agent begins a frame with; the same at every resume."""
+    """Return the brief that an agent starts a frame with; the same at every resume."""
     begun, opened = run.history.begun, frame.opened
     first = run.history.first_of_panel(frame)
     tools = run.workshop.tools.named(opened.agent.tools)
@@ -100,9 +100,9 @@ def brief_of(run: SessionRun, frame: FrameState) -> Brief:
 
 
 def _with_surroundings(run: SessionRun, brief: Brief) -> Brief:
-    """Return a brief with what a model is told beside: every tool, what the project says, which skills there are.
+    """Return a brief with the context for a model: all tools, project documents and available skills.
 
-    Nothing of what no tool has read has had the secrets of this machine struck out before.
+    Texts that no tool has read have not been redacted before, so they are redacted here.
     """
     from esper_agents.agents.agent_packs import packs_of
 

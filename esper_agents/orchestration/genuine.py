@@ -1,4 +1,4 @@
-"""A certificate that later work may build on: it is what was issued, and a key that counts signed it."""
+"""Require that a certificate is authentic before later work builds on it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCertificate:
-    """A certificate that is what was issued: its bytes, a signature that counts, its place in the log.
+    """Authentic certificate: its bytes, a valid signature and its index in the log.
 
     Attributes:
-        entry: What the archive lists.
-        data: The statement's bytes.
+        entry: Listing row of the certificate.
+        data: Bytes of the statement.
     """
 
     entry: CertificateSummary
@@ -34,43 +34,43 @@ class VerifiedCertificate:
 
 
 def load_verified(store: Store, project: Project, folder: Path, certificate_id: str) -> VerifiedCertificate:
-    """Return a certificate that may be built on.
+    """Return an authentic certificate, or raise.
 
     Args:
         store: The archive.
-        project: The project.
-        folder: Where the program keeps the project's things.
-        certificate_id: Its identifier, the end of one, or `latest`.
+        project: Project of the certificate.
+        folder: Folder of the project in the data directory.
+        certificate_id: ID, end of an ID, or `latest`.
 
     Raises:
         NotFoundError: The project has no such certificate.
-        IntegrityError: It is not what was issued, or no good key signed it.
-        EvidenceError: That cannot be decided: nobody signed it, or nobody who is trusted here.
+        IntegrityError: Its bytes differ from those issued, or its signature is not valid.
+        EvidenceError: Undecided: it is unsigned, or signed by an untrusted key.
     """
     found, keys = inspect_certificate(store, project, folder, certificate_id)
     signed = _signed(found, keys) if found.envelope is not None else ()
     for each in (*found.checks, *signed):
         if each.outcome is CheckOutcome.FAILS:
-            problem = f"certificate {found.entry.id} is not what was issued: {each.detail}"
+            problem = f"certificate {found.entry.id} is not authentic: {each.detail}"
             raise IntegrityError(problem, remedy=f"see `esper certificates verify {found.entry.id}`")
     for each in (*found.checks, *signed):
         if each.outcome is CheckOutcome.CANNOT_DECIDE:
-            problem = f"whether certificate {found.entry.id} is genuine cannot be told: {each.detail}"
+            problem = f"authenticity of certificate {found.entry.id} is unknown: {each.detail}"
             raise EvidenceError(problem, remedy=f"see `esper certificates verify {found.entry.id}`")
     if found.data is None:
-        raise AssertionError("bytes that are not what was issued, and no check that failed")
+        raise AssertionError("changed bytes without a failed check")
     return VerifiedCertificate(found.entry, found.data)
 
 
 def _signed(found: CertificateInspection, keys: Keyring) -> tuple[Check, ...]:
-    """Check that a good key signed the very bytes that the archive has, and that the log holds them."""
+    """Verify that a valid key signed exactly the archived bytes, and that the log contains them."""
     data = found.envelope or b""
     sealed = read_sealed(data)
     if isinstance(sealed, Check):
         return (sealed,)
-    same = [] if sealed.payload == found.data else ["what was signed is not what the archive has"]
+    same = [] if sealed.payload == found.data else ["signed bytes differ from the archived bytes"]
     return (
-        claim("record", same, "these are the bytes that were signed"),
+        claim("record", same, "archived bytes match the signed bytes"),
         signature_check(sealed, keys, found.index),
         proof_check(data, found.proof, keys),
     )

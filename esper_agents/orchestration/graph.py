@@ -1,4 +1,4 @@
-"""The LangGraph graph: three nodes, edges that are one function of the ledger, and one way to the end."""
+"""LangGraph graph of a session: three nodes, one routing function, one exit."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class GraphState(TypedDict):
-    """All that LangGraph holds; the ledger holds the rest."""
+    """State that LangGraph holds; the ledger contains the rest."""
 
     session: str
 
 
 @dataclass(frozen=True, slots=True)
 class GraphContext:
-    """What nodes get beside the state."""
+    """Context that nodes receive in addition to the state."""
 
     run: SessionRun
 
@@ -38,15 +38,15 @@ class GraphContext:
 Work: TypeAlias = Callable[[SessionRun], Awaitable[None]]
 Graph: TypeAlias = "CompiledStateGraph[GraphState, GraphContext, GraphState, GraphState]"
 
-# Each hop and each consult is one more visit of a node.
+# Every handoff and every consult adds one visit of a node.
 _RECURSION_LIMIT = 4 * (MOST_HOPS + MOST_TURNS)
 
 
 def build_graph(end: Work = certify) -> Graph:
-    """Return the compiled graph. Its entry and its edges are `where`; the only edge to the end leaves `certify`.
+    """Return the compiled graph. `where` selects its entry and its edges; only `certify` has an edge to the end.
 
     Args:
-        end: What is done at the end; a replay compares there and issues nothing.
+        end: Work of the last node; a replay compares there and issues nothing.
     """
     graph: StateGraph[GraphState, GraphContext, GraphState, GraphState] = StateGraph(
         GraphState, context_schema=GraphContext
@@ -61,7 +61,7 @@ def build_graph(end: Work = certify) -> Graph:
 
 
 def _add(graph: StateGraph[GraphState, GraphContext, GraphState, GraphState], place: GraphNode, work: Work) -> None:
-    """Add a node. Checkers do not see what a node returns, so all nodes are made here."""
+    """Add a node. Type checkers do not see the return type of a node, so all nodes are created here."""
 
     async def node(state: GraphState, runtime: Runtime[GraphContext]) -> GraphState:
         await work(runtime.context.run)
@@ -75,9 +75,9 @@ async def _next(state: GraphState, runtime: Runtime[GraphContext]) -> str:  # no
 
 
 async def drive(graph: Graph, run: SessionRun) -> None:
-    """Run a session until it ends or waits for a person.
+    """Run a session until it ends or waits for a user.
 
-    Nothing of it is traced, even where the environment has LangSmith trace whatever LangGraph runs: that would send it.
+    Tracing is disabled even if the environment enables LangSmith, because a trace would send the session's content.
     """
     if is_poisoned(run):
         await conclude_poisoned(run)

@@ -1,7 +1,7 @@
-"""Whether a model's words are borne out: every place it cites, every number it gives, looked up in the evidence.
+"""Check every citation and number of model output against the evidence.
 
-What is not found goes back to the model. After the second time it stands on the certificate as unverified: a claim as
-an information gap, a sentence with a caveat beside it. Neither can raise a status. A pure function of the ledger.
+Ungrounded actions are returned to the model. After the second time, the certificate marks the statement as unverified:
+a claim as an information gap, a sentence with a caveat. Neither can raise a status. A pure function of the ledger.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.open_frame import FrameState
     from esper_agents.orchestration.session_projection import SessionProjection
 
-# How often a conclusion or a handoff goes back before it stands as unverified.
+# Number of times a conclusion or handoff is returned before it is accepted as unverified.
 _MOST_RETURNS = 2
 _FILE = r"(?<![\w/.-])(?P<path>(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,5})"
 # `a.py:12`, `a.py#L12`; `a.py`, line 12; line 12 of `a.py`.
@@ -41,28 +41,28 @@ _CITED = tuple(
         rf"\blines? (?P<line>\d+) (?:of|in) [`'\"]?{_FILE}",
     )
 )
-# A hyphen is a sign where no word stands before it.
+# A hyphen is a minus sign unless a word precedes it.
 _NUMBER = re.compile(rf"(?<![\w.,:/#^])(?<!\w-)(\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)[ \u00a0]?({UNIT})?(?!\w)")
 _RANGE = re.compile(rf"(?<![\w.,-])(\d[\d,.]*)-(\d[\d,.]*[ \u00a0]?)({UNIT})(?!\w)")
-# Names of versions stand before their number; a number that is part of a name is no measurement either.
+# Product names precede version numbers; a number that is part of a name is not a measurement either.
 _VERSIONED = re.compile(
     r"\b(?:(?:py)?torch|python|cuda|cudnn|triton|onnx|opset|driver|version|release|v|step|epoch"
     r"|lines?(?:\W{1,3}\d+\W{0,3}(?:and|to|or)?){0,9})\W{0,3}$",
     re.IGNORECASE,
 )
-# So much of the text before a number is looked at for that.
+# Length of the text before a number that is checked for such a name.
 _BEFORE = 80
-# Small whole numbers count what is there to see; they are not looked up.
+# Small whole numbers are counts and are not checked.
 _COUNTED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class UngroundedStatement:
-    """Something in a model's words that no evidence bears out.
+    """Statement of a model without supporting evidence.
 
     Attributes:
-        why: In a sentence.
-        claim: The claim that it is about; None where it is about other words.
+        why: Reason as a sentence.
+        claim: Claim concerned; None for other texts.
     """
 
     why: str
@@ -70,7 +70,7 @@ class UngroundedStatement:
 
 
 def ungrounded_statements(history: SessionProjection, frame: FrameState, move: Move) -> tuple[UngroundedStatement, ...]:
-    """Return what is not borne out of a model's conclusion or handoff; nothing of what a playbook says."""
+    """Return the ungrounded statements of a model's conclusion or handoff; none for a playbook."""
     if not isinstance(move, Conclude | HandOff) or not frame.opened.definition.is_model:
         return ()
     evidence = {each.id: each for each in history.evidence() if each.outcome is CallOutcome.COMPLETED}
@@ -90,7 +90,7 @@ def ungrounded_statements(history: SessionProjection, frame: FrameState, move: M
 
 
 def downgrade_ungrounded(history: SessionProjection, frame: FrameState, move: Move) -> Move:
-    """Return a model's move as it can be carried out after it has gone back often enough: what is in doubt is told."""
+    """Return a model's action with its ungrounded statements marked, after the last retry."""
     if not isinstance(move, Conclude | HandOff) or not retries_exhausted(frame, move):
         return move
     found = ungrounded_statements(history, frame, move)
@@ -107,14 +107,14 @@ def downgrade_ungrounded(history: SessionProjection, frame: FrameState, move: Mo
 
 
 def retries_exhausted(frame: FrameState, move: Conclude | HandOff) -> bool:
-    """Return whether moves of this sort have just been sent back as often as they are."""
+    """Return whether actions of this kind have been returned the maximum number of times."""
     last = frame.settled[-_MOST_RETURNS:]
     returned = [each for each in last if isinstance(each.result, Refusal) and isinstance(each.move, type(move))]
     return len(returned) == _MOST_RETURNS
 
 
 def _settled(history: SessionProjection, assumption: Assumption) -> Assumption:
-    """Return an assumption as it stands: open where it names what is no evidence of the session."""
+    """Return the recorded state of an assumption: open if it cites evidence that the session does not have."""
     is_known = {each.id for each in history.evidence()}.issuperset(assumption.evidence)
     return assumption if is_known else replace(assumption, state=AssumptionState.OPEN, evidence=())
 
@@ -123,7 +123,7 @@ def _gap(doubt: UngroundedStatement) -> InformationGap:
     claim = doubt.claim.claim if doubt.claim else None
     what = f"unverified: {claim.message} ({claim.location})" if claim else doubt.why
     command = f"esper review {quote(claim.location.path)}" if claim else ""
-    # What would be against it, were it borne out, does not count for it because it is not.
+    # An ungrounded opposite does not support a claim either.
     is_grave = claim is not None and claim.severity is Severity.CRITICAL
     return InformationGap(what, doubt.why, command, blocks_approval=is_grave)
 
@@ -153,7 +153,7 @@ def _of_claim(
 
 
 def _words(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
-    """Yield what is said beside claims of what is so, each with what it is called."""
+    """Yield the texts other than claims, each with its label."""
     for gap in move.gaps:
         yield "a gap", f"{gap.what} {gap.why}"
     if isinstance(move, HandOff):
@@ -171,7 +171,7 @@ def _words(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
 
 
 def _proposals(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
-    """Yield what is said of what to do, each with what it is called. A bare number there is what to set."""
+    """Yield the proposed actions, each with its label. A number without unit there is a setting."""
     for each in move.claims:
         yield f"the remedy of {each.claim.name!r}", each.claim.remedy
     if isinstance(move, Conclude):
@@ -187,7 +187,7 @@ def _unread(text: str, lines: Mapping[str, int]) -> Iterator[str]:
 
 
 def _known(history: SessionProjection, evidence: Sequence[Evidence]) -> Quantities:
-    """Return the numbers that anybody but a model has put on record."""
+    """Return the numbers recorded by tools, users and playbooks, not by models."""
     begun = history.begun
     findings = (
         f"{each.claim.message} {each.claim.remedy} {each.claim.location.line}"
@@ -203,12 +203,12 @@ def _parts(evidence: Sequence[Evidence]) -> Iterator[object]:
 
 
 def _unknown(text: str, known: Quantities, *, is_proposed: bool = False) -> Iterator[str]:
-    """Yield the numbers in a text that no known one comes to, in any unit that fits, rounded as the text has it.
+    """Yield the numbers of a text that match no recorded one, in any unit that fits, rounded as in the text.
 
     Args:
-        text: What is said.
-        known: The numbers on record.
-        is_proposed: Whether it is about what to do: then only numbers with a unit count.
+        text: Text to check.
+        known: Recorded numbers.
+        is_proposed: Whether the text is a proposal, in which only numbers with a unit are checked.
     """
     plain = _RANGE.sub(r"\1 \3, \2\3", text)
     for form in _CITED:

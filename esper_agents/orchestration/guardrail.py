@@ -1,9 +1,8 @@
-"""The floor under a model's verdict: what is found without it first, and what no model can argue away.
+"""Guardrail: playbook findings, gaps and risks that bind a model's verdict.
 
-An agent that reasons with a model is not asked before a playbook has had its say, in a frame of its own: the agent's,
-or the reviewer's for an agent that has none. From then on that playbook's findings, gaps, risks and reasons to stay
-below the ceiling hold, whatever the model says; it can add to them, explain them, and stand lower. Where the playbook
-could not have its say, nothing can be decided.
+Before an agent's model decides, a playbook runs in a frame of its own: the agent's playbook, or the reviewer's if the
+agent has none. Its findings, gaps, risks and reasons for a lower stance then bind the model, which can add to them,
+explain them and take a lower stance. If the playbook could not run, the verdict is undecided.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _WAYS_BACK = ("Easy", "Moderate", "Difficult", "Irreversible")
 
 
 def guardrail_question(run: SessionRun, frame: FrameState) -> Consult | None:
-    """Return what is to be asked before a frame's model is, or None where nothing is.
+    """Return the consult that runs before a frame's model, or None if there is none.
 
-    Once for each agent. Who is consulted answers one question and reaches no verdict, and has no floor of its own.
+    Runs once per agent. A consulted agent answers a question without a verdict and has no guardrail of its own.
     """
     is_by_model = run.history.begun.task.options.get(REASONER, PLAYBOOK) != PLAYBOOK
     if frame.turns[:-1] or frame.opened.parent or not is_by_model:
@@ -48,9 +47,9 @@ def guardrail_question(run: SessionRun, frame: FrameState) -> Consult | None:
 
 
 def evidence_not_chosen_by_model(history: SessionProjection, policy: Policy) -> tuple[Evidence, ...]:
-    """Return the evidence without measurements that a model chose and no person agreed to.
+    """Return the evidence except measurements that a model chose without a user's approval.
 
-    A model chooses what is run and with what; so no run of its choice makes good that nothing was measured.
+    A model chooses what to run and with which arguments, so such a run does not count as the required measurement.
     """
     measuring = {tool for line in policy.lines for tool in getattr(line.condition, "tools", ())}
     return tuple(
@@ -65,14 +64,14 @@ def evidence_not_chosen_by_model(history: SessionProjection, policy: Policy) -> 
 def cap_by_guardrail(
     history: SessionProjection, kind: QuestionType, move: Conclude, best: Ceiling, least: Ceiling
 ) -> tuple[Stance | None, str]:
-    """Return where a conclusion stands at most, and the reason for standing there.
+    """Return the maximum stance of a conclusion, and the reason for that limit.
 
     Args:
-        history: The session's ledger.
-        kind: The kind of question.
+        history: Ledger projection of the session.
+        kind: Question type.
         move: The conclusion.
-        best: The ceiling over all that is on record.
-        least: The ceiling over it with only the `unchosen` evidence.
+        best: Ceiling over all recorded evidence.
+        least: Ceiling over the evidence that no model chose.
     """
     limits = [(each.stance, each.below_ceiling) for each in _floors(history) if each.stance is not None]
     limits += [(Stance.UNDECIDED, why) for why in _unheard(history)]
@@ -86,7 +85,7 @@ def cap_by_guardrail(
 
 
 def risks_of(history: SessionProjection, frame: FrameState, move: Conclude) -> RiskAssessment:
-    """Return the risk section of a conclusion: the worse of what it says and of what playbooks said."""
+    """Return the risk section of a conclusion: the worse of the model's and the playbooks' assessments."""
     if not frame.opened.definition.is_model:
         return move.risks
     said = [move.risks, *(each.risks for each in _floors(history))]
@@ -98,7 +97,7 @@ def risks_of(history: SessionProjection, frame: FrameState, move: Conclude) -> R
 
 
 def _unheard(history: SessionProjection) -> Iterator[str]:
-    """Yield why playbooks that were to have their say before a model had none."""
+    """Yield the reasons why guardrail playbooks did not complete."""
     for frame in history.frames:
         first = frame.turns[0] if frame.turns else None
         if first and frame.is_floored and first.refusal:
@@ -108,7 +107,7 @@ def _unheard(history: SessionProjection) -> Iterator[str]:
 
 
 def _floors(history: SessionProjection) -> Iterator[Conclude]:
-    """Yield what playbooks concluded before models were asked."""
+    """Yield the conclusions of the guardrail playbooks."""
     for frame in history.frames:
         last = frame.floor.turns[-1].moved if frame.floor and frame.floor.turns else None
         if last and isinstance(last.move, Conclude):

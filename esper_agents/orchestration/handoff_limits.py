@@ -1,7 +1,7 @@
-"""Whether a task may go to another agent: known, within the budget, and not round in a circle without progress.
+"""Limits of handoffs: known agent, remaining budget, no cycle without progress.
 
-Since something new was last found or measured, nobody is handed the task twice, and nobody hands it back twice to the
-same agent. So a loop of any length ends at its first hop that repeats or before, and whoever makes progress goes on.
+Without new findings or measurements, no agent receives the task twice, and no agent returns it twice to the same agent.
+A cycle of any length therefore ends at its first repeated handoff, while agents that make progress can continue.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from esper_agents.domain.handoff import Handoff
     from esper_agents.orchestration.session_projection import SessionProjection
 
-# Where the person gives no budget of hops.
+# Used if the user gives no handoff limit.
 MOST_HOPS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class HandoffRefusal:
-    """Why a task may not go to an agent.
+    """Reason why a handoff is refused.
 
     Attributes:
-        reason: In a sentence.
-        is_going_round: Whether the hop would lead round in a circle or too far; another hop may be legal.
+        reason: Reason as a sentence.
+        is_going_round: Whether the handoff would be circular or exceed the limit; another handoff may be allowed.
     """
 
     reason: str
@@ -38,13 +38,13 @@ class HandoffRefusal:
 def handoff_refusal(
     history: SessionProjection, receiver: str, known: Collection[str], *, claimed: Collection[str] = ()
 ) -> HandoffRefusal | None:
-    """Return why the task may not go to an agent now, or None where it may. No reasoner is asked.
+    """Return the reason why a handoff is refused, or None if it is allowed. Does not call the reasoner.
 
     Args:
-        history: The session's ledger.
-        receiver: Who is to have the task.
-        known: The agents that there are.
-        claimed: Fingerprints of what the sender claims with the hop: a new one is progress.
+        history: Ledger projection of the session.
+        receiver: Receiving agent.
+        known: Names of the available agents.
+        claimed: Fingerprints of the claims sent with the handoff: a new one is progress.
     """
     frame = history.current
     sender = frame.opened.agent.name if frame else ""
@@ -66,14 +66,14 @@ def handoff_refusal(
 
 
 def hop_limit(history: SessionProjection) -> int:
-    """Return how often the session's task may be handed off."""
+    """Return the handoff limit of the session."""
     return next((each.amount for each in history.begun.task.budget if each.resource is Resource.HOPS), MOST_HOPS)
 
 
 def handoff_sender(history: SessionProjection) -> str:
-    """Return who gave the task to the agent that has it, or an empty string where nobody did.
+    """Return the agent that handed the task to the current agent, or an empty string.
 
-    Handing back undoes a hop: an agent that got the task back has it from whoever gave it the first time.
+    Returning the task undoes a handoff: an agent that got it back still has it from its first sender.
     """
     givers: list[str] = []
     for each in history.handoffs:
@@ -92,12 +92,12 @@ def _goes_round(history: SessionProjection, sender: str, receiver: str, claimed:
 
 
 def _since_progress(history: SessionProjection, claimed: Collection[str]) -> list[Handoff]:
-    """Return the hops after which nothing new was found or measured."""
+    """Return the handoffs since the last new finding or measurement."""
     now = _marks(history, None) | {(each,) for each in claimed}
     without: list[Handoff] = []
     for frame in reversed(history.frames):
         if frame.opened.handoff is not None:
-            # All that stands in earlier frames was there when this one was opened.
+            # Everything in earlier frames existed when this one was opened.
             if now - _marks(history, frame.number):
                 break
             without.append(frame.opened.handoff)

@@ -1,4 +1,4 @@
-"""What the archive at hand holds of one certificate, and how it stands: envelope, proof, later entries, whose keys."""
+"""Inspect a certificate in the local archive: envelope, proof, later entries, keys."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ ARCHIVE = "archive"
 
 @dataclass(frozen=True, slots=True)
 class CertificateInspection:
-    """One certificate as the archive at hand has it.
+    """Certificate as stored in the local archive, with its check results.
 
     Attributes:
-        entry: What the archive lists.
-        data: The statement's bytes; None where they are not what was issued.
-        envelope: The signed envelope's bytes; None where it was issued before there was a log.
-        proof: What shows that it stands in the log; None likewise.
-        index: Its place in the log; None likewise.
-        later: What ends it.
-        checks: What was found of where the bytes come from.
-        complete: Whether anything is missing: of the log, and of what its evidence made.
-        countersigned: Who else signed it.
-        overridden: What a person put in the place of its status; None where nobody did.
-        notices: The notices about it in the log, oldest first.
+        entry: Listing row of the certificate.
+        data: Bytes of the statement; None if they differ from those issued.
+        envelope: Bytes of the signed envelope; None if it was issued before logs existed.
+        proof: Inclusion proof; None in the same case.
+        index: Index of its log entry; None in the same case.
+        later: Later entries that end it.
+        checks: Checks of the origin of the bytes.
+        complete: Checks for missing parts of the log and missing artifacts.
+        countersigned: Checks of its countersignatures.
+        overridden: Override of its status by a user, if any.
+        notices: Notices about it in the log, oldest first.
     """
 
     entry: CertificateSummary
@@ -78,12 +78,12 @@ class CertificateInspection:
 
 
 def keyring(project: Project | None, connection: Connection | None = None, given: Sequence[Signer] = ()) -> Keyring:
-    """Return whose signatures count for a project.
+    """Return the accepted keys of a project.
 
     Args:
-        project: The project; None for none.
-        connection: The archive whose log says which keys came and went; None for none.
-        given: Further keys that are trusted, for this time.
+        project: Project whose keys are trusted; None for none.
+        connection: Archive whose log contains key notices; None for none.
+        given: Additional trusted keys of this call.
     """
     found = trusted(home(), Path(project.root) if project else None, project.key if project else "")
     found = replace(found, keys=(*found.keys, *(TrustedKey(each, TrustOrigin.GIVEN) for each in given)))
@@ -98,12 +98,12 @@ def _all_notices(connection: Connection, project: Project | None) -> Iterator[Lo
 
 
 def audit_log_faults(store: Store, project: Project, published: Sequence[tuple[str, SignedNote]] = ()) -> LogAudit:
-    """Return what is wrong with the whole log of an archive.
+    """Audit the whole log of an archive.
 
     Args:
         store: The archive.
-        project: The project whose trusted keys count.
-        published: Checkpoints from elsewhere, each with where it was found.
+        project: Project whose trusted keys apply.
+        published: Checkpoints from elsewhere, each with its location.
     """
     with store.reading() as connection:
         keys = {each.key_id: each.public_key for each in keyring(project, connection).history.spans.values()}
@@ -121,14 +121,14 @@ def audit_log_faults(store: Store, project: Project, published: Sequence[tuple[s
 def inspect_certificate(
     store: Store, project: Project, folder: Path, certificate_id: str, given: Sequence[Signer] = ()
 ) -> tuple[CertificateInspection, Keyring]:
-    """Return what the archive has of a certificate, and whose signatures count.
+    """Return a certificate of the archive with its check results, and the accepted keys.
 
     Args:
         store: The archive.
-        project: The project.
-        folder: Where the program keeps the project's things.
-        certificate_id: Its identifier, the end of one, or `latest`.
-        given: Further keys that are trusted, for this time.
+        project: Project of the certificate.
+        folder: Folder of the project in the data directory.
+        certificate_id: ID, end of an ID, or `latest`.
+        given: Additional trusted keys of this call.
 
     Raises:
         NotFoundError: The project has no such certificate.
@@ -148,7 +148,7 @@ def inspect_certificate(
     listed = (_columns(entry, parse(data), related),) if data is not None else ()
     checks = (archived, *logged, *listed, *_notices(said, keys))
     complete = (
-        claim("log", [each.detail for each in pinned], "its newest entries are those that were last seen here"),
+        claim("log", [each.detail for each in pinned], "log is consistent with the pinned checkpoint"),
         *(_artifacts(parse(data), folder / "artifacts") if data is not None else ()),
     )
     notices = tuple(log_notices(said))
@@ -164,7 +164,7 @@ def _data(store: Store, entry: CertificateSummary) -> tuple[bytes | None, Check]
     except IntegrityError as error:
         outcome = CheckOutcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else CheckOutcome.FAILS
         return None, Check(ARCHIVE, outcome, error.problem)
-    return data, Check(ARCHIVE, CheckOutcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
+    return data, Check(ARCHIVE, CheckOutcome.HOLDS, f"bytes match the certificate issued at {entry.issued_at}")
 
 
 def _entered(
@@ -176,8 +176,8 @@ def _entered(
         index = transparency_log.entry(connection, log_id, certificate_id).idx
     except NotFoundError:
         if transparency_log.origin(connection, log_id):
-            return None, None, None, (Check("log", CheckOutcome.FAILS, "the log has no entry of it"),)
-        why = "it was issued before there was a log; `esper certificates repair` signs it and enters it"
+            return None, None, None, (Check("log", CheckOutcome.FAILS, "log has no entry for the certificate"),)
+        why = "issued before the log existed; `esper certificates repair` signs and logs it"
         return None, None, None, (Check("log", CheckOutcome.CANNOT_DECIDE, why),)
     except IntegrityError as error:
         return None, None, None, (Check("log", CheckOutcome.FAILS, error.problem),)
@@ -187,10 +187,15 @@ def _entered(
 def _notices(said: Sequence[LogEntry], keys: Keyring) -> Iterator[Check]:
     if said:
         wrong = [
-            f"{each.record_id} is not what was entered" for each in said if not transparency_log.is_as_entered(each)
+            f"log entry of notice {each.record_id} was changed"
+            for each in said
+            if not transparency_log.is_as_entered(each)
         ]
-        wrong += [f"{each} is not what was signed" for each in forged_notices(log_notices(said), keys.history)]
-        yield claim("notices", wrong, "what was noticed of it later is what was entered")
+        wrong += [
+            f"signature of notice {each} does not match its key"
+            for each in forged_notices(log_notices(said), keys.history)
+        ]
+        yield claim("notices", wrong, "all notices match their log entries")
 
 
 def _columns(entry: CertificateSummary, issued: Certificate, related: frozenset[tuple[str, str]]) -> Check:
@@ -207,10 +212,12 @@ def _columns(entry: CertificateSummary, issued: Certificate, related: frozenset[
         "component": (entry.component, issued.component),
         "request": (entry.request, issued.task.request),
         "commit": (entry.commit, issued.revision.commit),
-        "name of its view": (entry.view_name in accepted_view_names(issued), True),
+        "view name": (entry.view_name in accepted_view_names(issued), True),
     }
-    wrong = [f"the archive lists another {name} than the record" for name, (one, other) in said.items() if one != other]
-    return claim("index", wrong, "the archive lists it as the record says")
+    wrong = [
+        f"archive index has another {name} than the statement" for name, (one, other) in said.items() if one != other
+    ]
+    return claim("index", wrong, "archive index matches the statement")
 
 
 def _artifacts(issued: Certificate, folder: Path) -> Iterator[Check]:
@@ -221,7 +228,7 @@ def _artifacts(issued: Certificate, folder: Path) -> Iterator[Check]:
             try:
                 store.path(digest)
             except NotFoundError:
-                gone.append(f"{name} is gone (sha256:{digest})")
+                gone.append(f"{name} is missing (sha256:{digest})")
             except IntegrityError as error:
                 gone.append(error.problem)
-        yield claim("artifacts", gone, f"all that its evidence made is kept as it was: {number_of(len(made), 'file')}")
+        yield claim("artifacts", gone, f"{number_of(len(made), 'artifact')} unchanged")

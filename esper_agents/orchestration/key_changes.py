@@ -1,4 +1,4 @@
-"""Changes of keys, entered in every log that a home can reach: a new key for the old one, and revoked keys."""
+"""Record key rotations and revocations in every reachable log."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChangeReason:
-    """Who changes keys, and why.
+    """User who changes keys, and the reason.
 
     Attributes:
-        by: The person's name on this machine.
-        reason: Why, in words.
+        by: The user's name on this machine.
+        reason: Reason as text.
     """
 
     by: str
@@ -52,12 +52,12 @@ class ChangeReason:
 
 @dataclass(frozen=True, slots=True)
 class KeyRotation:
-    """A new key in the place of the old one.
+    """Replacement of the signing key.
 
     Attributes:
-        old: The key that retired.
-        new: The key that signs from now on.
-        logs: Where that was entered.
+        old: Retired key.
+        new: New signing key.
+        logs: Logs in which the change was recorded.
     """
 
     old: bytes
@@ -67,12 +67,12 @@ class KeyRotation:
 
 @dataclass(frozen=True, slots=True)
 class KeyRevocation:
-    """A key that counts no longer.
+    """Revocation of a key.
 
     Attributes:
-        key: The key.
-        logs: Where that was entered.
-        brought: Keys that it brought into these logs, by fingerprint; they stay good unless they are revoked, too.
+        key: Revoked key.
+        logs: Logs in which it was recorded.
+        brought: Keys that it introduced into these logs, by fingerprint; they stay valid unless they are revoked, too.
     """
 
     key: bytes
@@ -81,34 +81,36 @@ class KeyRevocation:
 
 
 def rotate(home: Path, said: ChangeReason) -> KeyRotation:
-    """Put a new key in the place of the home's own, and say so in every log that it can reach.
+    """Replace the signing key of the data directory, and record the change in every reachable log.
 
-    The old key's private half is kept only until the logs have it that the new key came and the old one retired.
-    Whatever stops this half way, doing it again goes on from there.
+    The old private key is kept only until the logs contain both the addition of the new and the retirement of the old
+    key. If the rotation is interrupted, a second call continues it.
 
     Raises:
-        UsageError: There is no key, or `ESPER_SIGNING_KEY_FILE` gives one.
-        StorageError: A database or the home cannot be written.
-        IntegrityError: A log is not what it was.
+        UsageError: There is no key, or `ESPER_SIGNING_KEY_FILE` provides it.
+        StorageError: A database or the data directory cannot be written.
+        IntegrityError: A log is inconsistent with its pin or checkpoint.
     """
     if given_key_file() is not None:
         raise UsageError(
-            "the signing key is given by ESPER_SIGNING_KEY_FILE, and is not this home's to replace",
-            remedy="unset it, or put another key into that file and have `esper keys trust` know it",
+            "the signing key is set by ESPER_SIGNING_KEY_FILE and cannot be rotated here",
+            remedy="unset it, or put another key into that file and run `esper keys trust` for it",
         )
     current = key_file(home)
     following, retiring = current.with_name("next-key.pem"), current.with_name("retiring-key.pem")
-    # The logs are opened first: what cannot be told anywhere must not be begun.
+    # All logs are opened first, so that an unreachable log stops the rotation before it starts.
     with open_logs(home) as stores, locked_folder(home):
         if not current.exists():
-            raise UsageError("there is no key yet", remedy="the first certificate makes one; nothing is to be replaced")
+            raise UsageError(
+                "there is no signing key yet", remedy="the first certificate creates one; no rotation is needed"
+            )
         if not following.exists() and not retiring.exists():
             new_private_file(following)
         if following.exists():
             old, new = load(current), load(following)
             for store in stores:
                 _tell_added(store, home, old, new, said)
-            # A copy, then one step: at no moment is there no key, or somebody would make one.
+            # A copy, then one rename: without a key at any moment, another process would create one.
             write_whole(retiring, current.read_bytes())
             following.replace(current)
             sync(current.parent)
@@ -123,17 +125,17 @@ def rotate(home: Path, said: ChangeReason) -> KeyRotation:
 
 
 def revoke(home: Path, key: bytes, said: ChangeReason, *, project_key: str) -> KeyRevocation:
-    """Say in every log that knows a key, and in a project's own, that nothing counts that it signs from now on.
+    """Record the revocation of a key in every log that knows it, and in the log of the given project.
 
     Raises:
-        UsageError: It is the key that signs here, or no log is there, or none of them has it still good.
-        StorageError: A database or the home cannot be used.
-        IntegrityError: A log is not what it was.
+        UsageError: The key is the signing key, or there is no log, or the key is valid in none.
+        StorageError: A database or the data directory cannot be used.
+        IntegrityError: A log is inconsistent with its pin or checkpoint.
     """
     own = existing_key(home)
     if own is None or own.public_key == key:
         raise UsageError(
-            "the key that signs here cannot revoke itself" if own else "there is no key here to sign it with",
+            "the signing key cannot revoke itself" if own else "there is no signing key for the revocation",
             remedy="run `esper keys rotate`, then revoke the old one" if own else "run `esper keys export`",
         )
     told: list[str] = []
@@ -155,14 +157,14 @@ def revoke(home: Path, key: bytes, said: ChangeReason, *, project_key: str) -> K
                 told.append(str(store.where))
     if not told:
         raise UsageError(
-            f"no log here has {key_id_of(key)} as a key that is still good",
-            remedy="remove its line from the files of trusted keys: `esper keys show` names them",
+            f"key {key_id_of(key)} is not valid in any local log",
+            remedy="remove its line from the files of trusted keys: `esper keys show` lists them",
         )
     return KeyRevocation(key, tuple(told), tuple(sorted(brought)))
 
 
 def known_key(home: Path, key_id: str) -> bytes | None:
-    """Return the key of a fingerprint, among those trusted here and those that the logs name."""
+    """Return the key with a fingerprint from the trusted keys and the keys in the logs."""
     roots = trusted(home, None).roots()
     found = {key_id_of(each): each for each in roots}
     with open_logs(home) as stores:
@@ -176,14 +178,14 @@ def known_key(home: Path, key_id: str) -> bytes | None:
 
 @dataclass(slots=True)
 class _KeyChange:
-    """A change of a key. The logs of one database get the same notice, so that a new log can take it over once.
+    """Key change. All logs of one database get the same notice, so that a new log can copy it once.
 
     Attributes:
-        kind: What becomes of the key.
-        key: The key.
-        by: The key that signs the notice.
-        said: Who changes it, and why.
-        notice: The notice; None before it was entered anywhere.
+        kind: Kind of the change.
+        key: Affected key.
+        by: Key that signs the notice.
+        said: User and reason of the change.
+        notice: Notice; None before the first log entry.
     """
 
     kind: NoticeKind
@@ -193,7 +195,7 @@ class _KeyChange:
     notice: LogNoticeStatement | None = None
 
     def enter(self, transaction: Transaction, project_key: str) -> None:
-        """Enter the notice in the log of a project."""
+        """Append the notice to the log of a project."""
         if self.notice is None:
             name, said = new_id(Prefix.NOTICE), self.said
             self.notice = LogNoticeStatement(
@@ -219,7 +221,7 @@ def _tell(store: Store, home: Path, change: _KeyChange) -> None:
 
 
 def _each_log(store: Store) -> Iterator[str]:
-    """Yield for each log of a database a project that it belongs to, also for those that begin meanwhile."""
+    """Yield a project for each log of a database, including logs created during the iteration."""
     done: set[int] = set()
     while True:
         with store.reading() as connection:
@@ -232,9 +234,9 @@ def _each_log(store: Store) -> Iterator[str]:
 
 @contextmanager
 def _telling(store: Store, home: Path, project_key: str) -> Iterator[Transaction]:
-    """Yield a transaction for notices in a project's log that is what it was; its newest checkpoint is pinned then.
+    """Yield a transaction for notices in a project's log after checking its pin; pin the new checkpoint afterwards.
 
-    No log begins meanwhile: a new one has either what this enters, taken over, or is among those of `_each_log`.
+    No log can be created in the meantime: a new one either copies this notice or is included in `_each_log`.
     """
     with store.writing() as transaction:
         transparency_log.hold_beginnings(transaction)
@@ -250,7 +252,7 @@ def _is_told(connection: Connection, project_key: str, kind: NoticeKind, key: by
 
 
 def _concerns(connection: Connection, key: bytes, project_key: str) -> bool:
-    """Return whether a database has something signed by a key, a notice on it, or something of a project."""
+    """Return whether a database contains an entry signed by a key, a notice about it, or an entry of a project."""
     return has_entries_of(connection, key_id_of(key), project_key) or any(
         each.notice.key == as_ssh(key) for each in log_notices(transparency_log.notices_about_none(connection))
     )

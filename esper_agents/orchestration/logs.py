@@ -1,4 +1,4 @@
-"""The logs that a home can reach: one of each project in each of its databases."""
+"""Logs that a data directory can reach: one per project and database."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_logs(home: Path) -> Iterator[tuple[Store, ...]]:
-    """Yield the databases of this home in which there are logs: `ESPER_DATABASE_URL`'s and those of every project.
+    """Yield the databases with logs: the one of `ESPER_DATABASE_URL` and those of every project.
 
     Raises:
-        StorageError: One of them cannot be used; the message says which.
+        StorageError: A database cannot be used; the message names it.
     """
     opened: list[Store] = []
     try:
@@ -48,7 +48,7 @@ def open_logs(home: Path) -> Iterator[tuple[Store, ...]]:
 
 
 def origin_of(home: Path, project: Project) -> str:
-    """Return the name of a project's log; empty where nothing was entered yet. Makes no database."""
+    """Return the name of a project's log; empty if it has no entries. Creates no database."""
     url = database_url(home / "projects" / project.key / "esper.db")
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
         return ""
@@ -61,7 +61,7 @@ def origin_of(home: Path, project: Project) -> str:
 
 
 def has_entries_of(connection: Connection, key_id: str, project_key: str) -> bool:
-    """Return whether a database has an entry that a key signed, or that belongs to a project."""
+    """Return whether a database has an entry signed by a key, or one that belongs to a project."""
     wanted = or_(log_entry.c.key_id == key_id, log_entry.c.project_key == project_key)
     return bool(connection.scalar(select(exists().where(wanted))))
 

@@ -1,4 +1,4 @@
-"""where(ledger): the one total function that says what a session needs next."""
+"""`where(ledger)`: total function that selects the next graph node of a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class GraphNode(StrEnum):
-    """The nodes of the graph. Whatever ends a run, `certify` is the last of them."""
+    """Nodes of the graph. Every run ends with `certify`."""
 
     ROUTE = "route"
     SPECIALIST = "specialist"
@@ -20,10 +20,10 @@ class GraphNode(StrEnum):
 
 
 def where(history: SessionProjection) -> GraphNode:
-    """Return which node a session needs next.
+    """Return the node that a session needs next.
 
-    Certify is where every run ends: with a conclusion it issues the certificate; a session that waits for a person,
-    was refused or was cancelled leaves it without a verdict.
+    Every run ends with certify: a conclusion gets its certificate; a session that is waiting, was refused or was
+    cancelled ends without a verdict.
     """
     match history.state:
         case SessionState.DONE | SessionState.REFUSED | SessionState.CANCELLED | SessionState.WAITING:

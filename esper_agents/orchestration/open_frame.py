@@ -1,4 +1,4 @@
-"""One agent's turn at the task, or a consult inside it, as far as its rows say that it has come."""
+"""State of one frame or consult, derived from its events."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class FrameState:
-    """One agent's turn at the task, or a consult inside one.
+    """Activation of an agent, by a handoff or a consult.
 
     Attributes:
-        number: From 1, in order of opening.
-        opened: How it began.
-        turns: In order; only the last may be unsettled.
-        handed_off: How it ended, if by a handoff.
-        concluded: How it ended, if by a judgement.
-        concluded_at: When.
+        number: Frame number, from 1 in order of opening.
+        opened: Event that opened it.
+        turns: Turns in order; only the last may be open.
+        handed_off: Handoff that ended it, if any.
+        concluded: Verdict that ended it, if any.
+        concluded_at: Time of the conclusion.
     """
 
     number: int
@@ -43,19 +43,19 @@ class FrameState:
 
     @property
     def floor(self) -> FrameState | None:
-        """What was found for a model before it was asked: see `floor.floor`."""
+        """Guardrail frame of this frame: see `guardrail.guardrail_question`."""
         return self.turns[0].children[0] if self.is_floored and self.turns[0].children else None
 
     @property
     def is_floored(self) -> bool:
-        """Whether its first move was to ask what is found without a model."""
+        """Whether its first action was the consult of its guardrail."""
         first = self.turns[0].moved.move if self.turns and self.turns[0].moved else None
         return isinstance(first, Consult) and first.reasoner == PLAYBOOK
 
     @property
     def settled(self) -> tuple[Turn, ...]:
-        """The turns whose results are known, as the reasoner sees them."""
-        # What is settled stays as it is, and only the last turn may be unsettled.
+        """Turns with known results, as passed to the reasoner."""
+        # Completed turns do not change, and only the last turn may be open.
         for turn in self.turns[len(self._settled) :]:
             if turn.moved is not None and turn.result is not None:
                 self._settled.append(Turn(turn.moved.move, turn.moved.record, turn.result))
@@ -63,7 +63,7 @@ class FrameState:
 
     @property
     def answer(self) -> ConsultAnswer | None:
-        """What a consult answered; None while it has not."""
+        """Answer of a consult; None until it has answered."""
         if self.concluded is None:
             return None
         final = self.turns[-1].moved if self.turns else None
@@ -83,7 +83,7 @@ class FrameState:
         )
 
     def turn(self, step: int) -> OpenTurn:
-        """Return one turn, made at its first row."""
+        """Return a turn, created at its first event."""
         while len(self.turns) < step:
             self.turns.append(OpenTurn(len(self.turns) + 1))
         return self.turns[step - 1]

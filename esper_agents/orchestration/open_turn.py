@@ -1,4 +1,4 @@
-"""One turn of a frame, as far as its rows say that it has come."""
+"""State of one turn of a frame, derived from its events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _Rows:
-    """What the rows of a turn or a call hold, each read when it is first looked at: most are never."""
+    """Events of a turn or call, parsed on first access because most are never read."""
 
     __slots__ = ("_found", "_texts")
 
@@ -27,12 +27,12 @@ class _Rows:
         self._found: dict[RowKind, Any] = {}
 
     def put(self, kind: RowKind, text: str) -> None:
-        """Take the text of a row."""
+        """Store the text of an event."""
         self._texts[kind] = text
         self._found.pop(kind, None)
 
     def has(self, kind: RowKind) -> bool:
-        """Return whether there is a row of a kind."""
+        """Return whether there is an event of a kind."""
         return kind in self._texts
 
     def _body(self, kind: RowKind, shape: type[T]) -> T | None:
@@ -44,44 +44,44 @@ class _Rows:
 
 
 class PendingCall(_Rows):
-    """One tool call, or the one question of an `Ask`, as far as it has come."""
+    """Tool call, or question of an `Ask` action, in progress."""
 
     __slots__ = ()
 
     @property
     def question(self) -> UserQuestion | None:
-        """What a person was asked."""
+        """Question to the user."""
         return self._body(RowKind.ASKED, UserQuestion)
 
     @property
     def answer(self) -> UserAnswer | None:
-        """What they answered."""
+        """Answer of the user."""
         return self._body(RowKind.ANSWERED, UserAnswer)
 
     @property
     def calling(self) -> CallStarted | None:
-        """What was begun."""
+        """Start event of the call."""
         return self._body(RowKind.CALLING, CallStarted)
 
     @property
     def report(self) -> ToolReport | None:
-        """What came of it."""
+        """Result of the call."""
         return self._body(RowKind.CALLED, ToolReport)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a person must answer first."""
+        """Whether it waits for a user's answer."""
         return self.has(RowKind.ASKED) and not self.has(RowKind.ANSWERED)
 
 
 class OpenTurn(_Rows):
-    """One turn, as far as it has come.
+    """Turn in progress or completed.
 
     Attributes:
-        step: From 1.
-        calls: By number.
-        children: The frames of a consult or a panel, in order.
-        lost: What each decision that came to nothing has used; see `reasoner.Decision`.
+        step: Step number, from 1.
+        calls: Calls by number.
+        children: Frames of a consult or panel, in order.
+        lost: Usage of each decision that was discarded; see `reasoner.Decision`.
     """
 
     __slots__ = ("_result", "calls", "children", "lost", "step")
@@ -96,40 +96,40 @@ class OpenTurn(_Rows):
 
     @property
     def moved(self) -> ActionDecided | None:
-        """What was decided; None while deciding."""
+        """Decided action; None while deciding."""
         return self._body(RowKind.MOVED, ActionDecided)
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why the move could not be carried out, or None."""
+        """Reason why the action was refused, or None."""
         return self._body(RowKind.MOVE_REFUSED, Refusal)
 
     def lose(self, text: str) -> None:
-        """Take the text of a row of a decision that came to nothing."""
+        """Store the event of a discarded decision."""
         self.lost.append(json.loads(text).get("record", {}))
 
     def call(self, number: int) -> PendingCall:
-        """Return one call, made at its first row."""
+        """Return a call, created at its first event."""
         return self.calls.setdefault(number, PendingCall())
 
     @property
     def result(self) -> TurnResult | Refusal | None:
-        """What came of the move; None while it is being carried out, and always after a move that ends the frame."""
+        """Result of the action; None while it is in progress, and always after an action that ends the frame."""
         if self.moved is None or self.refusal is not None:
             return self.refusal
-        # Once it is there it stays as it is.
+        # A result does not change.
         if self._result is None:
             self._result = _result(self.moved.move, self)
         return self._result
 
     @property
     def questions(self) -> tuple[UserQuestion, ...]:
-        """What a person must answer."""
+        """Open questions to the user."""
         return tuple(each.question for each in self.calls.values() if each.question and each.answer is None)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nothing but an answer can take this turn further."""
+        """Whether only an answer can continue this turn."""
         if not any(each.is_waiting for each in self.calls.values()) or self.moved is None or self.result is not None:
             return False
         wanted = len(self.moved.move.calls) if isinstance(self.moved.move, CallTools) else 1

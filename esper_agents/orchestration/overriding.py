@@ -1,4 +1,4 @@
-"""Overrides: a person's status in the place of a certificate's own, on record in the log; the certificate stays."""
+"""Override the status of a certificate by a user decision, recorded in the log."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ _AT_ONCE = 500
 def override(
     store: Store, workshop: ProjectServices, certificate_id: str, status: Status, *, reason: str, by: str
 ) -> LogNoticeStatement:
-    """Say in the log which status a person puts in the place of a certificate's, and publish that beside its view.
+    """Record in the log a user's status that replaces a certificate's, and publish the notice next to its view.
 
-    Every override stays on record, and the last one counts. One to the certificate's own status takes it back.
+    Every override stays recorded, and the last one applies. An override to the certificate's own status cancels it.
 
     Args:
         store: The archive.
-        workshop: Where files are published.
-        certificate_id: Its identifier, the end of one, or `latest`.
-        status: What is to count in the place of its status.
-        reason: Why, in words.
-        by: Who says so.
+        workshop: Services of the project.
+        certificate_id: ID, end of an ID, or `latest`.
+        status: Status that replaces the certificate's.
+        reason: Reason as text.
+        by: Name of the user.
 
     Raises:
-        NotFoundError: The project has none of that name.
-        UsageError: No reason is given, or that status cannot stand in the place of its own.
-        IntegrityError: The certificate, or the log, is not what it was.
-        EvidenceError: Whether it is genuine cannot be decided.
+        NotFoundError: The project has no such certificate.
+        UsageError: No reason is given, or the status is not allowed as a replacement.
+        IntegrityError: The certificate was changed, or the log is inconsistent.
+        EvidenceError: Its authenticity cannot be decided.
         NotCurrentError: It is revoked or superseded.
     """
     if not reason.strip():
-        raise UsageError("an override without a reason helps nobody", remedy='say why: --reason "..."')
+        raise UsageError("an override needs a reason", remedy='add --reason "..."')
     found = load_verified(store, workshop.project, workshop.home, certificate_id)
     verdict = parse(found.data).verdict
     _refuse_misfit(verdict, status)
@@ -72,7 +72,7 @@ def override(
         said = log_notices(transparency_log.notices_about(transaction.connection, log_id, found.entry.id))
         standing = override_of(said, found.data, keys.history)
         if status is (standing.status if standing else verdict.status):
-            raise UsageError(f"{found.entry.id} is {status} already", remedy="name another status, or leave it so")
+            raise UsageError(f"{found.entry.id} already has status {status}", remedy="name another status")
         notice = LogNoticeStatement(
             id=new_id(Prefix.NOTICE),
             kind=NoticeKind.OVERRIDDEN,
@@ -89,7 +89,7 @@ def override(
 
 
 def overrides(store: Store, project: Project, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
-    """Return what overrides the status of each certificate of a listing; those that nothing overrides are not there."""
+    """Return the overrides of a listing's certificates by ID; certificates without one are omitted."""
     ids = [each.id for each in entries]
     said: dict[str, list[LogNotice]] = {}
     found = {}
@@ -101,7 +101,7 @@ def overrides(store: Store, project: Project, entries: Sequence[CertificateSumma
                     said.setdefault(each.notice.certificate, []).append(each)
         keys = keyring(project, connection).history if said else KeyHistory({})
         for name, notices in said.items():
-            # Of what is not what was issued nothing is told here: verifying says that.
+            # Changed certificates are not reported here; verification does that.
             with suppress(EsperError):
                 found[name] = override_of(notices, transparency_log.envelope(connection, log_id, name).payload, keys)
     return {name: each for name, each in found.items() if each is not None}
@@ -111,11 +111,11 @@ def _refuse_misfit(verdict: Verdict, status: Status) -> None:
     known = replacements(verdict.kind, verdict.status)
     if not known:
         problem = f"{verdict.status} cannot be overridden"
-        raise UsageError(problem, remedy="mend what stopped it, and submit the task anew: esper submit --again ID")
+        raise UsageError(problem, remedy="fix the reported problem, then run `esper submit --again ID`")
     if status not in known:
         others = ", ".join(each for each in known if each is not verdict.status)
-        problem = f"{status} is no answer that can stand in the place of {verdict.status}"
-        raise UsageError(problem, remedy=f"for a question of kind {verdict.kind}, name one of {others}")
+        problem = f"{status} cannot replace {verdict.status}"
+        raise UsageError(problem, remedy=f"for question type {verdict.kind}, use one of {others}")
 
 
 def _refuse_ended(connection: Connection, log_id: int, entry: CertificateSummary, keys: Keyring) -> None:

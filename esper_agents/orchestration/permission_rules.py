@@ -1,6 +1,6 @@
-"""What rules say of a tool call: deny beats ask, ask beats allow, and where no rule speaks the tool's risk decides.
+"""Decide tool calls by permission rules: deny, then ask, then allow, then tool risk.
 
-Pure. What may only tighten is cut down before it is looked at, so another rule of a project never allows more.
+Pure functions. Rules of a source that may only restrict are reduced first, so a project's rule never allows more.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
 
-# Options of a task under which it names tools, with a space between them.
+# Task options with tool names, separated by spaces.
 DENY, ASK, ALLOW = "deny", "ask", "allow"
-# Who may allow anything: whoever started the program, by their settings or on its command line.
+# Sources that may allow tools: the user's settings and command line.
 _MAY_ALLOW = frozenset((RuleSource.PERSON, RuleSource.COMMAND))
 _FROM_LEAST = tuple(PermissionDecision)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRequest:
-    """A call as rules look at it.
+    """Tool call as matched by rules.
 
     Attributes:
-        tool: The tool's name.
-        risk: Its risk.
-        arguments: What it is called with, the defaults of the tool filled in.
-        root: The project's folder: a path below it is also looked at as the project sees it.
+        tool: Name of the tool.
+        risk: Risk of the tool.
+        arguments: Arguments, completed with the tool's defaults.
+        root: Folder of the project: a path below it is also matched relative to it.
     """
 
     tool: str
@@ -47,11 +47,11 @@ class ToolCallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What becomes of a call.
+    """Permission decision for a call.
 
     Attributes:
-        action: Whether it runs, is asked about, or never runs.
-        rules: The rules that say so; none where the tool's risk does.
+        action: Whether the call runs, needs approval, or never runs.
+        rules: Rules that decided; empty if the tool's risk decided.
     """
 
     action: PermissionDecision
@@ -59,15 +59,15 @@ class Permission:
 
     @property
     def because(self) -> str:
-        """Who said so, in words; empty where no rule did."""
+        """Sources of the decision as text; empty if no rule decided."""
         said = dict.fromkeys(f"{each.source}: {each}" for each in self.rules)
         return "; ".join(said)
 
 
 def permission(rules: Sequence[PermissionRule], call: ToolCallRequest) -> Permission:
-    """Return what becomes of a call: the strictest of all the rules that fit, whatever their order.
+    """Return the decision for a call: the strictest of all matching rules, whatever their order.
 
-    Nobody but the user can allow anything.
+    Only the user's rules can allow a call.
     """
     fitting = [rule for rule in rules if not is_void(rule) and matches_call(rule, call)]
     strictest = max((rule.action for rule in fitting), key=_FROM_LEAST.index, default=by_risk(call.risk))
@@ -75,7 +75,7 @@ def permission(rules: Sequence[PermissionRule], call: ToolCallRequest) -> Permis
 
 
 def by_risk(risk: Risk) -> PermissionDecision:
-    """Return what becomes of a call that no rule speaks of."""
+    """Return the decision for a call that no rule matches."""
     match risk:
         case Risk.LOW:
             return PermissionDecision.ALLOW
@@ -84,19 +84,19 @@ def by_risk(risk: Risk) -> PermissionDecision:
 
 
 def is_void(rule: PermissionRule) -> bool:
-    """Return whether a rule gives leave that whoever made it cannot give."""
+    """Return whether a rule allows something that its source may not allow."""
     return rule.action is PermissionDecision.ALLOW and rule.source not in _MAY_ALLOW
 
 
 def restricting_rules(rules: Sequence[PermissionRule]) -> tuple[PermissionRule, ...]:
-    """Return the rules that can only take leave away."""
+    """Return the rules that only restrict."""
     return tuple(rule for rule in rules if rule.action is not PermissionDecision.ALLOW)
 
 
 def task_rules(options: Mapping[str, str]) -> tuple[PermissionRule, ...]:
-    """Return the rules that a task brings along; all its agents are bound by them, consulted ones too.
+    """Return the rules in a task's options; they bind all its agents, including consulted ones.
 
-    What it allows was said on the command line: nothing of a project makes the options of a task.
+    Allowed tools come from the command line: a project cannot set the options of a task.
     """
     of_option = {
         ASK: (PermissionDecision.ASK, RuleSource.TASK),
@@ -110,7 +110,7 @@ def task_rules(options: Mapping[str, str]) -> tuple[PermissionRule, ...]:
 def restricted(
     options: Mapping[str, str], *, ask: Sequence[str], deny: Sequence[str], allow: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return a task's options with further tools that are asked about, never run, or run unasked in its session."""
+    """Return a task's options with additional tools that need approval, never run, or run without approval."""
     named = {ASK: ask, DENY: deny, ALLOW: allow}
     said = {name: " ".join(dict.fromkeys((*options.get(name, "").split(), *more))) for name, more in named.items()}
     return {**options, **{name: tools for name, tools in said.items() if tools}}
@@ -122,10 +122,10 @@ def digest_of_rules(rules: Sequence[PermissionRule]) -> str:
 
 
 def matches_call(rule: PermissionRule, call: ToolCallRequest) -> bool:
-    """Return whether a rule speaks of a call.
+    """Return whether a rule matches a call.
 
-    A value can be written in several ways: `./a`, `b/../a`, `/project/a`. A rule that allows fits only where every way
-    does, a rule that takes leave away where any does.
+    A value can be written in several ways: `./a`, `b/../a`, `/project/a`. An allow rule matches only if every form
+    matches, a restricting rule if any form does.
     """
     if not fnmatchcase(call.tool, rule.tool):
         return False
@@ -143,11 +143,11 @@ def _is_like(action: PermissionDecision, pattern: str, call: ToolCallRequest, na
 
 
 def _texts(value: object, root: str) -> Iterator[str]:
-    """Yield every way to read an argument; those of all members for a list."""
+    """Yield every normalized form of an argument; for a list, those of all elements."""
     match value:
         case str():
             yield value
-            # In an address two slashes are no way to write one.
+            # In a URL, two slashes are significant.
             if value and ("://" not in value or ".." in value.split("/")):
                 plain = normpath(value)
                 yield plain
@@ -165,9 +165,9 @@ def _texts(value: object, root: str) -> Iterator[str]:
 
 
 def allowed_names(rules: Sequence[PermissionRule], tool: str, risk: Risk) -> tuple[str, ...]:
-    """Return a tool and its exceptions, such as `run-tests:network`, as far as rules let them run unasked.
+    """Return a tool and its exceptions, such as `run-tests:network`, that rules allow without approval.
 
-    Of exceptions only those that a rule names in full: a sign that stands for others says nothing about which.
+    An exception counts only if a rule names it in full: a wildcard does not name a specific exception.
     """
     exceptions = dict.fromkeys(rule.tool for rule in rules if rule.tool.startswith(f"{tool}:"))
     names = (tool, *(each for each in exceptions if not set(each) & set("*?[")))
@@ -180,7 +180,7 @@ def allowed_names(rules: Sequence[PermissionRule], tool: str, risk: Risk) -> tup
 
 
 def describe_default(rules: Sequence[PermissionRule], tool: str, risk: Risk) -> str:
-    """Return what becomes of calls of a tool, in words, before there is one; empty where they simply run."""
+    """Return a description of the default decision for a tool's calls; empty if they run without approval."""
     said = {
         PermissionDecision.ALLOW: "",
         PermissionDecision.ASK: "asks you first",

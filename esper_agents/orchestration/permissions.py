@@ -1,4 +1,4 @@
-"""Which tool calls run, which a person must agree to first, and whether an answer is an agreement to this very call."""
+"""Permission decisions for tool calls, and matching of approvals to calls."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _WHAT = {
 
 
 def rules_for(workshop: ProjectServices, task: Task) -> tuple[PermissionRule, ...]:
-    """Return the rules that a session of a task begins under."""
+    """Return the permission rules that a session of a task starts with."""
     return (*workshop.settings.rules, *task_rules(task.options))
 
 
 def rules_of(run: SessionRun) -> tuple[PermissionRule, ...]:
-    """Return the rules that hold: those that the session began under, and what is tighter now.
+    """Return the effective rules: those of the session start, and restrictions added since.
 
-    They are the session's, not the agent's: who is consulted or handed the task is bound by all of them.
+    Rules belong to the session, not the agent: consulted and receiving agents are bound by all of them.
     """
     begun = run.history.begun
     now = (*restricting_rules(run.workshop.settings.rules), *task_rules(begun.task.options))
@@ -65,16 +65,16 @@ def restrict(
     deny: Sequence[str] = (),
     allow: Sequence[str] = (),
 ) -> Task:
-    """Return a task for which some tools are asked about first, some never run and some run unasked.
+    """Return a task with additional tools that need approval, never run, or run without approval.
 
     Raises:
-        NotFoundError: There is no such tool: a rule that fits nothing would keep nobody from anything.
-        UsageError: What is allowed is not one tool or one exception of it.
+        NotFoundError: There is no such tool: a rule that matches nothing would restrict nothing.
+        UsageError: An allowed name is not a single tool or one of its exceptions.
     """
     known = workshop.tools.tools
     for name in allow:
         _refuse_unknown(known, name)
-    # Whoever allows an exception allows the call that it is an exception of.
+    # Allowing an exception also allows the call that uses it.
     allow = tuple(dict.fromkeys(each for name in allow for each in (name.partition(":")[0], name)))
     for name in (*ask, *deny):
         if not any(fnmatchcase(each, name) for each in known):
@@ -83,7 +83,7 @@ def restrict(
 
 
 def _refuse_unknown(known: Mapping[str, Tool], name: str) -> None:
-    """Refuse what cannot be allowed: a tool is named in full, and so is each exception."""
+    """Raise unless the name is a full tool name or a full exception name."""
     tool, colon, exception = name.partition(":")
     if tool not in known:
         raise NotFoundError("tool", tool, known, listing='esper submit --plan "review this"')
@@ -92,19 +92,19 @@ def _refuse_unknown(known: Mapping[str, Tool], name: str) -> None:
     is_known = any(fnmatchcase(exception, each) for each in ways) and not set(exception) & set("*?[")
     if colon and (not is_known or exception.endswith("=")):
         remedy = f"allow {tool}, or one of {shown}" if shown else f"allow {tool}: it has no exceptions"
-        raise UsageError(f"{tool} knows no exception {exception!r}", remedy=remedy)
+        raise UsageError(f"{tool} has no exception {exception!r}", remedy=remedy)
     if name.split() != [name]:
-        raise UsageError(f"{name!r} has a space in it", remedy="allow it in your settings: see docs/approvals.md")
+        raise UsageError(f"{name!r} contains a space", remedy="allow it in your settings: see docs/approvals.md")
 
 
 def allowed_in(run: SessionRun, tools: Iterable[Tool]) -> tuple[str, ...]:
-    """Return which of some tools, with their exceptions, run unasked by the rules that a session began under."""
+    """Return the tools and exceptions that run without approval under the rules of the session start."""
     rules = run.history.begun.rules
     return tuple(name for tool in tools for name in allowed_names(rules, tool.name, tool.risk))
 
 
 def permission_of(run: SessionRun, tool: Tool, call: ToolCall) -> Permission:
-    """Return what becomes of a call: of the tool, and of each exception that the call wants, the strictest."""
+    """Return the decision for a call: the strictest for the tool and for each exception that the call uses."""
     arguments = {**defaults_of(tool), **call.arguments}
     names = {tool.name: tool.risk, **dict.fromkeys(tool.exceptions_of(arguments), Risk.HIGH)}
     root, rules = run.workshop.project.root, rules_of(run)
@@ -114,18 +114,18 @@ def permission_of(run: SessionRun, tool: Tool, call: ToolCall) -> Permission:
 
 
 def defaults_of(tool: Tool) -> JsonObject:
-    """Return what a tool takes where an argument is left out, as far as its schema says."""
+    """Return the default arguments of a tool, from its schema."""
     members = tool.use.schema.get("properties", {})
     return {name: said["default"] for name, said in members.items() if "default" in said}
 
 
 def approval_question(tool: Tool, call: ToolCall, because: str = "") -> UserQuestion:
-    """Return the question whether one call may be made.
+    """Return the approval question for a call.
 
     Args:
-        tool: The tool.
-        call: The call.
-        because: The rules that want it asked, in words; empty where the tool's risk does.
+        tool: Tool to run.
+        call: Call to approve.
+        because: Rules that require approval, as text; empty if the tool's risk does.
     """
     arguments = canonical(call.arguments).decode()
     text = f"may {tool.name} run with {arguments}? risk {tool.risk}: it {_WHAT.get(tool.risk, 'only reads')}"
@@ -138,7 +138,7 @@ def approval_question(tool: Tool, call: ToolCall, because: str = "") -> UserQues
 
 
 def is_approved(state: PendingCall, call: ToolCall) -> bool:
-    """Return whether the recorded answer agrees to this very call: its question, its tool, its arguments."""
+    """Return whether the recorded answer approves exactly this call: its question, tool and arguments."""
     return (
         state.question is not None
         and state.answer is not None

@@ -1,4 +1,4 @@
-"""What becomes of a session whose owner keeps dying: it is concluded without them, and says what they died in."""
+"""Close a poison session with an undecided certificate that names the failed step."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.session_projection import SessionProjection
     from esper_agents.orchestration.session_run import SessionRun
 
-# So many owners in a row may die before the next one concludes in their place.
+# Number of consecutive runs that may die before the next run closes the session.
 MOST_ATTEMPTS = 5
 
 
 def is_poisoned(run: SessionRun) -> bool:
-    """Return whether as many owners in a row have died as may, and there is still something to be done."""
+    """Return whether the maximum number of consecutive runs died and the session is unfinished."""
     is_open = run.history.state is SessionState.OPEN and run.history.conclusion is None
     return is_open and run.lease.attempt > MOST_ATTEMPTS
 
 
 async def conclude_poisoned(run: SessionRun) -> None:
-    """Conclude a session in place of the agent that has the task, or refuse it where nobody has it yet.
+    """Conclude a session for its current agent, or refuse it if no agent has been selected yet.
 
-    What was begun and has no result is on record as interrupted, and no tool and no reasoner runs.
+    Calls without a result are recorded as interrupted; no tool and no reasoner runs.
     """
     await run.boundary()
     if run.history.is_cancelled:
@@ -60,7 +60,7 @@ async def conclude_poisoned(run: SessionRun) -> None:
         (moved, ActionDecided(move, {})),
         agent=frame.opened.agent.name,
     )
-    # Whoever wanted it cancelled meanwhile gets no verdict.
+    # A session that was cancelled in the meantime gets no verdict.
     await run.boundary()
     if not run.history.is_cancelled:
         await conclude(run, frame, move)
@@ -81,7 +81,7 @@ def _conclusion(history: SessionProjection, frame: FrameState, why: str) -> Conc
 
 
 def _interrupted(run: SessionRun) -> Iterator[tuple[RowKey, object]]:
-    """Yield a result for each call that was begun and has none."""
+    """Yield a result for each call that started and has none."""
     for frame in run.history.frames:
         if frame.is_closed:
             continue
@@ -97,7 +97,7 @@ def _interrupted(run: SessionRun) -> Iterator[tuple[RowKey, object]]:
 
 
 def _unanswered(history: SessionProjection, deaths: str) -> Iterator[tuple[RowKey, object]]:
-    """Yield the end of each consult that has no answer."""
+    """Yield an end for each consult without an answer."""
     for frame in reversed(history.frames):
         if frame.opened.parent and not frame.is_closed:
             said = f"{frame.opened.agent.name} could not answer: {deaths}"
@@ -109,7 +109,7 @@ def _unfinished(turn: OpenTurn) -> list[int]:
 
 
 def _died_in(history: SessionProjection) -> str:
-    """Return in words what was being done when the last row was written."""
+    """Return a description of the work in progress at the last event."""
     frame = history.current
     if frame is None:
         raise AssertionError("nobody has the turn, and there is no conclusion")

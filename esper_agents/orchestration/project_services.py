@@ -1,4 +1,4 @@
-"""What the sessions of one project work with: store, tools, agents, playbooks, policy; each found when it is needed."""
+"""Services of one project for its sessions, loaded on first use."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _SECOND_ROLE = "second_opinion"
 
 @dataclass(frozen=True, slots=True)
 class ServiceOverrides:
-    """What a program brings along beside what is installed.
+    """Services that a program adds to the installed ones.
 
     Attributes:
-        tools: Further tools.
-        playbooks: Further playbooks, by the name of their agent.
-        agents: Further agent files, or folders of them.
-        rules: Modules with further review rules.
-        plugins: Folders of plugins beside those that the person has added.
+        tools: Additional tools.
+        playbooks: Additional playbooks, by agent name.
+        agents: Additional agent files, or folders of them.
+        rules: Modules with additional lint rules.
+        plugins: Plugin folders in addition to those that the user installed.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -62,14 +62,14 @@ class ServiceOverrides:
 
 @dataclass(frozen=True)
 class ProjectServices:
-    """What the sessions of one project work with.
+    """Services of one project.
 
     Attributes:
-        project: Whose sessions.
-        home: The folder the program keeps the project's things in.
-        store: Where the rows live.
+        project: Project of the sessions.
+        home: Folder of the project in the data directory.
+        store: Database of the ledgers.
         publish: Whether views may be written into the project.
-        additions: What the program brings along.
+        additions: Services added by the calling program.
     """
 
     project: Project
@@ -80,49 +80,49 @@ class ProjectServices:
 
     @cached_property
     def tools(self) -> ToolRegistry:
-        """What may be called."""
+        """Available tools."""
         from esper_agents.tools.registry import load_tools
 
         return load_tools(self.additions.tools)
 
     @cached_property
     def agents(self) -> Registry:
-        """Who may be given a task."""
+        """Available agents."""
         from esper_agents.agents.registry import load_registry
 
         return load_registry(Path(self.project.root), extra=self.additions.agents, plugins=self.plugins)
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
-        """Which plugins bring agents, commands and skills."""
+        """Plugins that provide agents, commands and skills."""
         from esper_agents.agents.plugin_store import plugins_with
 
         return plugins_with(self.additions.plugins).plugins
 
     @cached_property
     def skill_folders(self) -> SkillFolders:
-        """Where skills are beside ours and the project's."""
+        """Skill folders in addition to the built-in ones and the project's."""
         from esper_agents.agents.skill_folders import skill_folders
 
         return skill_folders(self.plugins)
 
     @cached_property
     def playbooks(self) -> Mapping[str, ReasonerSource]:
-        """What decides without a model, by agent."""
+        """Playbooks by agent."""
         from esper_agents.reasoning.playbook import load_playbooks
 
         return load_playbooks(self.additions.playbooks)
 
     @cached_property
     def policy(self) -> Policy:
-        """What sets the ceiling of every verdict."""
+        """Policy that sets the ceiling of every verdict."""
         from esper_agents.certificates.policy.verdict_ceiling import load_policy
 
         return load_policy()
 
     @cached_property
     def settings(self) -> PermissionSettings:
-        """What the person and the project say about tools; read when a tool is first to be called."""
+        """Settings of the user and the project for tools, read before the first tool call."""
         from esper_agents.orchestration.settings import load_settings
         from esper_agents.paths import home
 
@@ -138,21 +138,21 @@ class ProjectServices:
 
     @cached_property
     def router(self) -> Router:
-        """Who is given a task."""
+        """Router that selects the agent of a task."""
         from esper_agents.agents.router import Router
 
         return Router(tuple(self.agents.agents.values()))
 
     @cached_property
     def bench(self) -> LabPool:
-        """Where the project's code is measured."""
+        """Lab that measures the project's code."""
         from esper_agents.tools.lab_pool import LabPool
 
         return LabPool(Path(self.project.root))
 
     @cached_property
     def context(self) -> ToolContext:
-        """What tools may touch."""
+        """Resources that tools may access."""
         root = Path(self.project.root)
         return ToolContext(
             root,
@@ -166,21 +166,21 @@ class ProjectServices:
         )
 
     def record(self, certificate: str) -> bytes:
-        """Return the bytes of a certificate of the project that is what was issued; see `genuine`."""
+        """Return the bytes of an authentic certificate of the project; see `genuine`."""
         from esper_agents.orchestration.genuine import load_verified
 
         return load_verified(self.store.store, self.project, self.home, certificate).data
 
     @cached_property
     def companions(self) -> tuple[CompanionRule, ...]:
-        """What the project's skills say of changes that belong together."""
+        """Companion change rules of the project's skills."""
         from esper_agents.agents.companions import declared_companions
 
         return declared_companions(Path(self.project.root)).companions
 
     @property
     def skills(self) -> SkillLibrary:
-        """What agents may load; looked for each time, as a person may write one meanwhile."""
+        """Skills that agents may load; searched on every access, because a user may add one at any time."""
         from esper_agents.agents.skill_library import load_skills
 
         return load_skills(Path(self.project.root), self.skill_folders.pairs)
@@ -190,28 +190,28 @@ class ProjectServices:
 
     @cached_property
     def models(self) -> ModelTable:
-        """The language models that agents may reason with, in the roles that the person gives them."""
+        """Language models by role, with the user's settings applied."""
         from esper_agents.reasoning.models import load_models
 
         return load_models().changed(self.settings.roles, self.settings.fallback)
 
     @cached_property
     def server(self) -> ModelServer:
-        """The language models' server; nothing is sent before a reasoner asks."""
+        """Client of the language model server; nothing is sent before the first request of a reasoner."""
         from esper_agents.reasoning.model_client import server_of
 
         return server_of(os.environ)
 
     @cached_property
     def documents(self) -> tuple[ContextDocument, ...]:
-        """What the project says of itself to agents: data, which permits nothing."""
+        """Context documents of the project for agents: data that grants no permissions."""
         from esper_agents.agents.project_context import project_context
 
         return project_context(Path(self.project.root))
 
     @cached_property
     def second_server(self) -> ModelServer:
-        """Where second opinions come from."""
+        """Model server for second opinions."""
         from esper_agents.reasoning.model_client import server_of
 
         return server_of(os.environ, second=True)
@@ -232,14 +232,14 @@ class ProjectServices:
         return {each.kind: claude_source(each) for each in desks}
 
     def _may_send(self, server: ModelServer) -> None:
-        """Refuse to send anything of the project anywhere that nobody has agreed to."""
+        """Raise unless the user consented to sending the project's source to the server."""
         from esper_agents.orchestration.consent import ConsentError, is_agreed
 
         if not is_agreed(self.home, server.host):
             raise ConsentError(server.host)
 
     async def close(self) -> None:
-        """Leave no process and no connection behind; whoever opened the project does this."""
+        """Close all processes and connections; the opener of the project calls this."""
         if "bench" in vars(self):
             await self.bench.close()
         for name in ("server", "second_server"):
@@ -247,12 +247,12 @@ class ProjectServices:
                 await vars(self)[name].close()
 
     def reasoner(self, agent: str, kind: str = PLAYBOOK) -> ReasonerSource:
-        """Return what decides an agent's moves.
+        """Return the reasoner factory of an agent.
 
         Args:
-            agent: Its name.
-            kind: `claude` or `second-opinion` for a language model; for anything else its playbook, or what stands in
-                for one.
+            agent: Name of the agent.
+            kind: `claude` or `second-opinion` for a language model; for anything else its playbook or the replacement
+                for a missing one.
         """
         from esper_agents.reasoning.playbook import without_playbook
 

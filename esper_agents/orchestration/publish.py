@@ -1,4 +1,4 @@
-"""Publishes views of what the database holds: any time again, each file whole or not at all."""
+"""Publish views of archived certificates; repeatable, and atomic per file."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 
 _SCRATCH = ".esper-"
 _LONGEST_SHOWN = 200
-# What our memory documents say near their beginning.
+# Marker near the beginning of generated memory documents.
 _OURS, _HEAD_BYTES = b"Rendered from the database", 4096
 
 
 def publish(store: Store, workshop: ProjectServices, certificate_id: str) -> tuple[Path, ...]:
-    """Write a certificate's views, what vouches for it beside them, and the documents of the agents that took part.
+    """Write a certificate's views, its envelope, proof and notices, and the memory documents of its agents.
 
-    What a person deleted or changed is written again as the database has it.
+    Files that a user deleted or changed are restored from the database.
 
     Returns:
-        The files that were not as they are to be.
+        Files that were written because they differed.
     """
     published = find_published(store, workshop, certificate_id)
     with store.reading() as connection:
@@ -64,20 +64,20 @@ def publish(store: Store, workshop: ProjectServices, certificate_id: str) -> tup
 
 
 def publish_memory(store: Store, workshop: ProjectServices, agents: Iterable[str]) -> tuple[Path, ...]:
-    """Write the documents of some agents as they are now; see `publish`."""
+    """Write the current memory documents of the given agents; see `publish`."""
     return tuple(path for path, data in _memory(store, workshop, agents).items() if _write(path, data))
 
 
 def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, replace: bool = False) -> Path:
-    """Write one memory document to a folder of the person's choice, and return where it is.
+    """Write one memory document to a folder that the user chose, and return its path.
 
     Raises:
-        UsageError: Something else stands there, and it is not to be replaced.
+        UsageError: Another file exists there, and `replace` is false.
     """
     path = folder / agent_folder(agent) / f"{kind}.md"
     with translate_database_errors(str(path)):
         if path.exists() and not replace and not (path.is_file() and _has(path, text.encode())):
-            raise UsageError(f"something else is at {str(path)!r}", remedy="name another folder, or add --replace")
+            raise UsageError(f"another file exists at {str(path)!r}", remedy="name another folder, or add --replace")
     _write(path, text.encode())
     return path
 
@@ -92,7 +92,7 @@ def _memory(store: Store, workshop: ProjectServices, agents: Iterable[str]) -> d
 
 
 def _memory_path(workshop: ProjectServices, folder: Path, agent: str, kind: NoteKind) -> Path:
-    """Return where a memory document is published: never in place of one that people wrote by hand."""
+    """Return the published path of a memory document, which never replaces a hand-written one."""
     path = folder / f"{kind}.md"
     try:
         found = read_plain(path, _HEAD_BYTES)
@@ -105,7 +105,7 @@ def _memory_path(workshop: ProjectServices, folder: Path, agent: str, kind: Note
 
 
 def _files(connection: Connection, log_id: int, published: PublishedCertificate) -> dict[Path, bytes]:
-    """Return what stands where of a certificate: its views, envelope and proof, and each later entry about it."""
+    """Return the published files of a certificate: its views, envelope and proof, and each later notice about it."""
     view = published.view
     envelope = envelope_bytes(transparency_log.envelope(connection, log_id, published.issued.id))
     proof = transparency_log.proof(connection, log_id, published.issued.id).encode()
@@ -121,7 +121,7 @@ def _files(connection: Connection, log_id: int, published: PublishedCertificate)
 
 
 def notice_contents(view: Path, notices: Iterable[LogNotice]) -> dict[Path, bytes]:
-    """Return the files beside a view that hold notices of the log about its certificate."""
+    """Return the notice files next to a view, with the log's notices about its certificate."""
     contents = {}
     for each in notices:
         contents[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
@@ -146,14 +146,14 @@ class PublishedCertificate:
 
 
 def find_published(store: Store, workshop: ProjectServices, certificate_id: str) -> PublishedCertificate:
-    """Return a certificate with the path of its view: by identifier, by the unmistakable end of it, or `latest`.
+    """Return a certificate with the path of its view, by ID, unique end of an ID, or `latest`.
 
-    The path lies in the data folder if the user's settings leave out certificates of that question type, unless the
-    view is in the project already: what revokes it must then be published beside it.
+    The path is in the data folder if the user's settings exclude certificates of that question type, unless the
+    view is in the project already: revocations must then be published next to it.
 
     Raises:
         NotFoundError: The project has no such certificate.
-        IntegrityError: Its bytes are not those that were issued, or its stored name is not one of its names.
+        IntegrityError: Its bytes differ from those issued, or its stored name is not one of its names.
     """
     entry = archive.find(store, workshop.project.key, certificate_id)
     data = archive.read(store, entry.id)
@@ -162,9 +162,9 @@ def find_published(store: Store, workshop: ProjectServices, certificate_id: str)
 
 
 def view_places(workshop: ProjectServices, entry: CertificateSummary, issued: Certificate) -> tuple[Path, ...]:
-    """Return where the Markdown view of a certificate may be published; first where it is published now.
+    """Return the possible paths of a certificate's Markdown view; the current one first.
 
-    See `view_path` for the arguments and errors, and `find_published` for which of them is first.
+    See `view_path` for the arguments and errors, and `find_published` for the order.
     """
     inside, outside = (view_path(each, entry, issued) for each in (workshop, replace(workshop, publish=False)))
     is_inside = issued.verdict.kind in workshop.published_types or inside.is_file()
@@ -172,34 +172,34 @@ def view_places(workshop: ProjectServices, entry: CertificateSummary, issued: Ce
 
 
 def view_path(workshop: ProjectServices, entry: CertificateSummary, issued: Certificate) -> Path:
-    """Return where the Markdown view of a certificate is published.
+    """Return the published path of a certificate's Markdown view.
 
-    Folder and name come from the statement. The archive only says which of the statement's names it is.
+    Folder and name are derived from the statement. The archive only selects one of the statement's names.
 
     Args:
-        workshop: Where files are published.
-        entry: What the archive lists.
-        issued: The certificate that its statement gives.
+        workshop: Services of the project.
+        entry: Listing row of the certificate.
+        issued: Certificate parsed from its statement.
 
     Raises:
-        IntegrityError: The statement is of another certificate, or the stored name is not one of its names.
+        IntegrityError: The statement belongs to another certificate, or the stored name is not one of its names.
     """
     if issued.id != entry.id or entry.view_name not in accepted_view_names(issued):
         shown = plain(entry.view_name)[:_LONGEST_SHOWN]
         raise IntegrityError(
-            f"the archive lists certificate {entry.id} under {shown!r}, which is not a name of it",
+            f"the archive lists certificate {entry.id} under {shown!r}, which is not one of its names",
             remedy="run `esper certificates repair`, or restore a backup",
         )
     return _folder(workshop, issued.agent) / "certificates" / entry.view_name
 
 
 def page_path(view: Path) -> Path:
-    """Return where the HTML page of a certificate stands beside its Markdown view."""
+    """Return the path of the HTML page next to a Markdown view."""
     return view.with_suffix(".html")
 
 
 def publish_page(store: Store, workshop: ProjectServices, certificate_id: str) -> Path:
-    """Write the HTML page of a certificate as this version lays it out, and return where it is."""
+    """Write the HTML page of a certificate in the current layout, and return its path."""
     published = find_published(store, workshop, certificate_id)
     page = page_path(published.view)
     _write(page, render_html(published.data).encode())
@@ -207,12 +207,12 @@ def publish_page(store: Store, workshop: ProjectServices, certificate_id: str) -
 
 
 def record_path(view: Path) -> Path:
-    """Return where the signed envelope of a certificate stands beside its view."""
+    """Return the path of the signed envelope next to a view."""
     return view.with_suffix(".dsse.json")
 
 
 def proof_path(view: Path) -> Path:
-    """Return where the proof that a certificate is in the log stands beside its view."""
+    """Return the path of the inclusion proof next to a view."""
     return view.with_suffix(".tlog-proof")
 
 
@@ -220,12 +220,12 @@ NOTICE_SUFFIX = ".notice.json"
 
 
 def _kept_proof(path: Path, envelope: bytes, newest: bytes) -> bytes:
-    """Return the proof that was published before, where it still shows an envelope to be in this log; else the newest.
+    """Return the published proof if it still proves inclusion in this log; else the newest.
 
-    One of an older checkpoint is as good, and people keep it under version control.
+    A proof under an older checkpoint is equally valid, and users keep it under version control.
     """
     try:
-        # What lies there may be anybody's: a pipe would never end.
+        # The file may be planted: reading a pipe would never end.
         kept = read_plain(path, MOST_BYTES)
         before = kept.data if kept else b""
         old, new = read_proof(before), read_proof(newest)
@@ -241,11 +241,11 @@ def _folder(workshop: ProjectServices, agent: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class PublishingPlace:
-    """Where documents are published.
+    """Folder for published documents.
 
     Attributes:
-        folder: The folder.
-        because: Why there.
+        folder: Path of the folder.
+        because: Reason for the choice.
     """
 
     folder: Path
@@ -253,15 +253,15 @@ class PublishingPlace:
 
 
 def place_of(project: Project, home: Path, name: str = "", *, into_project: bool = True) -> PublishingPlace:
-    """Return where an agent's documents are published: in the project where it is ours to write, else in the home.
+    """Return the publishing folder of an agent: in the project if it may be written, else in the data directory.
 
-    It is ours in a git work tree that can be written and whose folder does not lead elsewhere by a symbolic link.
+    The project may be written if it is a writable git work tree whose folder is not a symbolic link to elsewhere.
 
     Args:
-        project: The project.
-        home: The folder that the program keeps the project's things in.
-        name: The agent's folder; empty for the folder of all agents.
-        into_project: Whether the person wants it in the project.
+        project: Project of the documents.
+        home: Folder of the project in the data directory.
+        name: Folder name of the agent; empty for the folder of all agents.
+        into_project: Whether the user wants documents in the project.
     """
     root = Path(project.root)
     wanted = root / PUBLISHED / name
@@ -284,10 +284,10 @@ def _existing(path: Path) -> Path:
 
 
 def _write(path: Path, data: bytes) -> bool:
-    """Write a file whole, unless it is so already: a reader sees the old or the new one, whenever this process dies.
+    """Write a file atomically unless it has this content: readers see the old or the new file, even after a crash.
 
     Raises:
-        StorageError: It cannot be written.
+        StorageError: The file cannot be written.
     """
     with translate_database_errors(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -303,10 +303,10 @@ def _has(path: Path, data: bytes) -> bool:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file beside its final place, and rename it.
+    """Write a temporary file in the same folder, and rename it.
 
-    The other file has one name, and whoever writes holds its lock. So what a killed process left is found without a
-    look at the folder, which may hold millions of files, and is written over.
+    The temporary file has a fixed name and its writer holds its lock. The remains of a killed process are thus found
+    without listing the folder, which may contain millions of files, and are overwritten.
     """
     scratch = path.with_name(f"{_SCRATCH}{path.name}")
     lock = _lock_scratch(scratch)
@@ -326,10 +326,10 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _lock_scratch(scratch: Path) -> int:
-    """Return the descriptor of a file that this process alone has locked and that is still there under its name."""
+    """Return the descriptor of a file that this process has locked and that still exists under its name."""
     while True:
         lock = locks.locked(scratch)
-        # Whoever had the lock before renamed the file: what was waited for is published now.
+        # The previous lock owner renamed the file, so the content is published now.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), scratch.lstat()):
                 return lock

@@ -1,4 +1,4 @@
-"""Signed notices in published files, and those of them that the log does not contain."""
+"""Signed notices in published files that the log does not contain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from esper_agents.certificates.authenticity import Keyring
 
-# The notice files of listed folders, by folder and stem of the view.
+# Notice files of listed folders, by folder and stem of the view.
 NoticeFolders = dict["Path", dict[str, list["Path"]]]
 MOST_FILES = 5000
 PUBLISHED_NOTICE = "published notice"
@@ -36,11 +36,11 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class SealedFile:
-    """A published file that holds a signed envelope.
+    """Published file with a signed envelope.
 
     Attributes:
-        path: The file.
-        envelope: What it holds; no signature is checked.
+        path: Path of the file.
+        envelope: Parsed envelope; its signature is not verified.
     """
 
     path: Path
@@ -49,12 +49,12 @@ class SealedFile:
 
 @dataclass(frozen=True, slots=True)
 class UnloggedNotice:
-    """A notice about a certificate that a known key signed and the log does not contain.
+    """Notice about a certificate that a known key signed but the log does not contain.
 
     Attributes:
-        path: The published file.
+        path: Published file.
         notice: The notice.
-        is_by_good_key: Whether its key is trusted and good now; otherwise the key has been retired.
+        is_by_good_key: Whether its key is trusted and valid now; otherwise the key has been retired.
     """
 
     path: Path
@@ -68,11 +68,11 @@ class UnloggedNotice:
 
 
 def notice_files(view: Path, folders: NoticeFolders | None = None) -> list[Path]:
-    """Return the notice files of a view, by name; at most 5,000.
+    """Return the notice files of a view, sorted by name; at most 5,000.
 
     Args:
-        view: The Markdown view, which need not exist.
-        folders: Folders that were listed before; whoever asks for many views keeps one, so each folder is listed once.
+        view: Markdown view, which need not exist.
+        folders: Cache of listed folders; a caller that asks for many views passes one, so each folder is listed once.
     """
     listed = {} if folders is None else folders
     if view.parent not in listed:
@@ -94,7 +94,7 @@ def _by_stem(folder: Path) -> dict[str, list[Path]]:
 def sealed_files(paths: Iterable[Path], mentioning: str) -> tuple[SealedFile, ...]:
     """Return the envelopes in files whose payload mentions a text.
 
-    A pipe, a folder, a device or a dangling link in place of a file is passed over.
+    A pipe, folder, device or dangling link in place of a file is skipped.
     """
     return tuple(
         SealedFile(path, sealed)
@@ -104,17 +104,17 @@ def sealed_files(paths: Iterable[Path], mentioning: str) -> tuple[SealedFile, ..
 
 
 def signed(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Envelope]:
-    """Yield the envelopes that a trusted key signed which is still good."""
+    """Yield the envelopes with a valid signature of a trusted, currently valid key."""
     for each in files:
         if signature_check(each.envelope, keyring, None).outcome is CheckOutcome.HOLDS:
             yield each.envelope
 
 
 def notice_of(sealed: Envelope) -> Iterator[LogNotice]:
-    """Yield the notice in a published envelope, as one whose index in the log is unknown.
+    """Yield the notice in a published envelope, with an unknown log index.
 
     Raises:
-        NewerRecordError: It is of a newer version, and may end a certificate.
+        NewerRecordError: The notice has a newer version, and may end a certificate.
     """
     with passing_over_other_records():
         yield LogNotice(NO_INDEX, read_notice(sealed.payload), sealed)
@@ -122,7 +122,7 @@ def notice_of(sealed: Envelope) -> Iterator[LogNotice]:
 
 @contextmanager
 def passing_over_other_records() -> Iterator[None]:
-    """Pass over a signed record of another type, except one of a newer version, which may end a certificate."""
+    """Skip signed records of other types, except those of a newer version, which may end a certificate."""
     try:
         yield
     except NewerRecordError:
@@ -136,14 +136,14 @@ def unlogged(
 ) -> Iterator[UnloggedNotice]:
     """Yield the notices about a certificate that the log does not contain, oldest first.
 
-    A key that is unknown here, or that was revoked, decides nothing. Read the files before the log: a notice is
-    published after it was entered.
+    Notices of unknown or revoked keys are ignored. Read the files before the log: a notice is published after it was
+    logged.
 
     Args:
-        files: Published files that may hold notices.
-        certificate_id: The certificate.
-        logged: The notices about it that the log contains.
-        keyring: Whose signatures count.
+        files: Published files that may contain notices.
+        certificate_id: ID of the certificate.
+        logged: Notices about it that the log contains.
+        keyring: Accepted keys.
     """
     found: dict[LogNoticeStatement, UnloggedNotice] = {}
     for file in files:
@@ -160,13 +160,13 @@ def unlogged(
 
 
 def _readable(sealed: Envelope) -> Iterator[LogNotice]:
-    # One of a newer version says nothing here, as one in the log does.
+    # Notices of a newer version are ignored, as in the log.
     with suppress(NewerRecordError):
         yield from notice_of(sealed)
 
 
 def unlogged_check(found: UnloggedNotice) -> Check:
-    """Return what an unlogged notice says of a certificate: the log lost it, or its key is no longer good."""
+    """Return the check result of an unlogged notice: the log lost it, or its key is no longer valid."""
     if not found.is_by_good_key:
         detail = f"{found.path.name}: {found} is not in the log, and its key has been retired since"
         return Check(PUBLISHED_NOTICE, CheckOutcome.CANNOT_DECIDE, detail)

@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 _LARGE_SESSION = 1000
 _STATE = select(type_coerce(note.c.state, String))
-# A forgotten note keeps whose it was, of which kind and certificate, and when; a redacted one these and what is left.
+# A forgotten note keeps its owner, kind, certificate and times; a redacted one also the rest of its text.
 _KEPT = ("agent", "kind", "session_id", "certificate_id", "revision", "written_at")
 _REDACTED = ("text", "command", "sources")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordAudit:
-    """The result of an audit of events and notes.
+    """Result of an audit of events and notes.
 
     Attributes:
-        faults: The sessions and certificates whose events or notes changed.
-        uncovered: How many certificates sign no digest of them: version 0.1.0 issued them.
+        faults: Sessions and certificates whose events or notes changed.
+        uncovered: Number of certificates of version 0.1.0, which sign no digest of events or notes.
     """
 
     faults: Faults
@@ -50,15 +50,15 @@ class RecordAudit:
 
 
 def audit_records(store: Store, project_key: str) -> RecordAudit:
-    """Return which certified sessions of a project have other events or notes than their certificates sign.
+    """Return the certified sessions of a project whose events or notes differ from those their certificates sign.
 
-    Whether a certificate is signed is for `deep_audit`. The state of a note (current, done, dropped, superseded) is not
-    covered, nor are notes that people imported or models wrote into files of their own. What people forgot or redacted
-    is taken as that.
+    `deep_audit` verifies the signatures of certificates. The state of a note (current, done, dropped, superseded) is
+    not covered, nor are notes that users imported or that models wrote into files of their own. Forgotten and redacted
+    notes are accepted as such.
 
     Args:
         store: The database.
-        project_key: The project.
+        project_key: Key of the project.
     """
     faults, uncovered = Faults(), 0
     with store.reading() as connection:
@@ -74,13 +74,13 @@ def audit_records(store: Store, project_key: str) -> RecordAudit:
                 for problem in _note_problems(connection, project_key, issued):
                     faults.add(FaultKind.NOTES_CHANGED, issued.id, problem)
         for name in _orphans(connection, project_key):
-            detail = "it says that a certificate left it, and there is no such certificate"
+            detail = "its source certificate does not exist"
             faults.add(FaultKind.NOTES_CHANGED, shown(name), detail)
     return RecordAudit(faults, uncovered)
 
 
 def _events_problem(connection: Connection, issued: Certificate, sha256: str) -> str:
-    """Return what is wrong with the events of a session; empty if nothing is."""
+    """Return the fault of a session's events; empty if there is none."""
     key = ledger.c.frame, ledger.c.step, ledger.c.call, type_coerce(ledger.c.kind, String)
     wanted = (
         select(*key, ledger.c.at, ledger.c.body).where(ledger.c.session_id == issued.session).order_by(ledger.c.seq)
@@ -94,15 +94,15 @@ def _events_problem(connection: Connection, issued: Certificate, sha256: str) ->
         else:
             (of_agents if row[0] else of_session).append(event_digest(*row))
     if not later or not _says(later[0], issued, sha256):
-        return "no event says that this certificate was issued"
+        return "no event records the issue of this certificate"
     agents_part = part_digest(of_agents)
     for frame, kind, body in later[1:]:
         removed = _removed(body) if (frame, kind) == (0, RowKind.PRUNED) and not of_agents else None
         if removed is None:
-            return "an event follows the one that says that the certificate was issued"
+            return "an event follows the issue of the certificate"
         agents_part = removed
     if events_digest(part_digest(of_session), agents_part) != issued.events_sha256:
-        return "its events are not those that its certificate signs: one was changed, removed, inserted or moved"
+        return "events do not match the digest in the certificate: one was changed, removed, inserted or moved"
     return ""
 
 
@@ -115,7 +115,7 @@ def _says(event: tuple[int, str, str], issued: Certificate, sha256: str) -> bool
 
 
 def _removed(body: str) -> str | None:
-    """Return the digest of the events that `db prune` removed."""
+    """Return the digest of the events removed by `db prune`."""
     try:
         return decode(RowsPruned, body).sha256
     except (ValueError, TypeError):
@@ -123,7 +123,7 @@ def _removed(body: str) -> str | None:
 
 
 def _note_problems(connection: Connection, project_key: str, issued: Certificate) -> Iterator[str]:
-    """Yield what is wrong with the notes that a certificate left."""
+    """Yield the faults of the notes that a certificate created."""
     expected = lessons(issued)
     rows = _stored_notes(connection, issued)
     stored = {row["id"]: row for row in rows if row["certificate_id"] == issued.id}
@@ -131,18 +131,18 @@ def _note_problems(connection: Connection, project_key: str, issued: Certificate
     for row in rows:
         is_own_file = row["author"] or row["state"] == NoteState.FORGOTTEN
         if row["id"] not in known and (row["certificate_id"] == issued.id or not is_own_file):
-            yield f"{shown(row['id'])} is none of the notes that it left"
+            yield f"{shown(row['id'])} is not one of its notes"
     if notes_digest(expected) != issued.notes_sha256:
-        # Another version words its notes otherwise: what is stored must then give the digest itself.
+        # Another version may word its notes differently: then only the digest of the stored notes is checked.
         yield from _by_digest_alone(connection, project_key, stored, issued)
         return
     yield from (problem for _, problem in _wrong_notes(rows, expected))
 
 
 def restore_notes(store: Store, project_key: str, issued: Certificate) -> tuple[str, ...]:
-    """Write the notes again that are not as an authentic certificate left them; return their identifiers.
+    """Restore the notes that differ from those an authentic certificate created; return their identifiers.
 
-    What became of a note stays, as far as its row says it; of a missing note it is derived from later ones.
+    The state of a note is kept if its row exists; for a missing note it is derived from later ones.
     """
     expected = lessons(issued)
     if notes_digest(expected) != issued.notes_sha256:
@@ -156,7 +156,7 @@ def restore_notes(store: Store, project_key: str, issued: Certificate) -> tuple[
         for each in wrong:
             state = transaction.connection.scalar(_STATE.where(note.c.id == each.id))
             if state is None:
-                # What it was found by may have been left behind.
+                # Old search index rows may have been left behind.
                 index.remove(transaction.connection, each.id)
                 notes.add(transaction, project_key, [replace(each, state=_state_of(transaction, project_key, each))])
             else:
@@ -181,19 +181,19 @@ def _stored_notes(connection: Connection, issued: Certificate) -> list[dict[str,
 
 
 def _wrong_notes(rows: Iterable[Mapping[str, Any]], expected: Iterable[MemoryNote]) -> Iterator[tuple[MemoryNote, str]]:
-    """Yield the notes that are not as they were left, each with what is wrong."""
+    """Yield the notes that differ from the expected ones, each with the fault."""
     stored = {row["id"]: row for row in rows}
     for each in expected:
         if each.id not in stored:
             yield each, f"note {each.id} is missing"
         elif not _is_as_left(stored[each.id], columns(each)):
-            yield each, f"note {each.id} is not as it was left"
+            yield each, f"note {each.id} was changed"
 
 
 def _by_digest_alone(
     connection: Connection, project_key: str, stored: Mapping[str, Mapping[str, Any]], issued: Certificate
 ) -> Iterator[str]:
-    """Yield a problem if notes that cannot be derived again do not give their digest, and none of them was erased."""
+    """Yield a fault if underivable notes do not match their digest, and none of them was erased."""
     is_erased = any(
         row["state"] == NoteState.FORGOTTEN or any(STRUCK_OUT in str(row[name]) for name in ("subject", *_REDACTED))
         for row in stored.values()
@@ -203,11 +203,11 @@ def _by_digest_alone(
     except ValueError:
         digest = ""
     if digest != issued.notes_sha256 and not is_erased:
-        yield "the notes that it left are not those that it signs"
+        yield "notes do not match the digest in the certificate"
 
 
 def _is_as_left(row: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
-    """Return whether a stored note is as a certificate left it, or what forgetting or redacting made of that."""
+    """Return whether a stored note equals the created one, or a forgotten or redacted form of it."""
     if any(row[name] != expected[name] for name in _KEPT):
         return False
     if row["state"] == NoteState.FORGOTTEN:
@@ -221,7 +221,7 @@ def _is_as_left(row: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
 
 
 def _is_redacted_from(text: str, original: str) -> bool:
-    """Return whether a text is another one, or that with parts of it struck out."""
+    """Return whether a text equals another one, or that one with redacted parts."""
     first, *others = text.split(STRUCK_OUT)
     if not others:
         return text == original
@@ -237,7 +237,7 @@ def _is_redacted_from(text: str, original: str) -> bool:
 
 
 def _orphans(connection: Connection, project_key: str) -> list[str]:
-    """Return notes that name a session as if a certificate had left them, where no certificate of that session did."""
+    """Return notes that name a session as their source although no certificate of that session created them."""
     left = select(certificate.c.id).where(
         certificate.c.id == note.c.certificate_id, certificate.c.session_id == note.c.session_id
     )

@@ -1,4 +1,4 @@
-"""Puts right what can be made again from the rows of the log: indexes, views, envelopes, proofs, pins."""
+"""Rebuild indexes, views, envelopes, proofs and pins from the log."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SeparatedView:
-    """A view that version 0.1.0 published under the name of another certificate, now under a name of its own.
+    """View that version 0.1.0 published under another certificate's name, with its new name.
 
     Attributes:
         certificate: `crt_` identifier.
-        old: The name that both had.
-        new: Its own name.
-        kept_by: The certificate that keeps the old name.
+        old: Name that both had.
+        new: New name.
+        kept_by: Certificate that keeps the old name.
     """
 
     certificate: str
@@ -57,22 +57,22 @@ class SeparatedView:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """What a repair did.
+    """Result of a repair.
 
     Attributes:
-        entered: How many certificates from before there was a log were signed and entered.
-        restored: Notices that lay in published files and were entered in the log again.
-        nodes: How many nodes of the log were made again from its entries.
-        is_signed: Whether a new checkpoint was signed for the entries that are there.
-        corrected: Certificates whose columns in the archive were not what their statements say.
+        entered: Number of certificates from before the log that were signed and logged.
+        restored: Notices of published files that were logged again.
+        nodes: Number of log nodes rebuilt from the entries.
+        is_signed: Whether a new checkpoint was signed for the existing entries.
+        corrected: Certificates whose archive columns differed from their statements.
         reindexed: Certificates whose index rows differed from their statements; at most 20.
-        may_have_reindexed_more: Whether there may be others: the audit of the index lists no more than these.
-        separated: Certificates whose files version 0.1.0 had published under the name of another one, oldest first.
-        notes: Memory notes that were written again as their certificates left them.
-        written: The files that were not as they are to be.
-        accepted: What was wrong with the log and is accepted, on record in it.
-        left: What is still wrong, each with why.
-        is_authentic: Whether nothing of what is left is a certificate or a log that is not what it was.
+        may_have_reindexed_more: Whether there may be others: the index audit lists at most this many.
+        separated: Certificates whose files version 0.1.0 published under the name of another one, oldest first.
+        notes: Memory notes restored as their certificates created them.
+        written: Files that were rewritten because they differed.
+        accepted: Log faults that were accepted and recorded in the log.
+        left: Remaining faults, each with the reason.
+        is_authentic: Whether none of the remaining faults is a changed certificate or an inconsistent log.
     """
 
     entered: int
@@ -91,33 +91,35 @@ class RepairResult:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there was nothing to do and nothing is wrong."""
+        """Whether nothing was repaired and nothing is wrong."""
         done = (self.entered, self.restored, self.nodes, self.is_signed, self.corrected, self.reindexed)
         return not any((*done, self.separated, self.notes, self.written, self.accepted, self.left))
 
 
 def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = False, by: str = "") -> RepairResult:
-    """Make again whatever the log says; run twice in a row, the second changes nothing.
+    """Rebuild everything that can be derived from the log. Idempotent.
 
-    Nothing is signed that stands in the archive without an entry where a log was seen before: it may be anybody's.
+    Archived certificates without an entry are not signed if the log was pinned before: they may be forged.
 
     Args:
         store: The archive.
-        workshop: Where files are published.
-        accept_rollback: Go on with a log that lost entries; what was last seen of it stays on record in it.
-        by: Who accepts that.
+        workshop: Services of the project.
+        accept_rollback: Whether to continue a log that lost entries; its pinned checkpoint is recorded in the log.
+        by: Name of the user who accepts the loss.
 
     Raises:
-        IntegrityError: The log contradicts what was last seen of it, and that is not accepted.
+        IntegrityError: The log contradicts its pin, and that is not accepted.
     """
     with store.reading() as connection:
         found = pins.faults_by_pin(connection, home(), store.where, workshop.project.key)
-    # Nodes are made again from the entries, which then must be those of the pin.
+    # Nodes are rebuilt from the entries, which must then match the pin.
     by_pin = {whose: each for whose, each in found if each.kind is not FaultKind.NODE_MISSING}
     faults = tuple(by_pin.values())
     if faults and not accept_rollback:
         what = "; ".join(f"{each.kind}: {each.detail}" for each in faults)
-        raise IntegrityError(f"the log is not what it was ({what})", remedy=transparency_log.RESTORE)
+        raise IntegrityError(
+            f"transparency log is inconsistent with its pin or checkpoint ({what})", remedy=transparency_log.RESTORE
+        )
     for whose in by_pin:
         _accept(store, workshop, by, whose)
     published = _published_notices(store, workshop)
@@ -156,7 +158,7 @@ def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = F
 
 
 def _restored_notes(store: Store, workshop: ProjectServices) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Write the notes again that authentic certificates left; return them, and which certificates are not authentic."""
+    """Restore the notes of authentic certificates; return them, and the certificates that are not authentic."""
     written: list[str] = []
     wrong: dict[str, str] = {}
     for entry in archive.pages(store, workshop.project.key, Filter()):
@@ -165,7 +167,7 @@ def _restored_notes(store: Store, workshop: ProjectServices) -> tuple[tuple[str,
         except IntegrityError as error:
             wrong[entry.id] = error.problem
         except EvidenceError:
-            # That a key is not trusted here is for its owner to change, and no damage.
+            # An untrusted key is for the user to decide, and is not damage.
             continue
         else:
             written += restore_notes(store, workshop.project.key, issued)
@@ -184,7 +186,7 @@ def _mend(
 
 
 def _published_notices(store: Store, workshop: ProjectServices) -> dict[str, tuple[SealedFile, ...]]:
-    """Return the notice files beside each certificate's views, by certificate; those without any are not in it."""
+    """Return the notice files next to each certificate's views, by certificate; those without any are omitted."""
     found = {}
     folders: NoticeFolders = {}
     for entry in archive.pages(store, workshop.project.key, Filter()):
@@ -200,7 +202,7 @@ def _published_notices(store: Store, workshop: ProjectServices) -> dict[str, tup
 def _restore_notices(
     transaction: Transaction, workshop: ProjectServices, published: Mapping[str, tuple[SealedFile, ...]]
 ) -> Iterator[str]:
-    """Enter the notices again that a trusted key signed and that the log lost, oldest first; yield each in words."""
+    """Log the notices again that a trusted key signed and the log lost, oldest first; yield a description of each."""
     connection = transaction.connection
     keys, log_id = keyring(workshop.project, connection), transparency_log.log_of(connection, workshop.project.key)
     lost = []
@@ -219,7 +221,7 @@ def _restore_notices(
 def _accept(store: Store, workshop: ProjectServices, by: str, pinned_as: str) -> None:
     before = pins.pinned_note(home(), store.where, pinned_as)
     with store.writing() as transaction:
-        # A new database in the place of one that was deleted does not know the project.
+        # A new database that replaces a deleted one does not know the project.
         note_project(transaction, workshop.project)
         carry_key_notices(transaction, workshop.project.key)
         _mend(transaction, workshop, store, accepts_loss=True)
@@ -235,7 +237,7 @@ def _accept(store: Store, workshop: ProjectServices, by: str, pinned_as: str) ->
         now_as = pins.pinned_for(transaction.connection, workshop.project.key)
     pins.accept(home(), store.where, now_as, logged.checkpoint_note)
     if pinned_as != now_as:
-        # The log that it was of is gone; what it said stands in the notice.
+        # The previous log is gone; its checkpoint is recorded in the notice.
         pins.accept(home(), store.where, pinned_as, "")
 
 
@@ -262,7 +264,7 @@ def _publish_all(store: Store, workshop: ProjectServices) -> _PublishedAll:
 
 
 def _separated(store: Store, workshop: ProjectServices, entry: CertificateSummary) -> tuple[SeparatedView, ...]:
-    """Return what to say of a certificate that has its digits in its name because another one has the short name."""
+    """Return the description of a certificate with digits in its name because another one has the short name."""
     issued = parse(archive.read(store, entry.id))
     old = short_view_name(issued)
     kept_by = archive.id_of_view_name(store, workshop.project.key, old) if entry.view_name != old else ""

@@ -1,4 +1,4 @@
-"""Runs the graph over a session's recorded rows: no tool is called, nobody is asked, nothing is written."""
+"""Replay a session from its ledger without tool calls, questions or writes."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store
 
 _LONGEST = 300
-# What the program itself does; everything else in a turn is what tools and people said.
+# Events that the program itself writes; all others of a turn come from tools and users.
 _OURS = frozenset((RowKind.DECIDING, RowKind.MOVED, RowKind.MOVE_REFUSED))
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What a replay came to.
+    """Result of a replay.
 
     Attributes:
         session: `ses_` identifier.
-        rows: How many rows the record has.
-        replayed: How many of them the program came to again.
-        ending: Where it ended, in words.
-        certificate: The certificate's identifier; empty where the session has none.
-        sha256: Digest of the bytes that come out now; empty where none do.
-        recorded_sha256: Digest of the bytes that were issued.
-        differences: What is not as it was, in the order in which it was met.
+        rows: Number of recorded events.
+        replayed: Number of events that the program reproduced.
+        ending: Description of the end.
+        certificate: ID of the certificate; empty if the session has none.
+        sha256: Digest of the reproduced certificate; empty if there is none.
+        recorded_sha256: Digest of the issued certificate.
+        differences: Differences in the order in which they were found.
     """
 
     session: str
@@ -62,33 +62,33 @@ class ReplayResult:
 
     @property
     def is_identical(self) -> bool:
-        """Whether the certificate comes out as it was issued, byte by byte; true where there is none."""
+        """Whether the reproduced certificate equals the issued one byte by byte; true if there is none."""
         return self.sha256 == self.recorded_sha256
 
 
 class _EndOfReplayError(EsperError):
-    """The replay cannot go on from here."""
+    """The replay cannot continue."""
 
 
 class ReplayRun(SessionRun):
-    """A run that takes every row from the record, and notes where the program would have written another one.
+    """Run that takes every event from the record, and notes differences from what the program would write.
 
     Attributes:
-        differences: What would have been written otherwise.
-        replayed: How many rows were come to again.
+        differences: Differences found.
+        replayed: Number of reproduced events.
     """
 
     def __init__(self, workshop: ProjectServices, session_id: str, rows: Sequence[LedgerRow]) -> None:
-        """Begin with the first row alone."""
+        """Start with the first event only."""
         super().__init__(workshop, Lease(session_id, 0, ""), SessionProjection(session_id, rows[:1]), lambda _: None)
-        # The digest of the record is that of all its rows, in whatever order the replay comes to them.
+        # The digest covers the recorded order of all events, whatever the order of the replay.
         self.history.note_events(row for row in rows if row.key.kind is not RowKind.CERTIFIED)
         self.differences: list[str] = []
         self.replayed = 1
         self._left = {row.key: row for row in rows[1:] if row.key.kind is not RowKind.CERTIFIED}
 
     async def boundary(self) -> None:
-        """Let nothing be called that the record has no result of."""
+        """Raise before a call without a recorded result."""
         frame = self.history.current
         turn = frame.turns[-1] if frame and frame.turns else None
         if self._left and next(iter(self._left)).kind is RowKind.CANCELLED:
@@ -100,7 +100,7 @@ class ReplayRun(SessionRun):
                 raise _end("the record ends in the middle of a tool call")
 
     def note(self, *entries: tuple[RowKey, object], **index: object) -> None:  # noqa: ARG002 - as it was
-        """Take the recorded rows in place of these, and note what is different in them."""
+        """Take the recorded events in place of these, and note the differences."""
         for key, body in entries:
             row = self._left.get(key)
             if row is None:
@@ -115,25 +115,25 @@ class ReplayRun(SessionRun):
             self._fold(next(iter(self._left.values())))
 
     async def record(self, *entries: tuple[RowKey, object], **index: object) -> None:
-        """Take the recorded rows in place of these; see `note`."""
+        """Take the recorded events in place of these; see `note`."""
         self.note(*entries, **index)
 
     async def begin(self, *entries: tuple[RowKey, object]) -> bool:
-        """Take the recorded rows in place of these; see `note`."""
+        """Take the recorded events in place of these; see `note`."""
         self.note(*entries)
         return True
 
     def recorded(self, frame: FrameState, step: int) -> ActionDecided | None:
-        """Return what a model decided then: it would decide something else now, and be paid for it."""
+        """Return the recorded decision of a model, which would otherwise be asked again, at a cost."""
         row = self._left.get(RowKey(frame.number, step, 0, RowKind.MOVED))
         return decode(ActionDecided, row.body) if row and frame.opened.definition.is_model else None
 
     async def transact(self, work: Callable[[Store], Appended]) -> None:  # noqa: ARG002 - it is never done
-        """Refuse to write."""
+        """Raise an error, because a replay writes nothing."""
         raise AssertionError("a replay writes nothing")
 
     def _take_results(self, moved: RowKey) -> None:
-        """Take what tools and people said to a move."""
+        """Take the recorded results of tools and users for an action."""
         for row in list(self._left.values()):
             key = row.key
             is_said = key.kind not in _OURS or key.call
@@ -146,7 +146,7 @@ class ReplayRun(SessionRun):
         self.history.add((row,))
 
     def _astray(self, key: RowKey, body: object) -> _EndOfReplayError:
-        """Return what ends a replay that comes to a row which the record does not have."""
+        """Return the error of a replay that reaches an event which the record does not contain."""
         later = next(iter(self._left.values()), None)
         if later is None or (later.key.frame, later.key.step) == (key.frame, key.step):
             return _end(f"the record ends before {key.kind} at {_place(key)}")
@@ -157,17 +157,17 @@ class ReplayRun(SessionRun):
 
 
 async def replay(workshop: ProjectServices, session_id: str, rows: Sequence[LedgerRow]) -> ReplayResult:
-    """Run a session again over its recorded rows, and return what came of it.
+    """Replay the recorded events of a session.
 
     Args:
-        workshop: What it works with now; of its store only reading is made use of.
+        workshop: Current services of the project; its store is only read.
         session_id: `ses_` identifier.
-        rows: All rows of the session, in order.
+        rows: All events of the session, in order.
     """
     recorded = SessionProjection(session_id, rows)
     with TemporaryDirectory(prefix="esper-replay-") as scratch:
         elsewhere = copy(workshop)
-        # Nothing is kept among the project's artifacts.
+        # Nothing is stored among the project's artifacts.
         object.__setattr__(elsewhere, "home", Path(scratch))
         run = ReplayRun(elsewhere, session_id, rows)
         try:
@@ -177,7 +177,7 @@ async def replay(workshop: ProjectServices, session_id: str, rows: Sequence[Ledg
             if not isinstance(error, _EndOfReplayError):
                 run.differences.append(error.problem)
             ending = error.problem
-    # Where the program goes another way, the record alone still says what was issued.
+    # If the replay diverges, only the record contains the issued certificate.
     history = run.history if run.history.conclusion else recorded
     frame, data = history.conclusion, b""
     if frame is not None and recorded.certified is not None:
@@ -215,7 +215,7 @@ def _is_same_move(row: LedgerRow, body: object) -> bool:
 
 
 def _differences(row: LedgerRow, body: object) -> Iterator[str]:
-    """Yield in what a row that would be written is not the one on record, identifiers and times left aside."""
+    """Yield the differences between a new and the recorded event, ignoring identifiers and times."""
     place = _place(row.key)
     match body:
         case ActionDecided():
@@ -258,6 +258,6 @@ def _place(key: RowKey) -> str:
 
 
 def _said(thing: object) -> str:
-    """Return something as text, short enough for a line."""
+    """Return a value as text, short enough for a line."""
     text = thing if isinstance(thing, str) else encode(thing) if thing else "nothing"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,4 +1,4 @@
-"""Retention: what a project keeps of finished sessions, and the files that then nothing names any more."""
+"""Retention of finished sessions, and removal of unreferenced files."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from esper_agents.storage.pruning import Old
     from esper_agents.storage.store import Store
 
-# A file is kept before the row that names it is written; no step takes longer than this.
+# A file is stored before the event that names it is written; no step takes longer than this.
 _YOUNG_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Prunable:
-    """What can be removed, or was.
+    """Data that can be removed, or was removed.
 
     Attributes:
-        sessions: Finished sessions, each with how much of it.
-        artifacts: Files that tools made and that nothing names, or will name when the sessions are pruned.
+        sessions: Finished sessions with their sizes.
+        artifacts: Tool artifacts without references, or whose last reference is in these sessions.
     """
 
     sessions: tuple[Old, ...]
@@ -37,32 +37,32 @@ class Prunable:
 
     @property
     def rows(self) -> int:
-        """How many rows of ledgers."""
+        """Number of ledger events."""
         return sum(each.rows for each in self.sessions)
 
     @property
     def size_bytes(self) -> int:
-        """How large all of it is; of rows, their bodies."""
+        """Total size; for events, the size of their bodies."""
         return sum(each.characters for each in self.sessions) + sum(each.size_bytes for each in self.artifacts)
 
 
 def prunable(store: Store, workshop: ProjectServices, days: int) -> Prunable:
-    """Return what could be removed of a project; nothing is.
+    """Return the removable data of a project; removes nothing.
 
     Args:
         store: Where.
-        workshop: The project's.
-        days: Only sessions in which nothing has happened for so many days.
+        workshop: Services of the project.
+        days: Only sessions without events for this number of days.
     """
     found = pruning.old_sessions(store, workshop.project.key, days=days)
     return Prunable(found, _unnamed(store, workshop, [each.id for each in found]))
 
 
 def prune(store: Store, workshop: ProjectServices, chosen: Prunable, *, days: int, by: str) -> Prunable:
-    """Remove what `prunable` named and still may be, and return it.
+    """Remove the chosen data that is still removable, and return it.
 
     Raises:
-        StorageError: A file cannot be removed; the rows are gone by then.
+        StorageError: A file cannot be removed; the events are removed by then.
     """
     names = [each.id for each in chosen.sessions]
     done = pruning.prune(store, workshop.project.key, names, days=days, by=by)

@@ -1,4 +1,4 @@
-"""Revokes a certificate: on record in the log, and published beside its view."""
+"""Revoke a certificate in the log and publish the notice next to its view."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 def revoke(store: Store, workshop: ProjectServices, certificate_id: str, reason: str, by: str) -> LogNoticeStatement:
-    """Say in the log that a certificate does not count any more.
+    """Revoke a certificate in the log.
 
     Args:
         store: The archive.
-        workshop: Where files are published.
-        certificate_id: Its identifier, the end of one, or `latest`.
-        reason: Why, in words.
-        by: Who says so.
+        workshop: Services of the project.
+        certificate_id: ID, end of an ID, or `latest`.
+        reason: Reason as text.
+        by: Name of the user.
 
     Raises:
-        NotFoundError: The project has none of that name.
+        NotFoundError: The project has no such certificate.
         UsageError: No reason is given.
-        IntegrityError: The log is not what it was.
+        IntegrityError: The log is inconsistent with its pin or checkpoint.
     """
     if not reason.strip():
-        raise UsageError("a revocation without a reason helps nobody", remedy='say why: --reason "..."')
+        raise UsageError("a revocation needs a reason", remedy='add --reason "..."')
     entry = archive.find(store, workshop.project.key, certificate_id)
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), workshop.project.key)

@@ -1,6 +1,6 @@
-"""Advice that is not without risk: a person is asked whether they agree, and what they said goes on record.
+"""Request and record a user's acknowledgement of advice with implementation risk.
 
-Their answer is bound to the very conclusion that they were shown.
+The answer is bound to exactly the conclusion that was shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_QUOTE = 300
 
 
 def agreements(frame: FrameState) -> tuple[RiskAcknowledgement, ...]:
-    """Return what a person said of a frame's conclusion; nothing where nobody was asked or has answered."""
+    """Return the risk acknowledgements of a frame's conclusion; empty if the user was not asked or has not answered."""
     turn = frame.turns[-1] if frame.turns else None
     if turn is None or turn.moved is None or not isinstance(turn.moved.move, Conclude) or 0 not in turn.calls:
         return ()
@@ -38,18 +38,18 @@ def agreements(frame: FrameState) -> tuple[RiskAcknowledgement, ...]:
 
 
 def assumed_acknowledgement(move: Conclude) -> tuple[RiskAcknowledgement, ...]:
-    """Return the agreement that a person might give, to see what it would change."""
+    """Return a hypothetical acknowledgement, to compute what it would change."""
     return (RiskAcknowledgement("", "somebody", is_given=True, implementation_risk=move.risks.implementation_risk),)
 
 
 def agreement_question(frame: FrameState, move: Conclude, without: Verdict, agreed: Verdict) -> UserQuestion | None:
-    """Return what a person is to be asked before a frame concludes with advice, or None where nothing hangs on it.
+    """Return the question before a frame concludes with risky advice, or None if it would not change the verdict.
 
     Args:
-        frame: Who concludes.
+        frame: Frame that concludes.
         move: The conclusion.
-        without: The verdict if nobody agrees.
-        agreed: The verdict if somebody does.
+        without: Verdict without an acknowledgement.
+        agreed: Verdict with an acknowledgement.
     """
     is_asked = bool(frame.turns and frame.turns[-1].calls)
     is_same = (without.stance, without.conditions) == (agreed.stance, agreed.conditions)
@@ -66,7 +66,7 @@ def agreement_question(frame: FrameState, move: Conclude, without: Verdict, agre
 
 
 def _bound(move: Conclude) -> JsonObject:
-    """Return what an agreement is bound to."""
+    """Return the content that an acknowledgement is bound to."""
     return {
         "conclusion_sha256": sha256(encode(move).encode()).hexdigest(),
         "implementation_risk": move.risks.implementation_risk,

@@ -1,4 +1,4 @@
-"""The route node: who is given the task, on record with the reason."""
+"""Route node: select the agent for a task and record the reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_CODE = 20_000
 
 
 async def route(run: SessionRun) -> None:
-    """Record who is given the task and open the first frame, in one transaction; or that nobody takes it."""
+    """Record the selected agent and open the first frame, or record that no agent takes the task, atomically."""
     if run.history.is_cancelled:
         return
     chosen = route_of(run.workshop, run.history.begun.task)
@@ -33,10 +33,10 @@ async def route(run: SessionRun) -> None:
 
 
 def route_of(workshop: ProjectServices, task: Task) -> Route:
-    """Return who a task goes to.
+    """Return the route of a task.
 
     Raises:
-        NotFoundError: The person named an agent that there is not.
+        NotFoundError: The user named an unknown agent.
     """
     if task.agent:
         name = workshop.agents.get(task.agent).name
@@ -46,7 +46,7 @@ def route_of(workshop: ProjectServices, task: Task) -> Route:
 
 
 def _code(workshop: ProjectServices, task: Task) -> str:
-    """Return the beginning of the attached code; folders say enough by their names."""
+    """Return the beginning of the attached code; the names of folders are sufficient."""
     root = Path(workshop.project.root)
     texts = [
         (root / path).read_bytes()[:_MOST_CODE].decode("utf-8", "replace")

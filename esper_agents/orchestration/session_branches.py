@@ -1,4 +1,4 @@
-"""Sessions that grow out of others: a fork goes on from a step of one, a continuation from what one came to."""
+"""Fork a session at a step, or continue it from its certificate."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.session_projection import SessionProjection
 
 _STEP = re.compile(r"(?:(\d{1,6})\.)?(\d{1,6})")
-# What stands alone in its session: the submission is written anew, and an end is not what a fork is for.
+# Events that occur once per session: a fork has its own submission, and does not copy an end.
 _NOT_COPIED = frozenset((RowKind.SUBMITTED, RowKind.CERTIFIED, RowKind.CANCELLED))
 
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """Where a session is forked.
+    """Point at which a session is forked.
 
     Attributes:
-        where: In words, such as `step 1.3`.
-        copied: The numbers of the rows that the fork begins with.
+        where: Description, such as `step 1.3`.
+        copied: Numbers of the events that the fork starts with.
     """
 
     where: str
@@ -40,15 +40,15 @@ class ForkPoint:
 
 
 def fork_rows(history: SessionProjection, rows: Sequence[LedgerRow], at: str) -> ForkPoint:
-    """Return what a fork of a session at a step begins with: everything up to the end of that step.
+    """Return the events that a fork at a step starts with: everything up to the end of that step.
 
     Args:
-        history: The session.
-        rows: Its rows, in order.
-        at: `FRAME.STEP`; the step alone where there is one frame; `0` for the task alone, before anybody had it.
+        history: Ledger projection of the session.
+        rows: Its events, in order.
+        at: `FRAME.STEP`; the step alone if there is one frame; `0` for the task alone, before routing.
 
     Raises:
-        UsageError: There is no such step, or it is not one that can be gone on from.
+        UsageError: The step does not exist, or cannot be continued from.
     """
     if at == "0":
         return ForkPoint("the beginning", ())
@@ -62,7 +62,7 @@ def fork_rows(history: SessionProjection, rows: Sequence[LedgerRow], at: str) ->
         raise UsageError(f"{where} of {history.session} {why}", remedy=f"fork at an earlier step: {_steps(rows)}")
     before = [row for row in rows if row.seq < after and row.key.kind not in _NOT_COPIED]
     answered = {(row.key.frame, row.key.step, row.key.call) for row in before if row.key.kind is RowKind.ANSWERED}
-    # A question is asked once, in one session: what nobody has answered is asked anew.
+    # A question belongs to one session: open questions are asked again in the fork.
     open_questions = {
         row.seq
         for row in before
@@ -72,24 +72,24 @@ def fork_rows(history: SessionProjection, rows: Sequence[LedgerRow], at: str) ->
 
 
 def forked(begun: Submission, session_id: str, cut: ForkPoint, *, agent: str, person: str) -> Submission:
-    """Return what a fork begins with: the same task, on record as a fork.
+    """Return the submission of a fork: the same task, recorded as a fork.
 
     Args:
-        begun: What the other session began with.
-        session_id: The other session.
-        cut: Where it is forked.
-        agent: Who is to have the task from the beginning; empty where it is forked later, or for the same route.
-        person: Who forks it.
+        begun: Submission of the original session.
+        session_id: ID of the original session.
+        cut: Point of the fork.
+        agent: Agent for a fork from the beginning; empty for a later fork, or to keep the route.
+        person: User who forks it.
     """
     options = {**begun.task.options, FORKED_FROM: f"{session_id} at {cut.where}"}
     return replace(begun, task=replace(begun.task, options=options, agent=agent or begun.task.agent), person=person)
 
 
 def taken_over(history: SessionProjection, receiver: str, by: str) -> tuple[FrameState, HandOff]:
-    """Return the frame that a person ends in a fork, and the move with which another agent goes on.
+    """Return the frame that a user ends in a fork, and the handoff to another agent.
 
     Raises:
-        UsageError: An agent that is consulted has the turn, or that agent has it already.
+        UsageError: The current frame is a consult, or the agent has the task already.
     """
     frame = history.current
     if frame is None:
@@ -97,25 +97,25 @@ def taken_over(history: SessionProjection, receiver: str, by: str) -> tuple[Fram
     sender = frame.opened.agent.name
     if frame.opened.parent:
         raise UsageError(
-            f"{sender} is only consulted at this step; its question is not handed to another",
-            remedy="fork at a step of who asked, as `esper sessions show` has it",
+            f"{sender} is only consulted at this step; a consult cannot be handed off",
+            remedy="fork at a step of the agent that asked; see `esper sessions show`",
         )
     if sender == receiver:
-        raise UsageError(f"{receiver} has the task at this step", remedy="leave --agent out, or name another agent")
+        raise UsageError(f"{receiver} already has the task at this step", remedy="omit --agent, or name another agent")
     seen = "; ".join(each.summary for each in history.evidence())
     reason = f"{by} forked the session and gave it to {receiver}"
     return frame, HandOff(receiver, frame.opened.agent.domain, reason, seen or "nothing has been looked at yet")
 
 
 def predecessor_result(history: SessionProjection, issued: Certificate | None) -> PredecessorResult:
-    """Return what a session came to, for one that continues it.
+    """Return the result of a session for its continuation.
 
     Args:
-        history: The session, which is over.
-        issued: Its certificate; None where it ended without one.
+        history: Ledger projection of the finished session.
+        issued: Its certificate; None if it ended without one.
     """
     last = history.conclusion or (history.frames[-1] if history.frames else None)
-    # Of a pruned session the certificate has it all.
+    # For a pruned session, everything comes from the certificate.
     kept = issued if history.pruned else None
     return PredecessorResult(
         session=history.session,
@@ -134,13 +134,13 @@ def predecessor_result(history: SessionProjection, issued: Certificate | None) -
 
 
 def continued(task: Task, before: PredecessorResult) -> Task:
-    """Return a task on record as one that continues a session."""
+    """Return a task recorded as the continuation of a session."""
     other = f"{before.session} ({before.certificate})" if before.certificate else before.session
     return replace(task, options={**task.options, CONTINUES: other})
 
 
 def is_about_the_same(task: Task, other: Task) -> bool:
-    """Return whether a task asks the same kind of question of the same code: only then one answer replaces another."""
+    """Return whether two tasks have the same question type and code: only then one answer supersedes the other."""
     return task.kind is other.kind and bool(task.paths) and set(task.paths) == set(other.paths)
 
 
@@ -151,7 +151,7 @@ def _is(row: LedgerRow, frame: FrameState, step: int, kind: RowKind) -> bool:
 def _named(history: SessionProjection, rows: Sequence[LedgerRow], at: str) -> tuple[FrameState, int]:
     found = _STEP.fullmatch(at)
     if found is None or (found[1] is None and len(history.frames) > 1):
-        raise UsageError(f"{at!r} names no step", remedy=f"name one as FRAME.STEP, or 0: {_steps(rows)}")
+        raise UsageError(f"{at!r} is not a step", remedy=f"use FRAME.STEP, or 0: {_steps(rows)}")
     number, step = int(found[1] or 1), int(found[2])
     frame = history.frames[number - 1] if 1 <= number <= len(history.frames) else None
     if frame is None or not 1 <= step <= len(frame.turns):
@@ -160,7 +160,7 @@ def _named(history: SessionProjection, rows: Sequence[LedgerRow], at: str) -> tu
 
 
 def _steps(rows: Sequence[LedgerRow]) -> str:
-    """Return in words at which steps a session can be forked: those after which somebody decided again."""
+    """Return the steps at which a session can be forked as text: those followed by another decision."""
     newest = max((row.seq for row in rows if row.key.kind is RowKind.DECIDING), default=0)
     last = {row.key.frame: row.key.step for row in rows if row.key.kind is RowKind.MOVED and row.seq < newest}
     return ", ".join(("0", *(f"{frame}.1{f' to {frame}.{step}' * (step > 1)}" for frame, step in last.items())))

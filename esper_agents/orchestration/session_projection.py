@@ -1,4 +1,4 @@
-"""The ledger folded into what the loop asks of it: frames, turns, what is settled and what is open."""
+"""Projection of the ledger for the turn loop: frames, turns, open and closed items."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class SessionProjection:
-    """What a session's ledger says, kept up to date row by row."""
+    """State of a session derived from its ledger, updated event by event."""
 
     def __init__(self, session: str, rows: Iterable[LedgerRow] = ()) -> None:
-        """Fold rows, in order."""
+        """Apply events in order."""
         self.session = session
         self.frames: list[FrameState] = []
         self.submission: Submission | None = None
@@ -52,14 +52,14 @@ class SessionProjection:
         self.add(rows)
 
     def add(self, rows: Iterable[LedgerRow]) -> None:
-        """Fold further rows, in order."""
+        """Apply further events in order."""
         for row in rows:
             self._fold(row)
             self.note_events((row,))
             self.seq = row.seq
 
     def note_events(self, rows: Iterable[LedgerRow]) -> None:
-        """Let rows count in `events_sha256` as they are stored; what follows the certificate does not."""
+        """Add stored events to `events_sha256`; events after the certificate are excluded."""
         for row in rows:
             if self.certified is None:
                 key = row.key
@@ -68,7 +68,7 @@ class SessionProjection:
 
     @property
     def events_sha256(self) -> str:
-        """Digest of all rows before the one that says that the certificate was issued; see `ledger.events_digest`."""
+        """Digest of all events before the one that records the certificate; see `ledger.events_digest`."""
         events = sorted((seq, key.frame, digest) for key, (seq, digest) in self._events.items())
         of_session = part_digest(digest for _, frame, digest in events if not frame)
         return events_digest(of_session, part_digest(digest for _, frame, digest in events if frame))
@@ -76,7 +76,7 @@ class SessionProjection:
     def _fold(self, row: LedgerRow) -> None:
         key = row.key
         match key.kind:
-            # Nearly all rows are of turns.
+            # Nearly all events belong to turns.
             case RowKind.DECIDING if key.call:
                 self.frames[key.frame - 1].turn(key.step).lose(row.body)
             case RowKind.DECIDING | RowKind.MOVED | RowKind.MOVE_REFUSED:
@@ -126,15 +126,15 @@ class SessionProjection:
 
     @property
     def begun(self) -> Submission:
-        """What the session began with; every session has it from its first transaction on."""
+        """Submission of the session, which is recorded in its first transaction."""
         if self.submission is None:
             raise AssertionError("a session without its first row")
         return self.submission
 
     def first_of_panel(self, frame: FrameState) -> int:
-        """Return the number of the first frame of the panel that a frame is of; its own where it is of none.
+        """Return the number of the first frame of a frame's panel; its own number if it is in no panel.
 
-        What that one saw is what they all see.
+        All frames of a panel see the same state as the first one.
         """
         if not frame.opened.parent:
             return frame.number
@@ -143,26 +143,26 @@ class SessionProjection:
 
     @property
     def current(self) -> FrameState | None:
-        """The frame whose turn it is: the last one opened that has not ended."""
+        """Current frame: the last one opened that has not ended."""
         return next((frame for frame in reversed(self.frames) if not frame.is_closed), None)
 
     @property
     def conclusion(self) -> FrameState | None:
-        """The frame that ended the task with a judgement, or None."""
+        """Frame that concluded the task, or None."""
         return next((each for each in self.frames if each.concluded and each.concluded.verdict), None)
 
     @property
     def handoffs(self) -> tuple[Handoff, ...]:
-        """The chain, in order."""
+        """Handoffs in order."""
         return self.handoffs_before(len(self.frames) + 1)
 
     def handoffs_before(self, number: int) -> tuple[Handoff, ...]:
-        """Return the chain up to the opening of a frame."""
+        """Return the handoffs before a frame was opened."""
         return tuple(each.handed_off.handoff for each in self.frames[: number - 1] if each.handed_off)
 
     @property
     def questions(self) -> tuple[UserQuestion, ...]:
-        """What people must answer before the session can go on."""
+        """Questions that users must answer before the session can continue."""
         return tuple(
             question
             for frame in self.frames
@@ -174,7 +174,7 @@ class SessionProjection:
 
     @property
     def state(self) -> SessionState:
-        """Where the session is."""
+        """State of the session."""
         if self.is_cancelled:
             return SessionState.CANCELLED
         if self.is_refused:
@@ -189,8 +189,8 @@ class SessionProjection:
         """Return frames in order.
 
         Args:
-            before: Only those with a smaller number; all where None.
-            floor: A frame whose floor counts all the same, with what was consulted there.
+            before: Only frames with a smaller number; all if None.
+            floor: Frame whose guardrail is included as well, with its consults.
         """
         if before is None:
             return self.frames
@@ -217,14 +217,14 @@ class SessionProjection:
     def findings(
         self, before: int | None = None, *, floor: FrameState | None = None, more: tuple[Finding, ...] = ()
     ) -> tuple[Finding, ...]:
-        """Return what was found and no evidence refuted, as `merged` has it.
+        """Return the findings that no evidence refuted, merged as by `merge_findings`.
 
-        A model chooses what is run and with what; so no run of its choice takes a finding away.
+        A model chooses what to run and with which arguments, so a run of its choice cannot refute a finding.
 
         Args:
-            before: Only of frames with a smaller number; all where left out.
-            floor: A frame whose floor counts all the same.
-            more: Findings that are not on record yet.
+            before: Only frames with a smaller number; all if omitted.
+            floor: Frame whose guardrail is included as well.
+            more: Findings that are not recorded yet.
         """
         reports = tuple(self.reports(before, floor))
         tools = {report.evidence.id: report.evidence.tool for _, report in reports}
@@ -235,7 +235,7 @@ class SessionProjection:
             for mark in report.evidence.refutes
         }
         found = merge_findings((*self._all_findings(before, floor), *more))
-        # What one run shows, another that does not meet it cannot take back.
+        # A run that does not reproduce a confirmed finding does not refute it.
         return tuple(
             each
             for each in found
@@ -258,7 +258,7 @@ class SessionProjection:
 
 
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return each claim once: who found it first, as the surest says it, with the evidence of all who did."""
+    """Return each claim once: its first finder, the highest confidence, and the evidence of all findings."""
     known: dict[str, Finding] = {}
     for each in findings:
         first = known.get(each.claim.fingerprint, each)

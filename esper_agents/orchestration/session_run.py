@@ -1,4 +1,4 @@
-"""One run of a session: its lease, its history, and the only way to write rows."""
+"""One run of a session: its lease, its ledger, and the only writer of events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Entries: TypeAlias = "Sequence[tuple[RowKey, object]]"
 
 
 class StoppedError(EsperError):
-    """The run was asked to stop and did so between two steps; everything so far is recorded."""
+    """The run stopped between two steps on request; everything so far is recorded."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -41,18 +41,18 @@ class StoppedError(EsperError):
 
 
 class SessionRun:
-    """One run of a session, from claiming its lease to giving it back.
+    """Run of a session, from acquiring its lease to releasing it.
 
     Attributes:
-        workshop: What it works with.
-        lease: The right to write.
-        history: What the ledger says, kept up to date with every write.
-        say: Takes text as a model writes it.
-        is_attended: Whether a person is there who can be asked.
+        workshop: Services of the project.
+        lease: Lease of the session.
+        history: Ledger projection, updated with every write.
+        say: Receives the streamed text of a model.
+        is_attended: Whether a user is present who can be asked.
     """
 
     def __init__(self, workshop: ProjectServices, held: Lease, history: SessionProjection, say: Say) -> None:
-        """Prepare a run under a lease that is held already."""
+        """Prepare a run under an acquired lease."""
         self.workshop = workshop
         self.lease = held
         self.history = history
@@ -67,28 +67,28 @@ class SessionRun:
 
     @property
     def session(self) -> str:
-        """The session's identifier."""
+        """ID of the session."""
         return self.lease.session
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Secrets of this machine, which go on no record."""
+        """Secrets of this machine, which are never recorded."""
         return secrets_of(os.environ)
 
     def stop(self) -> None:
-        """Ask the run to stop at the next step boundary."""
+        """Request a stop at the next step boundary."""
         self._stop.set()
 
     def watch(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called after every write."""
+        """Register a callback for every write."""
         self._watchers.append(tell)
 
     async def boundary(self) -> None:
-        """Do what was asked from outside, between two steps.
+        """Handle external requests between two steps.
 
         Raises:
-            StoppedError: The run was asked to stop.
-            LeaseLostError: Another process has the session.
+            StoppedError: A stop was requested.
+            LeaseLostError: Another process has acquired the session.
         """
         if self._lost is not None:
             raise self._lost
@@ -100,34 +100,34 @@ class SessionRun:
             raise StoppedError(self.session)
 
     def note(self, *entries: tuple[RowKey, object], **index: object) -> None:
-        """Keep rows that are written with the next ones, in one transaction; the history has them at once.
+        """Buffer events that are written with the next ones, in one transaction; the projection has them at once.
 
-        For what is followed by another row before anything outside depends on it.
+        For events that are followed by another one before anything outside depends on them.
 
         Args:
-            entries: Key and body of each.
-            index: New values of the session's copied columns.
+            entries: Key and body of each event.
+            index: New values of the session's indexed columns.
         """
         self._noted += entries
         self._copies |= index
         self.history.add(LedgerRow(self.history.seq, key, "", encode(body)) for key, body in entries)
 
     async def record(self, *entries: tuple[RowKey, object], **index: object) -> None:
-        """Append what is noted and further rows, all or none, durable when this returns.
+        """Append buffered and further events atomically; they are durable when this returns.
 
         Args:
-            entries: Key and body of each.
-            index: New values of the session's copied columns.
+            entries: Key and body of each event.
+            index: New values of the session's indexed columns.
 
         Raises:
-            LeaseLostError: Another process has the session.
+            LeaseLostError: Another process has acquired the session.
         """
         await self._append(entries, (), index)
 
     async def begin(self, *entries: tuple[RowKey, object]) -> bool:
-        """Append the rows before a step, and return whether it may be taken: see `record`.
+        """Append the events before a step, and return whether the step may run: see `record`.
 
-        It may not where somebody has asked for the session to be cancelled; then only what is noted is appended.
+        It may not if cancellation was requested; then only buffered events are appended.
         """
         await self._append((), entries, {})
         return not self._is_cancel_requested
@@ -137,11 +137,11 @@ class SessionRun:
         await self.transact(lambda store: ledger.append(store, self.lease, before, beginning=beginning, **copies))
 
     def recorded(self, frame: FrameState, step: int) -> ActionDecided | None:  # noqa: ARG002 - a replay has a record
-        """Return what a model decided in a turn where that is on record already; None where it is to be asked."""
+        """Return the recorded decision of a model for a turn; None if the model must be asked."""
         return None
 
     async def transact(self, work: Callable[[Store], Appended]) -> None:
-        """Do one transaction that appends rows and more; see `record`."""
+        """Run one transaction that appends events and other rows; see `record`."""
         appended = await self.workshop.store.run(work)
         self._take(appended.rows)
         self._is_cancel_requested = appended.is_cancel_requested
@@ -149,19 +149,18 @@ class SessionRun:
             tell()
 
     def _take(self, rows: Sequence[LedgerRow]) -> None:
-        """Fold rows that stand in the ledger, but for those that were noted and are folded already."""
+        """Apply events of the ledger, except buffered ones that are applied already."""
         noted, written = {key for key, _ in self._noted}, {row.key for row in rows}
         self.history.add(row for row in rows if row.key not in noted)
-        # Noted rows were folded before they had a number and a time.
+        # Buffered events were applied before they had a number and a time.
         self.history.note_events(row for row in rows if row.key in noted)
         self._noted = [each for each in self._noted if each[0] not in written]
         self._copies = self._copies if self._noted else {}
 
     def _end(self, store: Store) -> None:
-        """Write what is noted and give the lease back.
+        """Write buffered events and release the lease.
 
-        What is in the ledger is read on before: a run that was torn down in the middle of a write does not know whether
-        it was made.
+        The ledger is read first: a run that was cancelled during a write does not know whether it succeeded.
         """
         self._take(ledger.read(store, self.session, self.history.seq))
         if self._noted:
@@ -170,7 +169,7 @@ class SessionRun:
         lease.release(store, self.lease, self.history.state)
 
     async def _beat(self) -> None:
-        """Keep the lease. Aside: neither a long write nor tools that have taken every thread may starve it."""
+        """Renew the lease in its own thread, so that long writes or busy tool threads cannot delay it."""
         while True:
             await asyncio.sleep(lease.LEASE_MS / 4000)
             try:
@@ -179,13 +178,13 @@ class SessionRun:
                 self._lost = error
                 return
             except StorageError:
-                # The next beat may find the database well again; if none does, the lease runs out and a write says so.
+                # The next renewal may succeed; if none does, the lease expires and a write reports it.
                 continue
 
 
 @asynccontextmanager
 async def hold_lease(workshop: ProjectServices, held: Lease, say: Say) -> AsyncIterator[SessionRun]:
-    """Yield a run under a lease, keep the lease while the block runs, and give it back after it."""
+    """Yield a run under a lease, renew the lease while the block runs, and release it afterwards."""
     rows = await workshop.store.run(ledger.read, held.session)
     run = SessionRun(workshop, held, SessionProjection(held.session, rows), say)
     heart = asyncio.create_task(run._beat())  # noqa: SLF001 - the run's other half
@@ -197,5 +196,5 @@ async def hold_lease(workshop: ProjectServices, held: Lease, say: Say) -> AsyncI
 
 
 def session_row(kind: RowKind) -> RowKey:
-    """Return the key of a row of the session itself."""
+    """Return the key of an event of the session itself."""
     return RowKey(0, 0, 0, kind)

@@ -1,6 +1,6 @@
-"""Reads what the user's `config.toml` and the project's `.esper/config.toml` say of tools, models and publication.
+"""Load settings from the user's `config.toml` and the project's `.esper/config.toml`.
 
-The project's file may come from a stranger: it can only tighten, and what it would allow is ignored and said so.
+The project's file is untrusted: it can only restrict, and its allow rules are ignored and reported.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _PUBLISH, _QUESTION_TYPES = "publish", "question_types"
 _NAME_TYPES = f'write [publish] and below it {_QUESTION_TYPES} = ["{QuestionType.APPROVAL}", "{QuestionType.GO}"]'
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}")
 _NAME_ONE = 'write [models] and below it opus = "claude-opus-5-5"'
-_LOOK = "see docs/approvals.md for what may stand there"
+_LOOK = "see docs/approvals.md for the settings"
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionSettings:
-    """What the person and the project say about tools, and the person about models.
+    """Settings of the user and the project for tools, and of the user for models.
 
     Attributes:
-        rules: The rules that hold.
-        ignored: What the project would allow, which only the person may.
-        roles: Full names of models by role, where the person gives other ones.
-        fallback: Who is asked when a model declines; None where the person does not say.
+        rules: Effective permission rules.
+        ignored: Allow rules of the project, which only the user may set.
+        roles: Full model names by role, if the user overrides them.
+        fallback: Role of the fallback model; None if the user sets none.
         published: Question types whose certificates are published into projects.
     """
 
@@ -58,14 +58,14 @@ class PermissionSettings:
 
 
 def load_settings(home: Path, root: Path) -> PermissionSettings:
-    """Return the rules of a person and of a project; a file that is not there says nothing.
+    """Load the settings of the user and of a project; a missing file has no settings.
 
     Args:
         home: `paths.home()`.
-        root: The project's folder.
+        root: Folder of the project.
 
     Raises:
-        DefinitionError: A file cannot be read, or says something that no settings can.
+        DefinitionError: A file cannot be read, or contains an invalid setting.
     """
     shown = str(home / PERSONS_FILE)
     text = _text_of(home / PERSONS_FILE, shown, is_persons=True)
@@ -84,15 +84,15 @@ def load_settings(home: Path, root: Path) -> PermissionSettings:
 
 
 def load_published(home: Path) -> frozenset[QuestionType]:
-    """Return the question types whose certificates the user wants published into projects; all if nothing is said.
+    """Return the question types whose certificates the user wants published into projects; all by default.
 
-    Only the user's file is read: no project can keep its certificates out of the repository.
+    Only the user's file is read: a project cannot keep its certificates out of the repository.
 
     Args:
         home: `paths.home()`.
 
     Raises:
-        DefinitionError: The file cannot be read, or says something that no settings can.
+        DefinitionError: The file cannot be read, or contains an invalid setting.
     """
     shown = str(home / PERSONS_FILE)
     text = _text_of(home / PERSONS_FILE, shown, is_persons=True)
@@ -101,66 +101,68 @@ def load_published(home: Path) -> frozenset[QuestionType]:
 
 
 def _published_of(text: str, shown: str) -> frozenset[QuestionType]:
-    """Return the question types under [publish] in a text that was read before."""
+    """Return the question types under [publish] in a parsed text."""
     table = tomllib.loads(text).get(_PUBLISH, {})
     if not isinstance(table, dict):
-        _refuse(shown, _line_of(text, _PUBLISH, 0), "publish wants a table", _NAME_TYPES)
+        _refuse(shown, _line_of(text, _PUBLISH, 0), "publish must be a table", _NAME_TYPES)
     for name in table:
         if name != _QUESTION_TYPES:
-            _refuse(shown, _line_of(text, name, 0), f"[publish] knows no {name[:60]!r}", _NAME_TYPES)
+            _refuse(shown, _line_of(text, name, 0), f"unknown setting {name[:60]!r} in [publish]", _NAME_TYPES)
     types = table.get(_QUESTION_TYPES, list(QuestionType))
     if not isinstance(types, list) or not types or not all(each in tuple(QuestionType) for each in types):
-        problem = f"{_QUESTION_TYPES} wants a list of {', '.join(QuestionType)}"
+        problem = f"{_QUESTION_TYPES} must be a list of {', '.join(QuestionType)}"
         _refuse(shown, _line_of(text, _QUESTION_TYPES, 0), problem, _NAME_TYPES)
     return frozenset(map(QuestionType, types))
 
 
 def _roles_of(text: str, shown: str) -> dict[str, str]:
-    """Return what stands under [models] in a text that was read before: full names by role, in small letters."""
+    """Return the [models] table of a parsed text: full model names by role, in lower case."""
     table = tomllib.loads(text).get(_MODELS, {})
     if not isinstance(table, dict):
-        _refuse(shown, _line_of(text, _MODELS, 0), "models wants a table", _NAME_ONE)
+        _refuse(shown, _line_of(text, _MODELS, 0), "models must be a table", _NAME_ONE)
     for role, name in table.items():
         if not isinstance(name, str) or not (_MODEL.fullmatch(name) or (role == _FALLBACK and not name)):
-            _refuse(shown, _line_of(text, role, 0), f"{role[:60]!r} wants the full name of a model", _NAME_ONE)
+            _refuse(shown, _line_of(text, role, 0), f"{role[:60]!r} must be the full name of a model", _NAME_ONE)
     return {role.casefold(): name for role, name in table.items()}
 
 
 def read_rules(text: str, shown: str, source: RuleSource) -> tuple[PermissionRule, ...]:
-    """Return the rules of a settings file.
+    """Parse the rules of a settings file.
 
     Args:
-        text: What stands in it.
-        shown: How it is named in errors.
-        source: Whose it is.
+        text: Content of the file.
+        shown: Name of the file in errors.
+        source: Source of the rules.
 
     Raises:
-        DefinitionError: It is not TOML, or says something that no settings can.
+        DefinitionError: The text is not TOML, or contains an invalid setting.
     """
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         found = _TOML_LINE.search(str(error))
-        # The other place that tomllib names is the end of the document.
+        # The other position that tomllib reports is the end of the document.
         line = int(found.group(1)) if found else text.count("\n") + 1
-        raise DefinitionError(shown, f"it is not TOML: {_problem_of(error)}", remedy=_LOOK, line=line) from None
+        raise DefinitionError(shown, f"not TOML: {_problem_of(error)}", remedy=_LOOK, line=line) from None
     is_persons = source is RuleSource.PERSON
     known = ("rule", _MODELS, _PUBLISH) if is_persons else ("rule",)
     for name in table:
         if name not in known:
             remedy = (
-                "remove it; [[rule]], [models] and [publish] are known"
+                "remove it; supported are [[rule]], [models] and [publish]"
                 if is_persons
-                else "remove it; [[rule]] is known"
+                else "remove it; supported is [[rule]]"
             )
-            _refuse(shown, _line_of(text, name, 0), f"settings know no {name[:60]!r}", remedy)
+            _refuse(shown, _line_of(text, name, 0), f"unknown setting {name[:60]!r}", remedy)
     rows = table.get("rule", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        _refuse(shown, _line_of(text, "rule", 0), "rules are tables", "write [[rule]] above each")
+        _refuse(shown, _line_of(text, "rule", 0), "rules must be tables", "write [[rule]] above each rule")
     if len(rows) > _MOST_RULES:
-        _refuse(shown, None, f"{len(rows)} rules, and {_MOST_RULES} are the most", "join some by a sign such as *")
+        _refuse(
+            shown, None, f"{len(rows)} rules; the maximum is {_MOST_RULES}", "combine rules with a wildcard such as *"
+        )
     starts = [found.start() for found in _HEADER.finditer(text)]
-    # Rules may also be written within one list: then each stands where the list begins.
+    # Rules may also be written as one list: then the line of the list is reported.
     begins = starts if len(starts) == len(rows) else [0] * len(rows)
     return tuple(_Row(row, text, begin, shown).rule(source) for row, begin in zip(rows, begins, strict=True))
 
@@ -171,28 +173,32 @@ def _problem_of(error: Exception) -> str:
 
 def _text_of(place: Path, shown: str, *, is_persons: bool) -> str:
     try:
-        # A project's file is not read through a link: it could be any file of this machine.
+        # A project's file is not read through a link, which could point to any file of this machine.
         found = read_plain(place, _MOST_BYTES, follow=is_persons)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise DefinitionError(shown, f"it cannot be read: {why}", remedy="make it a plain file, or remove it") from None
+        raise DefinitionError(
+            shown, f"file cannot be read: {why}", remedy="make it a regular file, or remove it"
+        ) from None
     if found is None:
-        _refuse(shown, None, "it is no plain file", "make it one, or remove it")
+        _refuse(shown, None, "not a regular file", "make it one, or remove it")
     if len(found.data) > _MOST_BYTES:
-        _refuse(shown, None, f"it has more than {_MOST_BYTES} bytes", "keep rules alone in it")
+        _refuse(shown, None, f"file has more than {_MOST_BYTES} bytes", "keep only settings in it")
     if is_persons and found.status.st_mode & _OTHERS_WRITE:
-        _refuse(shown, None, "others can write it, and it says what may run", f"chmod go-w '{shown}'")
+        _refuse(
+            shown, None, "file is writable by other users; refusing to read permission rules", f"chmod go-w '{shown}'"
+        )
     try:
         return found.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = found.data.count(b"\n", 0, error.start) + 1
-        raise DefinitionError(shown, "it is not UTF-8", remedy="save it as UTF-8", line=line) from None
+        raise DefinitionError(shown, "file is not UTF-8", remedy="save it as UTF-8", line=line) from None
 
 
 def _line_of(text: str, name: str, begin: int) -> int:
-    """Return the line on which a member is named after a place, else the line of that place."""
+    """Return the line that names a member after a position, else the line of that position."""
     named = rf"['\"]?{re.escape(name)}['\"]?[ \t]*[=.\]]"
     found = re.compile(rf"^[ \t]*(?:\[+[ \t]*)?(?:rule[ \t]*\.[ \t]*)?{named}", re.MULTILINE).search(text, begin)
     return text.count("\n", 0, found.end() if found else begin) + 1
@@ -203,7 +209,7 @@ def _refuse(shown: str, line: int | None, problem: str, remedy: str) -> NoReturn
 
 
 class _Row:
-    """Reads one [[rule]] and refuses what it does not know."""
+    """Parser of one [[rule]] table that refuses unknown members."""
 
     def __init__(self, row: dict[str, Any], text: str, begin: int, shown: str) -> None:
         self.row = row
@@ -214,7 +220,9 @@ class _Row:
     def rule(self, source: RuleSource) -> PermissionRule:
         for name in self.row:
             if name not in _MEMBERS:
-                self._wrong(name, f"a rule knows no {name[:60]!r}", f"remove it; known are {', '.join(_MEMBERS)}")
+                self._wrong(
+                    name, f"unknown member {name[:60]!r} in a rule", f"remove it; supported are {', '.join(_MEMBERS)}"
+                )
         return PermissionRule(
             tool=self._line("tool"),
             action=self._action(),
@@ -226,22 +234,24 @@ class _Row:
     def _action(self) -> PermissionDecision:
         said = self.row.get("action")
         if said not in tuple(PermissionDecision):
-            self._wrong("action", "action wants one of the three", f"write one of {', '.join(PermissionDecision)}")
+            self._wrong("action", "action must be one of three values", f"write one of {', '.join(PermissionDecision)}")
         return PermissionDecision(said)
 
     def _arguments(self) -> dict[str, str]:
         said = self.row.get("arguments", {})
         if not isinstance(said, dict) or (not said and "arguments" in self.row):
-            self._wrong("arguments", "arguments wants a table", 'write arguments = {path = "docs/*"}')
+            self._wrong("arguments", "arguments must be a table", 'write arguments = {path = "docs/*"}')
         for name, pattern in said.items():
             if not _is_line(name) or not _is_line(pattern):
-                self._wrong("arguments", f"the pattern of {str(name)[:60]!r} wants one line of text", 'write "docs/*"')
+                self._wrong(
+                    "arguments", f"the pattern of {str(name)[:60]!r} must be one line of text", 'write "docs/*"'
+                )
         return dict(said)
 
     def _line(self, name: str) -> str:
         said = self.row.get(name)
         if not isinstance(said, str) or not _is_line(said):
-            self._wrong(name, f"{name} wants one line of text", f'write {name} = "..." with up to {_MOST_CHARACTERS}')
+            self._wrong(name, f"{name} must be one line of text", f'write {name} = "..." with up to {_MOST_CHARACTERS}')
         return said
 
     def _wrong(self, name: str, problem: str, remedy: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""One tool call: asked for, begun, run, recorded, each once."""
+"""Execute one tool call: request, start, run and record it, each exactly once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> None:
-    """Take one call as far as it can go now: to its record, or to a question that a person must answer."""
+    """Advance one call as far as possible: to its record, or to an approval question."""
     state = turn.call(number)
     tool = run.workshop.tools.get(call.tool)
     if state.report is not None or state.is_waiting:
@@ -60,20 +60,20 @@ async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: 
     if tool.is_repeatable:
         run.note(called)
     else:
-        # Whatever decides next may take its time, and this cannot be run again.
+        # Recorded now: the next decision may take time, and this call cannot be run again.
         await run.record(called)
 
 
 def interrupted(tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
-    """Return the record of a call that was begun, has no result, and is not run again."""
+    """Return the record of a call that started, has no result, and is not run again."""
     why = "the process died while this ran; whether it took effect is not known, and it is not run again"
     return _not_run(tool, call, evidence_id, CallOutcome.INTERRUPTED, why)
 
 
 def _why_not(state: PendingCall, call: ToolCall, allowed: Permission) -> str:
-    """Return why a call may not run, or an empty string where it may.
+    """Return the reason why a call may not run, or an empty string.
 
-    What was asked needs its answer, even where nothing wants it asked any more.
+    A call that was asked about needs its answer, even if no rule requires approval any more.
     """
     if allowed.action is PermissionDecision.DENY:
         return f"not allowed, because of {allowed.because}"
@@ -82,7 +82,7 @@ def _why_not(state: PendingCall, call: ToolCall, allowed: Permission) -> str:
 
 
 async def _begun(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> CallStarted | None:
-    """Return what is on record of a call that may run now; None where the session is to be cancelled instead."""
+    """Return the start event of a call that may run now; None if the session is to be cancelled instead."""
     state = turn.call(number)
     if state.calling is None:
         begun = CallStarted(new_id(Prefix.EVIDENCE), call.tool, digest_of_value(call.arguments))
@@ -114,7 +114,7 @@ async def _run_tool(run: SessionRun, frame: FrameState, tool: Tool, call: ToolCa
 
 
 def _refuse_unread(run: SessionRun, tool: Tool, result: ToolResult) -> None:
-    """Raise an error if a tool reports something in a file that no evidence says was read."""
+    """Raise an error if a tool reports a finding in a file that no evidence lists as read."""
     read = {file.path for each in run.history.evidence() for file in each.examined}
     read |= {file.path for file in result.examined}
     unread = sorted({claim.location.path for claim in result.claims} - read)
@@ -131,7 +131,7 @@ def _refuse_without_rerun(tool: Tool, call: ToolCall) -> None:
 
 
 def _rerun(tool: Tool, arguments: JsonObject) -> str | None:
-    """Return the command that repeats a call; None if the tool fails to make one."""
+    """Return the command that repeats a call; None if the tool raises an error."""
     try:
         return checked(str, tool.rerun(arguments))
     except Exception:  # noqa: BLE001 - a tool of another package may raise anything

@@ -1,4 +1,4 @@
-"""The turn loop: decide, carry out, again, each step a row before and a row after."""
+"""Turn loop: decide, execute, repeat, with an event before and after every step."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.reasoning.reasoner import Decision, Reasoner
 
-# What decides in a frame, by its number.
+# Returns the reasoner of a frame, by its number.
 _Reasoners: TypeAlias = "Callable[[int], Reasoner]"
 
 MOST_TURNS = 100
-# A reasoner is told twice why its move cannot be carried out; after the third time the frame ends undecided.
+# Refused actions are returned to the reasoner twice; after the third refusal the frame ends undecided.
 _MOST_REFUSALS = 3
-# Who has made no move at all is told once: it will not make one.
+# A reasoner without any action is reminded once.
 _MOST_TALK = 2
-# What a person may say of a hop that leads round in a circle.
+# The user's options for a circular handoff.
 GO_ON, DO_NOT = "hand off", "do not"
 
 
 async def take_turns(run: SessionRun) -> None:
-    """Go on with the current frame, and whatever it consults, until it ends or waits for a person."""
+    """Continue the current frame and its consults until it ends or waits for a user."""
     first = run.history.current
-    # Each is built when it is first to decide, and once.
+    # Each reasoner is built once, before its first decision.
     reasoners = cache(lambda number: reasoner_of(run, run.history.frames[number - 1]))
     while (frame := run.history.current) and run.history.state is SessionState.OPEN:
         if frame is not first and not frame.opened.parent:
@@ -58,7 +58,7 @@ async def take_turns(run: SessionRun) -> None:
         except (DriftError, ReasonerError) as error:
             if not frame.opened.parent:
                 raise
-            # Whoever asked is told, and goes on.
+            # The caller receives the reason and continues.
             await fail(run, frame, error.problem)
 
 
@@ -96,9 +96,9 @@ async def _decide(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> 
 
 
 async def _begin(run: SessionRun, frame: FrameState, deciding: tuple[RowKey, object]) -> bool:
-    """Put the row before a decision on record, and return whether it may be made.
+    """Record the event before a decision, and return whether the decision may be made.
 
-    What a playbook decides takes no time and is decided again after a crash: its row is written with the next ones.
+    A playbook's decision is fast and repeatable after a crash: its event is written with the next ones.
     """
     if frame.opened.definition.is_model:
         return await run.begin(deciding)
@@ -107,7 +107,7 @@ async def _begin(run: SessionRun, frame: FrameState, deciding: tuple[RowKey, obj
 
 
 def _short(run: SessionRun, frame: FrameState, reasoner: Reasoner) -> Amount | None:
-    """Return what the next decision takes at least of a budget that has less left; None where it may be asked for."""
+    """Return the minimum usage of the next decision that exceeds a remaining budget; None if it fits."""
     if not run.history.begun.task.budget or not isinstance(reasoner, CostAwareReasoner):
         return None
     return reasoner.within(frame.settled, budgets.remaining(run.history))
@@ -138,13 +138,13 @@ async def _decision(frame: FrameState, reasoner: Reasoner, run: SessionRun) -> D
             await run.record((key, {"record": dict(error.used)}))
         if not frame.opened.parent:
             raise
-        # Whatever goes wrong with an agent that is asked, who asks it gets an answer.
+        # Any failure of a consulted agent becomes an answer to the caller.
         said = error.problem if isinstance(error, EsperError) else f"{type(error).__name__}: {error}"
         raise ReasonerError(said, remedy="ask another agent") from error
 
 
 def _stuck(frame: FrameState) -> Conclude | None:
-    """Return the conclusion that ends a frame which does not get anywhere, or None while it may go on."""
+    """Return the conclusion that ends a frame without progress, or None while it may continue."""
     last = frame.settled[-_MOST_REFUSALS:]
     refused = [turn.result for turn in last if isinstance(turn.result, Refusal)]
     name = frame.opened.agent.name
@@ -161,7 +161,7 @@ def _stuck(frame: FrameState) -> Conclude | None:
 
 
 def _only_talks(frame: FrameState) -> bool:
-    """Return whether a reasoner has begun with nothing but words, where a reasoner says so: see `reasoner.Decision`."""
+    """Return whether a reasoner has only produced text so far, as it reports itself: see `reasoner.Decision`."""
     decided = [turn.record for turn in frame.settled if turn.record]
     return len(decided) == _MOST_TALK and all(each.get("is_talk") is True for each in decided)
 
@@ -189,9 +189,9 @@ async def _carry_out(run: SessionRun, frame: FrameState, turn: OpenTurn) -> None
 
 
 async def _is_refused(run: SessionRun, frame: FrameState, turn: OpenTurn, move: Move) -> bool:
-    """Refuse a move that cannot be carried out, before anything of it is done; return whether it has to wait for that.
+    """Refuse an action that cannot be executed, before any part of it runs; return whether the turn stops here.
 
-    A hop that leads round in a circle is put to the person who is there, if one is.
+    A circular handoff is put to the user if one is present.
     """
     if turn.calls or turn.children or _is_ours(frame, turn):
         return False
@@ -203,7 +203,7 @@ async def _is_refused(run: SessionRun, frame: FrameState, turn: OpenTurn, move: 
 
 
 def _is_ours(frame: FrameState, turn: OpenTurn) -> bool:
-    """Return whether this loop itself ends the frame: nobody can be told to do better."""
+    """Return whether the loop itself ends the frame, so that no reasoner can be asked to correct its action."""
     move = turn.moved
     return (
         move is not None and isinstance(move.move, Conclude) and (bool(move.stopped_by) or move.move == _stuck(frame))
@@ -211,7 +211,7 @@ def _is_ours(frame: FrameState, turn: OpenTurn) -> bool:
 
 
 async def _is_stopped(run: SessionRun, frame: FrameState, turn: OpenTurn, *, before_call: bool = False) -> bool:
-    """Refuse the rest of a move where a budget does not allow it, and return whether that is so."""
+    """Refuse the rest of an action if a budget does not allow it, and return whether it was refused."""
     move = turn.moved.move if turn.moved else None
     if move is None or (isinstance(move, CallTools) and not before_call):
         return False
@@ -227,7 +227,7 @@ async def _refuse(run: SessionRun, frame: FrameState, turn: OpenTurn, refused: R
 
 
 async def _ask_whether(run: SessionRun, frame: FrameState, turn: OpenTurn, refused: Refusal) -> None:
-    """Ask the person who is there whether a hop that leads round in a circle is to be made all the same."""
+    """Ask the present user whether a circular handoff should proceed."""
     sender, receiver = frame.opened.agent.name, refused.going_round
     text = f"{sender} would hand the task to {receiver}, but {refused.reasons[0]}. Shall it?"
     question = UserQuestion(new_id(Prefix.QUESTION), text, (GO_ON, DO_NOT), "", {}, "")
@@ -235,7 +235,7 @@ async def _ask_whether(run: SessionRun, frame: FrameState, turn: OpenTurn, refus
 
 
 async def _hop(run: SessionRun, frame: FrameState, turn: OpenTurn, move: HandOff) -> None:
-    """Hand off, unless a person who was asked has said no."""
+    """Hand off, unless the user declined when asked."""
     answer = turn.calls[0].answer if turn.calls else None
     if answer is not None and answer.text != GO_ON:
         said = f"{answer.by} was asked, and the task stays where it is: do what can be done here, and conclude"
@@ -257,7 +257,7 @@ async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTo
 
 
 async def _open(run: SessionRun, frame: FrameState, turn: OpenTurn, asked: Consult) -> None:
-    """Open the frame of a consult; where its agent cannot be had, whoever asks is told."""
+    """Open the frame of a consult; if its agent is unavailable, the caller receives the reason."""
     try:
         parent = (frame.number, turn.step)
         opened = await opening(run, asked.agent, question=asked.question, parent=parent, reasoner=asked.reasoner)

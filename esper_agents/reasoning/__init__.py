@@ -1,1 +1,1 @@
-"""What decides an agent's next move. Writes nothing and runs no tool. Imports `agents`, `tools` and below."""
+"""Reasoners: playbooks and language models that decide an agent's next action."""

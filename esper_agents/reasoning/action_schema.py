@@ -1,4 +1,4 @@
-"""What a language model says when it makes a move that is no tool call, read strictly into a move."""
+"""JSON schemas of model actions other than tool calls, and their strict parser."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from esper_agents.paths import data_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# The line of a file of the project, without its line end; empty where there is none.
+# Returns a line of a project file without its line end; empty if there is none.
 Lines: TypeAlias = "Callable[[str, int], str]"
 
 
 @dataclass(frozen=True, slots=True)
 class ActionContext:
-    """Whose words are read.
+    """Context for parsing a model's action.
 
     Attributes:
-        agent: Its name.
-        lines: Returns a line of a file of the project.
+        agent: Name of the agent.
+        lines: Returns a line of a project file.
     """
 
     agent: str
@@ -52,7 +52,7 @@ _OTHER_SIDE = (
     "Argue the other side of a trade-off, on the evidence on record and what you look up yourself: say what speaks"
     " against the position, how heavily, and what would settle it. Agree only with what survives that."
 )
-# What stands where a rule's code does: whose words a claim is in.
+# Rule code of claims that a model makes.
 RULE = "AGENT"
 _STRICT = {"extra": "forbid"}
 
@@ -234,19 +234,19 @@ MOVES = frozenset(_SAID)
 
 
 class InvalidActionError(ValueError):
-    """What a model said is no move; the text says why, for the model."""
+    """The arguments of a model's action are invalid; the message tells the model why."""
 
 
 def parse_action(name: str, given: Any, speaker: ActionContext) -> Consult | HandOff | Ask | Conclude:
-    """Return the move that a model makes.
+    """Parse a model's action.
 
     Args:
         name: One of `MOVES`.
-        given: The arguments, as JSON has them.
-        speaker: Who makes it.
+        given: Arguments as JSON values.
+        speaker: Context of the agent.
 
     Raises:
-        NotSaidError: The arguments do not fit the schema.
+        InvalidActionError: The arguments do not fit the schema.
     """
     from pydantic import ValidationError
 
@@ -259,14 +259,14 @@ def parse_action(name: str, given: Any, speaker: ActionContext) -> Consult | Han
 
 @cache
 def move_tools() -> tuple[Mapping[str, Any], ...]:
-    """Return the moves as tools of the Messages API, in order of name."""
+    """Return the actions as tools of the Messages API, sorted by name."""
     table = json.loads((data_folder("prompts") / "reasoner" / "moves.json").read_text(encoding="utf-8"))
     shared = {name: part for name, part in table.items() if name.startswith("#")}
     return tuple({"name": name, **_filled(table[name], shared)} for name in sorted(MOVES))
 
 
 def _filled(schema: Any, shared: Mapping[str, Any]) -> Any:
-    """Return a schema with what it refers to put in its place."""
+    """Return a schema with its references resolved inline."""
     if isinstance(schema, dict):
         if ref := schema.get("$ref"):
             return _filled(shared[ref], shared)

@@ -1,4 +1,4 @@
-"""What a reviewer has run to see whether its findings are so: which targets, and what the runs made of the findings."""
+"""Measurements that confirm or refute a reviewer's findings."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _STATES = {_BORNE_OUT: AssumptionState.CONFIRMED, _REFUTED: AssumptionState.REFU
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedFindings:
-    """What runs made of findings.
+    """Findings after the confirmation runs.
 
     Attributes:
-        findings: Those that stand, as the surest says it.
-        assumptions: That each finding is so, borne out or refuted.
+        findings: Findings that were not refuted, with the highest confidence.
+        assumptions: One assumption per finding, confirmed or refuted.
         gaps: Findings that no run settled.
-        summary: What came of it, in a sentence; empty where nothing was run.
+        summary: Result as a sentence; empty if nothing was run.
     """
 
     findings: tuple[Finding, ...]
@@ -45,16 +45,16 @@ class ConfirmedFindings:
 def attempts(
     brief: Brief, asked: ParsedRequest, reviewed: ToolReport, targets: ToolReport | None
 ) -> tuple[ToolCall, ...]:
-    """Return the runs that may settle what the review found; none where nothing can be run without asking.
+    """Return the runs that may confirm or refute the review's findings; empty if nothing can run without approval.
 
-    A line is looked at where the definition runs that it stands in; where that cannot be run, the outermost of what
-    can in its file: a step before a module before a function.
+    A line is checked by running the definition that contains it; if that cannot run, by the outermost runnable
+    definition of its file: a step before a module before a function.
 
     Args:
-        brief: The task.
-        asked: What its words say of inputs.
-        reviewed: What `static-review` found.
-        targets: What `torch-targets` found; None where it was not asked.
+        brief: Brief of the task.
+        asked: Parsed inputs of the request.
+        reviewed: Report of `static-review`.
+        targets: Report of `torch-targets`; None if it was not called.
     """
     lines: list[str] = list(reviewed.evidence.output.get("shown_by_running", ()))
     if not lines or targets is None or targets.evidence.outcome is not CallOutcome.COMPLETED:
@@ -81,7 +81,7 @@ def attempts(
 
 
 def _chosen(lines: Sequence[str], output: JsonObject) -> dict[str, list[str]]:
-    """Return what is run for which lines: the definition that a line stands in, else the outermost of its file."""
+    """Return the lines to check by target: the definition that contains a line, else the outermost of its file."""
     chosen: dict[str, list[str]] = {}
     for each in lines:
         path, _, line = each.rpartition(":")
@@ -95,7 +95,7 @@ def _chosen(lines: Sequence[str], output: JsonObject) -> dict[str, list[str]]:
 
 
 def _outermost(ready: Sequence[JsonObject]) -> list[str]:
-    """Return all of the first kind there is that no other one of the file uses."""
+    """Return all targets of the highest available kind that no other target of the file uses."""
     for kind in _KINDS:
         of_kind = [each for each in ready if each["kind"] == kind]
         used = {name for each in of_kind for name in each["uses"]}
@@ -107,7 +107,7 @@ def _outermost(ready: Sequence[JsonObject]) -> list[str]:
 
 
 def confirmed(findings: Sequence[Finding], runs: Iterable[ToolReport]) -> ConfirmedFindings:
-    """Return what runs made of findings: those borne out are surer, those refuted are gone and noted."""
+    """Return the findings after the runs: confirmed ones have higher confidence, refuted ones are removed."""
     known = {each.claim.fingerprint: each for each in findings}
     done = [each for each in runs if each.evidence.tool == CONFIRMING]
     said = [(run, each) for run in done for each in run.evidence.output.get("settled", ())]
@@ -118,7 +118,7 @@ def confirmed(findings: Sequence[Finding], runs: Iterable[ToolReport]) -> Confir
         before = known.get(each.claim.fingerprint, each)
         evidence = tuple(dict.fromkeys((*before.evidence, *each.evidence)))
         known[each.claim.fingerprint] = replace(before, claim=each.claim, evidence=evidence)
-    # What one run shows, another that does not meet it cannot take back.
+    # A run that does not reproduce a confirmed finding does not refute it.
     gone = marks.get(_REFUTED, set()) - marks.get(_BORNE_OUT, set())
     settled = marks.get(_REFUTED, set()) | marks.get(_BORNE_OUT, set())
     return ConfirmedFindings(

@@ -1,4 +1,4 @@
-"""About what a task costs with a language model, before anything of it is sent."""
+"""Estimate the cost of a task with a language model before anything is sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from esper_agents.reasoning.models import Usage
 if TYPE_CHECKING:
     from esper_agents.reasoning.models import Model
 
-# What a token stands for in source, and what a frame is like: both are guesses, and said to be.
+# Characters per token and turns per frame: rough estimates, and reported as such.
 _CHARACTERS = 3
 _TURNS = 12
 _SPOKEN, _SHOWN = 800, 1_500
@@ -19,11 +19,11 @@ _INSTRUCTIONS = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A guess of what one agent's work costs.
+    """Estimated cost of one agent's work.
 
     Attributes:
-        tokens: How many of the source there are, at most all of which is read.
-        money: In millionths of a US dollar.
+        tokens: Maximum number of tokens of the source.
+        money: Cost in millionths of a US dollar.
     """
 
     tokens: int
@@ -31,11 +31,11 @@ class Estimate:
 
 
 def estimate(model: Model, characters: int) -> Estimate:
-    """Return about what one agent takes for a task: everything written to the cache once and read in each later turn.
+    """Estimate the cost of a task for one agent: the source is written to the cache once and read in each later turn.
 
     Args:
-        model: Who reasons.
-        characters: How much source the task is about.
+        model: Language model of the agent.
+        characters: Size of the source of the task.
     """
     source = min(-(-characters // _CHARACTERS), model.window)
     held = source + _INSTRUCTIONS

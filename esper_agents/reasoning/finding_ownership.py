@@ -1,4 +1,4 @@
-"""What the static playbooks share: whose part a finding is, and what a specialist concludes from what it found."""
+"""Ownership of findings by agents, and conclusions of static playbooks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 REVIEWER, COMPILER, MEMORY, NAN = "pytorch-code-reviewer", "pytorch-expert", "memory-diagnostician", "nan-debugger"
 DOMAINS = {COMPILER: "torch.compile", MEMORY: "memory", NAN: "NaN"}
 
-# Rules whose hits can put a NaN or Inf into a loss; their category says only that nothing is raised.
+# Rules whose findings can cause a NaN or Inf loss; their category only states that no error is raised.
 _NAN_RULES = "ESP21"
 
 
 def owner(claim: Diagnostic) -> str:
-    """Return whose part a claim is."""
+    """Return the name of the agent that owns a claim."""
     if claim.rule.startswith(_NAN_RULES):
         return NAN
     match claim.category:
@@ -46,9 +46,10 @@ def owner(claim: Diagnostic) -> str:
 
 
 def parts_of(findings: Iterable[Finding], brief: Brief) -> tuple[OpenPart, ...]:
-    """Return the parts of a task that other agents own, the one with most findings first.
+    """Return the parts of a task that other agents own, the one with the most findings first.
 
-    Suggestions move nobody; an agent that is not installed owns nothing. Who is asked a question answers it whole.
+    Suggestions cause no handoff; an agent that is not installed owns nothing. A consulted agent answers the whole
+    question itself.
     """
     if brief.question:
         return ()
@@ -67,7 +68,7 @@ def parts_of(findings: Iterable[Finding], brief: Brief) -> tuple[OpenPart, ...]:
 
 
 def my_part(brief: Brief) -> tuple[Finding, ...]:
-    """Return the findings that a handoff put before this agent."""
+    """Return the findings that a handoff assigned to this agent."""
     if brief.handoff is None or not brief.handoff.open_parts:
         return ()
     mine = set(brief.handoff.open_parts[0].findings)
@@ -75,7 +76,7 @@ def my_part(brief: Brief) -> tuple[Finding, ...]:
 
 
 def named(findings: Sequence[Finding], *, most: int = 3) -> str:
-    """Return the first findings in words, with their places."""
+    """Return a description of the first findings with their locations."""
     shown = "; ".join(f"{each.claim.name} at {each.claim.location}" for each in findings[:most])
     return shown + (f" and {len(findings) - most} more" if len(findings) > most else "")
 
@@ -86,9 +87,9 @@ def failures(reports: Iterable[ToolReport]) -> tuple[ToolReport, ...]:
 
 
 def since_last(notes: Sequence[MemoryNote], findings: Iterable[Finding], evidence: Iterable[Evidence]) -> str:
-    """Return what has changed since the agent last looked at the same files, in a sentence; or nothing.
+    """Return a sentence about changes since the agent last reviewed the same files; empty if there are none.
 
-    It speaks of what was just looked at again: that a note is stale does not matter, that nobody vouches for it does.
+    The findings were just checked again, so stale notes are included; unverified notes are excluded.
     """
     looked_at = {file.path for each in evidence for file in each.examined}
     before = {

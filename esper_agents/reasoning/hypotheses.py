@@ -1,4 +1,4 @@
-"""Hypotheses: what may be so, what settles it, and how the completion drive tracks it."""
+"""Hypotheses with the tests that confirm or refute them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """Something that may be so, which a measurement is to refute.
+    """Hypothesis that a measurement can refute.
 
     Attributes:
-        text: What may be so, as a claim.
-        weight: How much hangs on it, as a part of 1; the heaviest is looked at first.
-        state: What became of it.
-        evidence: What settled it.
-        command: What would settle it.
+        text: Hypothesis, as a claim.
+        weight: Its importance, as a fraction of 1; the most important one is tested first.
+        state: State of the hypothesis.
+        evidence: Evidence that settled it.
+        command: Command that would settle it.
     """
 
     text: str
@@ -31,17 +31,17 @@ class Hypothesis:
 
     @property
     def assumption(self) -> Assumption:
-        """The hypothesis as the completion drive tracks it; one that is refuted is a result and no fault."""
+        """Hypothesis as a tracked assumption; a refuted one is a result, not a fault."""
         return Assumption(self.text, Tier.PLAN, False, self.state, self.evidence, self.command)
 
 
 def ranked(hypotheses: Iterable[Hypothesis]) -> tuple[Assumption, ...]:
-    """Return hypotheses as assumptions, the heaviest first."""
+    """Return hypotheses as assumptions, the most important first."""
     return tuple(each.assumption for each in sorted(hypotheses, key=lambda each: (-each.weight, each.text)))
 
 
 def settled(*, is_so: bool | None) -> AssumptionState:
-    """Return the state for what a measurement said; None for one that did not say."""
+    """Return the state for the outcome of a measurement; None means undecided."""
     if is_so is None:
         return AssumptionState.OPEN
     return AssumptionState.CONFIRMED if is_so else AssumptionState.REFUTED

@@ -1,4 +1,4 @@
-"""What the specialists share when they measure: what they run, and what a conclusion may rest on."""
+"""Shared steps of measuring playbooks: runs, findings and conclusions."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ ENGINEER = "pytorch-ultimate-performance-engineer"
 MEASURING = "torch-"
 _LAB = "LAB"
 _LOW_RISK = RiskAssessment("Low", "Easy")
-# Rules about numbers speak of the same thing, whichever of the two categories they stand in.
+# Numerical rules concern the same problems in either of the two categories.
 _NUMBERS = frozenset((Category.CORRECTNESS, Category.SILENT_CORRECTNESS))
 
 
 def reads_only(brief: Brief) -> bool:
-    """Return whether an agent is to read and not to measure.
+    """Return whether an agent should only review and not measure.
 
-    It is where it has no code or no tools for it, and where it was given a part of a review: there the reviewer's
-    question decides, which is what the code says.
+    This is so if it has no code or no measurement tools, or if it received part of a review: there the reviewer's
+    question decides, which is about the code.
     """
     offered = {each.name for each in brief.tools}
     is_reviewers = any(each.sender == REVIEWER for each in brief.chain)
@@ -48,9 +48,9 @@ def reads_only(brief: Brief) -> bool:
 
 
 def speed_claim(brief: Brief, asked: ParsedRequest) -> HandOff | None:
-    """Return the handoff of a question that only the performance engineer may answer, or None.
+    """Return the handoff of a speed-up question to the performance engineer, or None.
 
-    Advice about speed certifies nothing, so whoever was asked may give it.
+    Advice about speed certifies nothing, so every agent may give it.
     """
     judges = brief.task.kind is not QuestionType.ADVICE
     if not (asked.speed_up and judges and ENGINEER in brief.agents and brief.agent.name != ENGINEER):
@@ -67,9 +67,9 @@ def speed_claim(brief: Brief, asked: ParsedRequest) -> HandOff | None:
 
 
 def run(brief: Brief, *calls: ToolCall) -> Generator[Move, Any, tuple[ToolReport, ...]]:
-    """Return the reports of calls, in order; what an agent before has measured is not measured again.
+    """Return the reports of calls, in order; measurements of earlier agents are reused.
 
-    Nothing is returned where the move was refused.
+    Nothing is returned if the action was refused.
     """
     known = {number: report for number, each in enumerate(calls) if (report := _known(brief, each))}
     fresh = [each for number, each in enumerate(calls) if number not in known]
@@ -88,18 +88,18 @@ def _known(brief: Brief, call: ToolCall) -> ToolReport | None:
 
 
 def completed(reports: Iterable[ToolReport], tool: str) -> ToolReport | None:
-    """Return the first report of a tool that completed."""
+    """Return the first report of a tool with a completed call."""
     done = (each for each in reports if each.evidence.tool == tool)
     return next((each for each in done if each.evidence.outcome is CallOutcome.COMPLETED), None)
 
 
 def unmeasured(brief: Brief, seen: ReviewSummary, gaps: Sequence[InformationGap]) -> Generator[Move, Any, Conclude]:
-    """End on what was read alone; undecided where that says nothing.
+    """Conclude from the review alone; undecided if it found nothing.
 
     Args:
-        brief: The task.
-        seen: What was read.
-        gaps: Why nothing was measured, and what would have to be given.
+        brief: Brief of the task.
+        seen: Result of the review.
+        gaps: Reasons why nothing was measured, with the missing inputs.
     """
     first, *others = gaps
     all_gaps = (replace(first, blocks_approval=first.blocks_approval or not seen.mine), *others, *seen.failed)
@@ -116,7 +116,7 @@ def unmeasured(brief: Brief, seen: ReviewSummary, gaps: Sequence[InformationGap]
 
 
 def missing_gaps(reports: Iterable[ToolReport]) -> tuple[InformationGap, ...]:
-    """Return what measurements that were made could not tell, and calls that failed altogether."""
+    """Return gaps for inconclusive measurements and failed calls."""
     reports = tuple(reports)
     told = [
         InformationGap(
@@ -131,19 +131,19 @@ def missing_gaps(reports: Iterable[ToolReport]) -> tuple[InformationGap, ...]:
 
 
 def remedies(findings: Sequence[Finding], *, most: int = 8) -> tuple[str, ...]:
-    """Return what to do, in order of findings, each once."""
+    """Return the remedies of findings in order, without duplicates."""
     return tuple(dict.fromkeys(f"{each.claim.location}: {each.claim.remedy}" for each in findings))[:most]
 
 
 def measured(reports: Iterable[ToolReport]) -> tuple[Finding, ...]:
-    """Return what measurements claim."""
+    """Return the findings of measurements."""
     return tuple(each for report in reports for each in report.findings if each.claim.rule.startswith(_LAB))
 
 
 def corroborated(findings: Iterable[Finding], evidence: Iterable[Evidence]) -> tuple[SupportedClaim, ...]:
-    """Return measured claims that another tool bears out on the same line, now High, with the evidence of both.
+    """Return measured claims that another tool confirms on the same line, now High, with the evidence of both.
 
-    Reading and running are independent of each other; two runs of one tool are not.
+    Static analysis and measurement are independent of each other; two runs of one tool are not.
     """
     tools = {each.id: each.tool for each in evidence}
     by_line: dict[tuple[str, int, str], list[Finding]] = defaultdict(list)
@@ -165,14 +165,14 @@ def corroborated(findings: Iterable[Finding], evidence: Iterable[Evidence]) -> t
 
 @dataclass(frozen=True, slots=True)
 class InvestigationState:
-    """What a specialist has done.
+    """State of a specialist's investigation.
 
     Attributes:
-        seen: What it read.
-        reports: What it measured.
-        hypotheses: What may have been so, with what became of it.
-        summary: What was found out, in words.
-        gaps: What is missing besides what the reports say.
+        seen: Result of the review.
+        reports: Reports of the measurements.
+        hypotheses: Hypotheses with their states.
+        summary: Result as text.
+        gaps: Gaps in addition to those of the reports.
     """
 
     seen: ReviewSummary
@@ -182,14 +182,14 @@ class InvestigationState:
     gaps: tuple[InformationGap, ...] = ()
 
     def claims(self, brief: Brief) -> tuple[SupportedClaim, ...]:
-        """Return what measurements claim and another tool bears out."""
+        """Return measured claims that another tool confirms."""
         found = (*brief.findings, *self.seen.mine, *measured(self.reports))
         evidence = (*brief.evidence, *(each.evidence for each in self.reports), *self.seen.evidence)
         return corroborated(found, evidence)
 
     @property
     def all_gaps(self) -> tuple[InformationGap, ...]:
-        """What is missing."""
+        """All information gaps."""
         return (*self.gaps, *missing_gaps(self.reports), *self.seen.failed)
 
 
@@ -204,17 +204,17 @@ def conclude(
     has_suggestions: bool = True,
     **stance: Any,
 ) -> Generator[Move, Any, Conclude]:
-    """Pass on the parts of others where there are any, and conclude otherwise.
+    """Hand off the parts that other agents own if there are any, and conclude otherwise.
 
     Args:
-        brief: The task.
-        work: What was done.
-        caveats: What must be verified.
-        next_steps: What to do besides the remedies of the findings.
-        risks: Of acting on it.
-        assumptions: What was taken for granted besides the hypotheses.
-        has_suggestions: Whether remedies of mere suggestions are next steps too.
-        stance: Where the agent stands, if not at the ceiling: `stance` and `below_ceiling`.
+        brief: Brief of the task.
+        work: State of the investigation.
+        caveats: Statements that must be verified.
+        next_steps: Next steps in addition to the remedies of the findings.
+        risks: Risks of following the advice.
+        assumptions: Assumptions in addition to the hypotheses.
+        has_suggestions: Whether remedies of suggestions are next steps, too.
+        stance: Stance below the ceiling, if any: `stance` and `below_ceiling`.
     """
     claims, taken = work.claims(brief), (*assumptions, *ranked(work.hypotheses))
     if move := rest_of(brief, work.summary, gaps=work.all_gaps, assumptions=taken, claims=claims):
@@ -234,7 +234,7 @@ def conclude(
 
 
 def build_handoff(brief: Brief, work: InvestigationState, parts: tuple[OpenPart, ...], reason: str) -> HandOff:
-    """Return the handoff of what others own, with everything that was found."""
+    """Return the handoff of parts that other agents own, with all findings."""
     return HandOff(
         agent=parts[0].agent,
         domain=parts[0].domain,
@@ -248,12 +248,12 @@ def build_handoff(brief: Brief, work: InvestigationState, parts: tuple[OpenPart,
 
 
 def has_returned(brief: Brief) -> bool:
-    """Return whether an agent has handed parts of the task on before and now has the whole back."""
+    """Return whether an agent has handed off parts of the task before and now has the whole task again."""
     return brief.handoff is not None and any(each.sender == brief.agent.name for each in brief.chain)
 
 
 def overall_conclusion(brief: Brief) -> Conclude:
-    """Return the conclusion of who has the whole back: what it found itself, then what the others did."""
+    """Return the conclusion of an agent that has the whole task again: its own findings, then those of the others."""
     mine = next(each.context for each in brief.chain if each.sender == brief.agent.name)
     others = [each.context for each in brief.chain if each.sender != brief.agent.name]
     weighty = [each for each in brief.findings if each.claim.rule.startswith(_LAB)] or list(brief.findings)
@@ -268,9 +268,9 @@ def overall_conclusion(brief: Brief) -> Conclude:
 
 
 def part_for(brief: Brief, agent: str, domain: str, findings: Sequence[Finding]) -> tuple[OpenPart, ...]:
-    """Return the parts of a handoff: the other agent's, then the whole for this one; none where it cannot be.
+    """Return the parts of a handoff: the other agent's, then the whole for this one; empty if it is not possible.
 
-    An agent that has had the task is not given it again by another way.
+    An agent that already had the task does not receive it again.
     """
     if agent not in brief.agents or agent == brief.agent.name or any(each.receiver == agent for each in brief.chain):
         return ()
@@ -281,5 +281,5 @@ def part_for(brief: Brief, agent: str, domain: str, findings: Sequence[Finding])
 
 
 def has_failed(reports: Sequence[ToolReport]) -> bool:
-    """Return whether nothing came of calls."""
+    """Return whether no call succeeded."""
     return not reports or len(failures(reports)) == len(reports)

@@ -1,4 +1,4 @@
-"""One exchange with a language model's server: the request, the stream of its answer, and what may go wrong."""
+"""Client for one exchange with a model server: request, streamed answer, errors."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 SERVER, TIMEOUT = "ESPER_MODEL_SERVER", "ESPER_MODEL_TIMEOUT"
 SECOND_ADDRESS, SECOND_KEY = "ESPER_SECOND_OPINION_BASE_URL", "ESPER_SECOND_OPINION_API_KEY"
 ANTHROPIC, BEDROCK, VERTEX = "anthropic", "bedrock", "vertex"
-# Between two events of a stream; a server sends pings while a model thinks.
+# Limit between two events of a stream; a server sends pings while a model thinks.
 _SILENCE_S = 120.0
 _CONNECT_S = 10.0
-# How long a server has to say whether it takes the key, before any work is begun.
+# Limit for the check of the API key before any work starts.
 _GREETING_S = 5.0
 _LATER = "go on later: esper resume latest"
 _WITHOUT = "or work without a model: esper submit --reasoner playbook"
@@ -43,15 +43,15 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What a model answered.
+    """Reply of a model.
 
     Attributes:
-        id: The message's identifier.
-        model: The model's full name, as the server said it.
-        content: The blocks, as they must be given back.
-        stop: Why it stopped, in the API's words.
-        usage: The tokens.
-        faults: What is wrong with the tool calls whose arguments could not be read, by their identifiers.
+        id: Identifier of the message.
+        model: Full name of the model, as reported by the server.
+        content: Content blocks, as they must be sent back.
+        stop: Stop reason, in the API's words.
+        usage: Token usage.
+        faults: Problems of tool calls with unreadable arguments, by tool use ID.
     """
 
     id: str
@@ -63,18 +63,18 @@ class ModelReply:
 
 
 class _BrokenOffError(Exception):
-    """A stream ended before the answer did."""
+    """The stream ended before the answer was complete."""
 
 
 @dataclass(frozen=True)
 class ModelServer:
-    """A server that speaks the Messages API. Who it is and what it is asked with comes from the environment alone.
+    """Client of a Messages API server. Its address and credentials come from the environment alone.
 
     Attributes:
-        kind: `anthropic` for Anthropic's API and any server that speaks it, `bedrock` or `vertex`.
-        silence_s: How long it may say nothing, in seconds.
-        address: Where it is; what the SDK finds in the environment where empty.
-        key: The key for it; likewise.
+        kind: `anthropic` for Anthropic's API and any compatible server, `bedrock` or `vertex`.
+        silence_s: Maximum time without any event, in seconds.
+        address: Base URL; if empty, the one that the SDK finds in the environment.
+        key: API key; if empty, the one that the SDK finds in the environment.
     """
 
     kind: str = ANTHROPIC
@@ -84,16 +84,16 @@ class ModelServer:
 
     @cached_property
     def client(self) -> AsyncAnthropic:
-        """The SDK's client, made when it is first needed.
+        """Client of the SDK, created on first use.
 
         Raises:
-            UsageError: There is no key, or what the kind needs is not installed.
+            UsageError: There is no API key, or a required package is not installed.
         """
         import anthropic
 
-        # No spans of the SDK's own: `esper trace` makes them from the record.
+        # The SDK's own spans are disabled: `esper trace` derives spans from the ledger.
         settings: dict[str, Any] = {
-            # Whose requests are made again is settled in one place: see `tries`.
+            # Retries are handled in one place: see `retry_budget`.
             "max_retries": 0,
             "timeout": anthropic.Timeout(self.silence_s, connect=_CONNECT_S),
             "open_telemetry": False,
@@ -116,21 +116,21 @@ class ModelServer:
 
     @property
     def host(self) -> str:
-        """Where requests go, without the name and password that may stand before it."""
+        """Host of the requests, without user name and password."""
         return urlsplit(str(self.client.base_url)).netloc.rpartition("@")[2]
 
     async def ask(self, request: str, say: Say, tries: RetryBudget | None = None) -> ModelReply:
-        """Send a request and return the whole answer; its words are told as they come.
+        """Send a request and return the complete answer; its text is streamed to a callback.
 
         Args:
-            request: The parameters of a streamed message as JSON, model included.
-            say: Takes the words.
-            tries: Those of the move that is asked for; its own where None.
+            request: Parameters of a streamed message as JSON, including the model.
+            say: Receives the streamed text.
+            tries: Retry budget of the action; None creates a new one.
 
         Raises:
-            TooLongError: It is too long for the model.
-            ModelBusyError: Nobody answers, or the server takes no more for now; after retries.
-            ModelError: The server refuses it, or answers nonsense.
+            TooLongError: The prompt is too long for the model.
+            ModelBusyError: The server is unreachable or overloaded, after retries.
+            ModelError: The server refuses the request, or its answer is malformed.
         """
         tries = tries or RetryBudget()
         while True:
@@ -140,7 +140,7 @@ class ModelServer:
                 await tries.wait(trouble, say)
 
     async def _answer(self, request: str, say: Say, tries: RetryBudget) -> ModelReply:
-        """Return the answer to one request, and count it, whatever becomes of it."""
+        """Return the answer to one request, and count its usage, whatever the outcome."""
         import anthropic
         import httpx2
         from anthropic.lib.streaming import AsyncMessageStream
@@ -148,7 +148,7 @@ class ModelServer:
         message: Message | None = None
         try:
             raw = ToolInputStream(await self._stream(request))
-            # A stand-in: it has what the SDK's helper asks of a stream.
+            # A stand-in with the attributes that the SDK's helper needs of a stream.
             async with AsyncMessageStream(cast("Any", raw), output_format=anthropic.NOT_GIVEN) as stream:
                 async for event in stream:
                     if event.type == "text":
@@ -164,10 +164,10 @@ class ModelServer:
             raise TransientError(ModelBusyError(f"{self.host} broke off its answer", remedy=_LATER)) from error
         except (anthropic.APIError, ValueError, TypeError, RuntimeError, AssertionError, AttributeError) as error:
             nonsense = ModelError(f"{self.host} answers what is no message: {line_of(error)}", remedy=LOOK)
-            # What begins as a message and becomes none is an accident.
+            # An answer that starts as a message and then breaks is a transient error.
             raise (nonsense if message is None else TransientError(nonsense)) from error
         except (anthropic.AnthropicError, ImportError) as error:
-            # What Bedrock and Vertex need is first looked for here.
+            # The SDK checks the requirements of Bedrock and Vertex at this point.
             raise UsageError(f"{self.kind} cannot be asked: {line_of(error)}", remedy=_NEEDS[self.kind]) from error
         finally:
             if message is not None:
@@ -177,17 +177,17 @@ class ModelServer:
         return ModelBusyError(f"{self.host} cannot be reached: {line_of(error.__cause__ or error)}", remedy=remedy)
 
     async def greet(self, model: str) -> None:
-        """Find out whether the server is there and takes the key, before any work is begun.
+        """Check that the server is reachable and accepts the API key, before any work starts.
 
-        What is asked costs nothing and says nothing of a project. A server that does not know the question, or has no
-        time for it, is left in peace; so are Bedrock and Vertex, which have an address for each model.
+        The request is free of charge and contains no project data. A server that does not support it or is busy is
+        accepted, as are Bedrock and Vertex, which have an address per model.
 
         Args:
-            model: Full name of the model that is to reason.
+            model: Full name of the requested model.
 
         Raises:
-            UsageError: It does not take the key, or knows no such model.
-            ModelBusyError: Nobody is there.
+            UsageError: The server does not accept the key, or does not know the model.
+            ModelBusyError: The server is unreachable.
         """
         import anthropic
         import httpx2
@@ -208,12 +208,12 @@ class ModelServer:
             return
 
     async def _stream(self, request: str) -> AsyncStream[RawMessageStreamEvent]:
-        """Return the stream of an answer. The request goes as it stands: the SDK would walk all of it each time."""
+        """Return the stream of an answer. The request is sent as is: the SDK would traverse all of it each time."""
         import anthropic
         from anthropic.types import Message, RawMessageStreamEvent
 
         if self.kind != ANTHROPIC:
-            # Where these send it to depends on what it says.
+            # These clients derive the address from the request.
             stream: AsyncStream[RawMessageStreamEvent] = await self.client.messages.create(**json.loads(request))
             return stream
         return await self.client.post(
@@ -231,14 +231,14 @@ class ModelServer:
 
 
 def server_of(environment: Mapping[str, str], *, second: bool = False) -> ModelServer:
-    """Return the server that the environment names.
+    """Return the client of the server that the environment configures.
 
     Args:
-        environment: The variables.
-        second: Whether the one for second opinions is wanted; the same one where no other is named.
+        environment: Environment variables.
+        second: Whether to return the server for second opinions; the same server if no other is configured.
 
     Raises:
-        UsageError: It names none that there is.
+        UsageError: The configured server kind is unknown.
     """
     kind = environment.get(SERVER, ANTHROPIC)
     if kind not in _CLIENTS:
@@ -287,7 +287,7 @@ def _reply(message: Message, inputs: Mapping[int, str]) -> ModelReply:
             try:
                 block["input"] = read_tool_input(text)
             except ToolInputError as problem:
-                # The server takes a conversation only with an object here.
+                # The server accepts only an object here.
                 block["input"] = {}
                 faults[str(block["id"])] = refused_input(str(block["name"]), problem)
     return ModelReply(

@@ -1,4 +1,4 @@
-"""What a server that speaks the Messages API says where it gives no answer, and what follows from that."""
+"""Classify error responses of Messages API servers."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ LOOK = "look at ANTHROPIC_BASE_URL and the network, then go on: esper resume lat
 _TOO_LARGE, _BAD = 413, 400
 _KEY = frozenset((401, 403))
 _PASSING = frozenset((408, 409, 429))
-# Of an error in the middle of a stream, which has no status of its own.
+# Type of an error event within a stream, which has no status code.
 _PASSING_KINDS = frozenset(("api_error", "overloaded_error", "rate_limit_error", "timeout_error"))
 _MOST_SHOWN = 300
 
 
 class TooLongError(ModelError):
-    """The prompt is longer than the model's window, or the request larger than the server takes."""
+    """The prompt exceeds the model's context window, or the request exceeds the server's size limit."""
 
 
 class SignatureContextError(ModelError):
-    """Thinking that is given back was signed with what went before it, and that has changed since."""
+    """Returned thinking blocks were signed with an earlier conversation that has changed since."""
 
 
 def refused(host: str, error: APIStatusError) -> ModelError | UsageError | TransientError:
-    """Return what an answer that is an error comes to.
+    """Return the error for an error response.
 
     Args:
-        host: Who answers.
-        error: As the SDK raises it.
+        host: Host of the server.
+        error: Error of the SDK.
     """
     status, said = error.status_code, line_of(error)
     if status == _TOO_LARGE or (status == _BAD and "too long" in said):
@@ -58,18 +58,18 @@ def refused(host: str, error: APIStatusError) -> ModelError | UsageError | Trans
 
 
 def unwelcome(host: str, model: str, error: APIStatusError, otherwise: str) -> UsageError | None:
-    """Return what an error says of a key or a model that can never do; None where it may be right all the same.
+    """Return the error for a rejected key or unknown model; None if the server may still be usable.
 
     Args:
-        host: Who answers.
-        model: The model that it was asked about.
-        error: As the SDK raises it.
-        otherwise: What else the person may do.
+        host: Host of the server.
+        model: Requested model.
+        error: Error of the SDK.
+        otherwise: Alternative for the user.
     """
     status, said = error.status_code, line_of(error)
     if status in _KEY:
         return UsageError(f"{host} does not take the key: {said}", remedy=f"look at ANTHROPIC_API_KEY, {otherwise}")
-    # A server that knows no such address does not name the model.
+    # A server without this endpoint does not name the model in its error.
     if status == HTTPStatus.NOT_FOUND and model in said:
         remedy = f"look at [models] in your config.toml, {otherwise}"
         return UsageError(f"{host} knows no model {model!r}: {said}", remedy=remedy)
@@ -77,7 +77,7 @@ def unwelcome(host: str, model: str, error: APIStatusError, otherwise: str) -> U
 
 
 def _is_passing(error: APIStatusError) -> bool:
-    """Return whether it is the server's own trouble."""
+    """Return whether an error is transient on the server's side."""
     status = error.status_code
     return (
         status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR or _said(error).get("type") in _PASSING_KINDS
@@ -85,7 +85,7 @@ def _is_passing(error: APIStatusError) -> bool:
 
 
 def _wait_s(headers: Mapping[str, str]) -> float | None:
-    """Return for how long a server wants to be left alone, in seconds; None where it does not say."""
+    """Return the delay that a server requests, in seconds; None if it requests none."""
     text = headers.get("retry-after", "")
     date = parsedate_tz(text)
     try:
@@ -102,6 +102,6 @@ def _said(error: BaseException) -> Mapping[str, object]:
 
 
 def line_of(error: BaseException) -> str:
-    """Return an error in one printable line that is not too long."""
+    """Return an error as one printable line of limited length."""
     words = " ".join(str(_said(error).get("message") or str(error) or type(error).__name__).split())
     return "".join(each if each.isprintable() else "?" for each in words)[:_MOST_SHOWN]

@@ -1,4 +1,4 @@
-"""The reasoner that is a language model: a frame's turns as a conversation, and its next message as a move."""
+"""Language model reasoner: turns as a conversation, the next message as an action."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
     from esper_agents.reasoning.reasoner import Reasoner, Say
 
 _MOST_OUTPUT = 32_000
-# With less than this for its answer, thinking included, a model is not asked: it could not even conclude.
+# With fewer tokens for its answer, thinking included, a model is not asked: it could not even conclude.
 _LEAST_OUTPUT = 2_000
-# Of the window; what is longer has older results told in a line each.
+# Fraction of the context window; in longer conversations, older results are summarized in a line each.
 _FULL = 0.7
 _LEFT_WHOLE = 4
-# How many bytes of JSON a token stands for at least, where no server has counted.
+# Minimum bytes of JSON per token, used if no server has counted.
 _BYTES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ModelClientConfig:
-    """What the agents of a session that reason with a model share.
+    """Configuration shared by the model reasoners of a session.
 
     Attributes:
-        server: Who is asked.
-        models: What there is to ask.
-        lines: Returns a line of a file of the project.
-        may_send: Refuses, by an error, that anything is sent.
-        kind: What a definition calls those who reason here.
-        role: Which model they reason with; empty for the one of each agent's definition.
+        server: Client of the model server.
+        models: Table of the available models.
+        lines: Returns a line of a project file.
+        may_send: Raises an error if nothing may be sent.
+        kind: Kind of the reasoner in recorded definitions.
+        role: Model role; empty for the one of each agent's definition.
     """
 
     server: ModelServer
@@ -64,10 +64,10 @@ class ModelClientConfig:
 
 
 class ModelReasoner:
-    """Asks a language model for each move of one frame. Writes nothing and runs no tool."""
+    """Reasoner that asks a language model for each action of one frame. Writes nothing and runs no tool."""
 
     def __init__(self, desk: ModelClientConfig, brief: Brief) -> None:
-        """Prepare to ask; nothing is sent before the first move is wanted."""
+        """Prepare the conversation; nothing is sent before the first action is requested."""
         self._desk = desk
         self._brief = brief
         self._model = desk.models.resolve(desk.role or brief.agent.model)
@@ -77,11 +77,11 @@ class ModelReasoner:
         self._left: tuple[Amount, ...] = ()
 
     async def next_move(self, turns: Sequence[Turn], say: Say) -> Decision:
-        """Return the move that the model makes after the turns so far.
+        """Return the model's next action after the given turns.
 
         Raises:
-            ModelError: The server gives no answer that can be used.
-            UsageError: There is no key, or it is not taken.
+            ModelError: The server gives no usable answer.
+            UsageError: The API key is missing or rejected.
         """
         self._desk.may_send()
         tries = RetryBudget(self._model)
@@ -92,7 +92,7 @@ class ModelReasoner:
                 error.used = {"model": self._model.name} | _expense(tries, self._model)
             raise
         if model != self._model:
-            # What another model thought is no use to this one.
+            # The thinking of another model is not usable by this one.
             left_out = ElidedTurns(left_out.results, len(turns) + 1)
         said = _moved(reply, ActionContext(self._brief.agent.name, self._desk.lines))
         return Decision(said.move, _record(reply, said, left_out, tries, model) | self._exchanged(reply))
@@ -100,7 +100,7 @@ class ModelReasoner:
     async def _answered(
         self, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget, say: Say
     ) -> tuple[Model, ModelReply, ElidedTurns]:
-        """Ask, and once more with less where that is what the server wants."""
+        """Ask the model, and again with a shorter conversation if the server requires it."""
         try:
             return *await self._asked(turns, left_out, tries, say), left_out
         except (TooLongError, SignatureContextError) as error:
@@ -110,7 +110,7 @@ class ModelReasoner:
             return await self._answered(turns, less, tries, say)
 
     def within(self, turns: Sequence[Turn], left: Sequence[Amount]) -> Amount | None:
-        """Keep the next answer within what is left; return what a move takes at least of what is not enough for it."""
+        """Limit the next answer to the remaining budget; return the minimum usage that exceeds it, if any."""
         self._left = tuple(left)
         least = self._prompt(turns, self._left_out(turns)) + Usage(output=_LEAST_OUTPUT)
         takes = {Resource.TOKENS: least.tokens, Resource.MONEY: self._model.cost(least)}
@@ -120,7 +120,7 @@ class ModelReasoner:
     async def _asked(
         self, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget, say: Say
     ) -> tuple[Model, ModelReply]:
-        """Ask the agent's model and, where it declines or is overloaded, the fallback; return who answered."""
+        """Ask the agent's model, and the fallback if it declines or is overloaded; return the model that answered."""
         tries.model = self._model
         try:
             reply = await self._desk.server.ask(self._request(self._model, turns, left_out, tries), say, tries)
@@ -137,7 +137,7 @@ class ModelReasoner:
         return fallback, await self._desk.server.ask(self._request(fallback, turns, left_out, tries), say, tries)
 
     def _fallback(self, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget) -> Model | None:
-        """Return who is asked next; None where there is nobody else, or what is left does not allow it."""
+        """Return the fallback model; None if there is none or the remaining budget does not allow it."""
         name = self._desk.models.fallback
         fallback = self._desk.models.resolve(name) if name and name != self._model.name else None
         is_afforded = fallback is not None and self._room(fallback, turns, left_out, tries) >= _LEAST_OUTPUT
@@ -150,7 +150,7 @@ class ModelReasoner:
         return f'{asked[:-1]}, {self._fixed[1:-1]}, "messages": {messages}}}'
 
     def _room(self, model: Model, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget) -> int:
-        """Return how many tokens an answer may have, so that it stays within what is left."""
+        """Return the maximum number of tokens of an answer within the remaining budget."""
         most = min(_MOST_OUTPUT, model.most_output)
         if not self._left:
             return most
@@ -163,9 +163,9 @@ class ModelReasoner:
         return most
 
     def _prompt(self, turns: Sequence[Turn], left_out: ElidedTurns, *, is_new: bool = False) -> Usage:
-        """Return what a prompt comes to: as the server counted what it was sent before, and the rest by its length.
+        """Estimate the usage of a prompt: counted by the server for the part sent before, by length for the rest.
 
-        What was sent before is taken to be in the server's cache still.
+        The part sent before is assumed to be in the server's cache still.
         """
         asked = [turn for turn in turns if "content" in turn.record]
         if is_new or not asked or left_out != ElidedTurns(**asked[-1].record["left_out"]):
@@ -175,7 +175,7 @@ class ModelReasoner:
         return Usage(written=new, cached=last.tokens - last.output)
 
     def _exchanged(self, reply: ModelReply) -> dict[str, str]:
-        """Return what a certificate names the exchange by, and who was asked."""
+        """Return the members that identify the exchange and the model in a certificate."""
         return {
             "server": self._desk.server.kind,
             "prompt_sha256": self._conversation.sha256,
@@ -183,7 +183,7 @@ class ModelReasoner:
         }
 
     def _left_out(self, turns: Sequence[Turn]) -> ElidedTurns:
-        """Return what is not told any more; it never falls, so that the cache holds."""
+        """Return the omitted parts of the conversation; they never shrink, so that the cache stays valid."""
         asked = [turn for turn in turns if "content" in turn.record]
         if not asked:
             return ElidedTurns()
@@ -200,12 +200,12 @@ def _json(part: object) -> str:
 
 
 def _tokens(text: str) -> int:
-    """Return how many tokens a part of a request has at most."""
+    """Return the maximum number of tokens of a part of a request."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES)
 
 
 def _moved(reply: ModelReply, speaker: ActionContext) -> ParsedTurn:
-    """Return what an answer comes to, whatever it stopped for."""
+    """Return the action of a reply, for every stop reason."""
     match reply.stop:
         case "refusal":
             return ParsedTurn(_declined(speaker.agent, reply.model))
@@ -231,7 +231,7 @@ def _declined(agent: str, model: str) -> Conclude:
 
 
 def _counted(record: JsonObject) -> Usage:
-    """Return what the server counted for the answer that became a turn; once nothing else was counted beside it."""
+    """Return the server's usage count for the answer of a turn, without discarded answers."""
     return Usage(**record.get("answered", record["usage"]))
 
 
@@ -253,7 +253,7 @@ def _record(
 
 
 def _expense(tries: RetryBudget, model: Model) -> dict[str, Any]:
-    """Return all that a turn took, what came to nothing among it."""
+    """Return the total usage of a turn, including discarded answers."""
     return {
         "usage": asdict(tries.usage),
         "is_priced": model.is_listed,
@@ -262,7 +262,7 @@ def _expense(tries: RetryBudget, model: Model) -> dict[str, Any]:
 
 
 def claude_source(desk: ModelClientConfig) -> ReasonerSource:
-    """Return what builds reasoners that ask a language model."""
+    """Return a source of reasoners that ask a language model."""
 
     def build(brief: Brief) -> Reasoner:
         return ModelReasoner(desk, brief)

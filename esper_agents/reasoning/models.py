@@ -1,4 +1,4 @@
-"""Language models: which one a role means, what its tokens cost, and how much fits; all of it data."""
+"""Language models as data: roles, token prices and context sizes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _FILE = "models.toml"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one turn of a model used, in tokens.
+    """Token usage of one model turn.
 
     Attributes:
-        fresh: Of the prompt, neither read from the cache nor written to it.
-        written: Of the prompt, written to the cache.
-        cached: Of the prompt, read from the cache.
-        output: Of the answer, thinking included.
+        fresh: Prompt tokens neither read from the cache nor written to it.
+        written: Prompt tokens written to the cache.
+        cached: Prompt tokens read from the cache.
+        output: Tokens of the answer, thinking included.
     """
 
     fresh: int = 0
@@ -35,7 +35,7 @@ class Usage:
     output: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Return both together."""
+        """Return the sum of both usages."""
         return Usage(
             self.fresh + other.fresh,
             self.written + other.written,
@@ -45,23 +45,23 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """Total number of tokens."""
         return self.fresh + self.written + self.cached + self.output
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model.
+    """Language model with its prices and limits.
 
     Attributes:
-        name: Its full name.
-        input: Price of a token of the prompt, in millionths of a US dollar, which is dollars for a million tokens.
-        cache_write: The same for a token that is written to the cache as well.
-        cache_read: The same for a token that is read from the cache.
-        output: The same for a token of the answer.
-        window: How many tokens fit, prompt and answer together.
-        most_output: How many tokens an answer may have.
-        is_listed: Whether the table has it; prices of one that it has not are those of the dearest.
+        name: Full name.
+        input: Price of a prompt token in millionths of a US dollar, which is US dollars per million tokens.
+        cache_write: Price of a token that is written to the cache.
+        cache_read: Price of a token that is read from the cache.
+        output: Price of a token of the answer.
+        window: Context window in tokens, prompt and answer together.
+        most_output: Maximum number of tokens of an answer.
+        is_listed: Whether the table contains it; an unlisted model has the highest prices of the table.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Model:
     is_listed: bool = True
 
     def cost(self, usage: Usage) -> int:
-        """Return what a turn costs, in millionths of a US dollar, rounded up."""
+        """Return the cost of a turn in millionths of a US dollar, rounded up."""
         exact = (
             usage.fresh * self.input
             + usage.written * self.cache_write
@@ -86,12 +86,12 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class ModelTable:
-    """The models there are.
+    """Table of language models.
 
     Attributes:
-        models: By full name.
+        models: Models by full name.
         roles: Full names by role.
-        fallback: Who is asked when a model declines or is overloaded; empty for nobody.
+        fallback: Model to ask if a model declines or is overloaded; empty for none.
     """
 
     models: Mapping[str, Model]
@@ -99,7 +99,7 @@ class ModelTable:
     fallback: str
 
     def resolve(self, wanted: str) -> Model:
-        """Return the model that a definition's `model` means: a role, or a full name."""
+        """Return the model of a definition's `model` field: a role, or a full name."""
         name = self.roles.get(wanted.casefold() or INHERIT, wanted)
         return self.models.get(name) or self._unlisted(name)
 
@@ -110,25 +110,25 @@ class ModelTable:
         return Model(name, *prices, smallest.window, smallest.most_output, is_listed=False)
 
     def changed(self, roles: Mapping[str, str], fallback: str | None = None) -> ModelTable:
-        """Return the table with other roles, as a person's settings have them."""
+        """Return the table with the roles of a user's settings."""
         return ModelTable(self.models, {**self.roles, **roles}, self.fallback if fallback is None else fallback)
 
 
 @cache
 def load_models() -> ModelTable:
-    """Return the table that comes with the program.
+    """Return the shipped table.
 
     Raises:
-        DefinitionError: The table is broken.
+        DefinitionError: The table is malformed.
     """
     return read_models((data_folder("prompts") / _FILE).read_text(encoding="utf-8"))
 
 
 def read_models(text: str) -> ModelTable:
-    """Return the table that stands in a TOML text.
+    """Parse a table of models from TOML.
 
     Raises:
-        DefinitionError: It says something that no such table can.
+        DefinitionError: The table is malformed.
     """
     try:
         table = tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""What an agent without a playbook does when there is no model: it says what it was given, and judges nothing."""
+"""Reasoner of an agent without a playbook or model: undecided, with its inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def play(brief: Brief) -> Generator[Move, None, Conclude]:
-    """Conclude undecided, with exactly what was given and who should act."""
+    """Conclude undecided, with the inputs of the task and the agent that should act."""
     yield from ()
     name = brief.agent.name
     return Conclude(

@@ -1,7 +1,7 @@
-"""A panel: several agents asked at once, what they differ on looked at again, and every conflict shown.
+"""Panel: several consults in parallel, re-checked disagreements, reported conflicts.
 
-Nothing is averaged: a finding that one makes and another's evidence refutes is settled by a tool that looks again, or
-it is a conflict that stands in the certificate and keeps the verdict undecided.
+Findings are never averaged: if one member reports a finding that another's evidence refutes, a tool checks it again. An
+unresolved conflict is recorded in the certificate and keeps the verdict undecided.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _REVIEW, _TARGETS = "static-review", "torch-targets"
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """What members of a panel differ on.
+    """Finding on which the members of a panel disagree.
 
     Attributes:
-        fingerprint: Of the finding.
-        stated_by: Who makes it.
-        refuted_by: Whose evidence refutes it.
-        seen_again: Whether it was found when somebody looked again; None where that settled nothing.
+        fingerprint: Fingerprint of the finding.
+        stated_by: Agents that report it.
+        refuted_by: Agents whose evidence refutes it.
+        seen_again: Whether the second check found it; None if that check was inconclusive.
     """
 
     fingerprint: str
@@ -47,7 +47,7 @@ class Conflict:
     seen_again: bool | None
 
     def sentence(self, place: str = "") -> str:
-        """Say who says what."""
+        """Return a sentence with the positions of both sides."""
         found = place or f"the finding {self.fingerprint[:12]}"
         sides = f"{', '.join(self.stated_by)} found {found}; the evidence of {', '.join(self.refuted_by)} refutes it"
         match self.seen_again:
@@ -61,15 +61,15 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class PanelResult:
-    """What came of a panel.
+    """Result of a panel.
 
     Attributes:
-        answers: What each member said, in order.
-        findings: What was found when somebody looked again.
-        agreed: Fingerprints that at least two members state and none refutes.
-        conflicts: What they differ on.
-        assumptions: What runs settled.
-        gaps: What is still not known.
+        answers: Answers of the members, in order.
+        findings: Findings of the second check.
+        agreed: Fingerprints that at least two members report and none refutes.
+        conflicts: Findings in conflict.
+        assumptions: Assumptions that runs settled.
+        gaps: Remaining information gaps.
     """
 
     answers: tuple[ConsultAnswer, ...]
@@ -81,7 +81,7 @@ class PanelResult:
 
 
 def run_panel(brief: Brief, consults: Sequence[Consult]) -> Generator[Move, Any, PanelResult]:
-    """Ask a panel, and look again at what its members differ on."""
+    """Consult a panel, and check its disagreements again."""
     answers = yield Panel(tuple(consults))
     if isinstance(answers, Refusal):
         gap = InformationGap("what the panel would have said", answers.reasons[0], "esper agents list", True)
@@ -105,7 +105,7 @@ def run_panel(brief: Brief, consults: Sequence[Consult]) -> Generator[Move, Any,
 
 
 def conclusion(brief: Brief, heard: PanelResult) -> Conclude:
-    """Return what a panel comes to: each member's answer under its own name, and every conflict."""
+    """Return the conclusion of a panel: each member's answer under its own name, and every conflict."""
     said = [f"{each.agent}: {each.answer}" for each in heard.answers]
     places = {each.claim.fingerprint: f"{each.claim.name} at {each.claim.location}" for each in heard.findings}
     differ = [each.sentence(places.get(each.fingerprint, "")) for each in heard.conflicts]
@@ -121,14 +121,14 @@ def conclusion(brief: Brief, heard: PanelResult) -> Conclude:
 
 
 def _seen_again(mark: str, seen: set[str], refuted: set[str]) -> bool | None:
-    """Return what a second look says of a finding. What it merely does not meet, it has not refuted."""
+    """Return the result of the second check for a finding. A run that does not reproduce it has not refuted it."""
     if mark in refuted:
         return False
     return True if mark in seen else None
 
 
 def _by_agent(answers: Sequence[ConsultAnswer], *, refuted: bool) -> Mapping[str, tuple[str, ...]]:
-    """Return who states each finding, or whose evidence refutes it, each agent once."""
+    """Return the agents that report each finding, or whose evidence refutes it, without duplicates."""
     found: dict[str, list[str]] = {}
     for answer in answers:
         marks = answer.refuted if refuted else [each for each in answer.findings if each not in answer.refuted]
@@ -138,7 +138,7 @@ def _by_agent(answers: Sequence[ConsultAnswer], *, refuted: bool) -> Mapping[str
 
 
 def _look_again(brief: Brief) -> Generator[Move, Any, tuple[ToolReport, ...]]:
-    """Read the code again, and run of it what may settle a finding; nothing where neither can be done here."""
+    """Review the code again, and run what may settle a finding; empty if neither is possible here."""
     offered = {each.name for each in brief.tools}
     if _REVIEW not in offered or not brief.task.paths:
         return ()

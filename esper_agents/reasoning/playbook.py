@@ -1,4 +1,4 @@
-"""Playbooks: procedures written as generators, replayed from recorded results and compared move by move."""
+"""Playbooks: generator procedures, replayed from recorded results action by action."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from esper_agents.domain.frame import Brief, Turn
     from esper_agents.reasoning.reasoner import Say
 
-# What is sent in is the result of the move that was yielded: see `domain.move`.
+# The generator receives the result of each yielded action: see `domain.move`.
 Play: TypeAlias = Callable[["Brief"], Generator[Move, Any, Conclude]]
 
 _GROUP = "esper_agents.playbooks"
 
 
 class PlaybookReasoner:
-    """Runs one playbook for one frame."""
+    """Reasoner that runs one playbook for one frame."""
 
     def __init__(self, play: Play, brief: Brief) -> None:
-        """Prepare to play; nothing runs before the first move is asked for."""
+        """Prepare the playbook; nothing runs before the first action is requested."""
         self._generator = play(brief)
         self._name = brief.agent.name
         self._pending: Move | None = None
@@ -53,10 +53,10 @@ class PlaybookReasoner:
         self._fed = 0
 
     async def next_move(self, turns: Sequence[Turn], say: Say) -> Decision:  # noqa: ARG002 - a playbook says nothing
-        """Return the next move; recorded turns that were not fed yet are compared and fed first.
+        """Return the next action; recorded turns are compared with the playbook's actions first.
 
         Raises:
-            DriftError: A recorded move is not the one that the playbook makes now.
+            DriftError: A recorded action differs from the one that the playbook decides now.
         """
         move = self._pending or self._advance(None)
         for turn in turns[self._fed :]:
@@ -74,8 +74,8 @@ class PlaybookReasoner:
         try:
             return next(self._generator) if after is None else self._generator.send(result)
         except StopIteration as end:
-            # One that has returned its conclusion has nothing more to say when that is refused, and says it again;
-            # the loop ends such a frame undecided.
+            # If a returned conclusion is refused, the playbook has nothing else to say and repeats it;
+            # the loop then ends the frame undecided.
             self._conclusion = end.value or self._conclusion
             if self._conclusion is None:
                 raise ReasonerError(
@@ -83,7 +83,7 @@ class PlaybookReasoner:
                 ) from None
             return self._conclusion
         except (AttributeError, LookupError, TypeError, ValueError):
-            # It took the refusal for the result that it wanted.
+            # The playbook used the refusal as if it were a result.
             if not isinstance(result, Refusal):
                 raise
             self._conclusion = _in_vain(self._name, result)
@@ -91,17 +91,17 @@ class PlaybookReasoner:
 
 
 def _in_vain(agent: str, refused: Refusal) -> Conclude:
-    """Return the conclusion of a playbook that can do nothing without what was refused to it."""
+    """Return the conclusion of a playbook that cannot continue after a refusal."""
     why = refused.reasons[0] if refused.reasons else "its move was refused"
     gap = InformationGap(f"the judgement of {agent}", why, f"esper agents show {quote(agent)}", blocks_approval=True)
     return Conclude(f"{agent} could not go on: {why}.", stance=Stance.UNDECIDED, below_ceiling=why, gaps=(gap,))
 
 
 def load_playbooks(extra: Mapping[str, Play] | None = None) -> Mapping[str, ReasonerSource]:
-    """Find every playbook: the files beside this one, other packages' entry points, those a program registers.
+    """Return every playbook: files of this package, entry points of other packages, and registered ones.
 
     Args:
-        extra: Playbooks that a program registers, by the name of their agent.
+        extra: Playbooks registered by a program, by agent name.
     """
     found = {
         path.stem.replace("_", "-"): path
@@ -128,18 +128,18 @@ def _ours(path: Path, provider: str) -> ReasonerSource:
 
 
 def from_module(source: bytes) -> Callable[[Brief], Reasoner]:
-    """Return what builds reasoners from the source of a playbook's file, such as one of another version.
+    """Return a reasoner factory from the source of a playbook file, such as one of another version.
 
     Raises:
-        ReasonerError: It cannot be loaded into this version.
+        ReasonerError: The source cannot be loaded into this version.
     """
     module = ModuleType(f"esper_agents.reasoning.playbooks.kept_{sha256(source).hexdigest()[:12]}")
     return _defined(source, vars(module), "play")
 
 
 def _defined(source: bytes, names: dict[str, Any], wanted: str) -> Callable[[Brief], Reasoner]:
-    """Run a definition that was kept under the digest the ledger names, and return what builds reasoners by it."""
-    # A data class looks for its own module by name.
+    """Execute a definition stored under the digest in the ledger, and return its reasoner factory."""
+    # dataclass looks up its module by name.
     holder = ModuleType(str(names["__name__"]))
     vars(holder).update(names, __builtins__={**vars(builtins), "__import__": import_recorded})
     sys.modules.setdefault(holder.__name__, holder)
@@ -153,11 +153,11 @@ def _defined(source: bytes, names: dict[str, Any], wanted: str) -> Callable[[Bri
 
 
 def source_of(play: Play, provider: str) -> ReasonerSource:
-    """Return what builds reasoners that run a playbook."""
+    """Return a source of reasoners that run a playbook."""
     source = _source(play)
     digest = sha256(source).hexdigest() if source else ""
     names = getattr(play, "__globals__", None)
-    # What a function has taken from the one around it is not in its source.
+    # The source of a nested function does not contain its closure variables.
     is_whole = names is not None and getattr(play, "__closure__", None) is None
 
     def rebuild(other: bytes) -> Callable[[Brief], Reasoner]:
@@ -169,7 +169,7 @@ def source_of(play: Play, provider: str) -> ReasonerSource:
 
 
 def _source(play: Play) -> bytes:
-    """Return the source of a playbook, or nothing where it has none, as in an interactive session."""
+    """Return the source of a playbook; empty if it has none, as in an interactive session."""
     try:
         return inspect.getsource(play).encode()
     except (OSError, TypeError):
@@ -177,5 +177,5 @@ def _source(play: Play) -> bytes:
 
 
 def without_playbook() -> ReasonerSource:
-    """Return what stands in for an agent that can only work with a model: it says so, and judges nothing."""
+    """Return the substitute for an agent that needs a model: it concludes undecided."""
     return replace(source_of(unattended, f"esper-agents {version('esper-agents')}"), kind=UNATTENDED)

@@ -1,7 +1,7 @@
-"""The prompt that a language model begins a frame with: what stays the same first, so that a cache can keep it.
+"""Prompt of a frame, with the stable parts first so that servers can cache them.
 
 A server caches a prefix: tools, then the system prompt, then messages. Tools and the first part of the system prompt
-are those of every agent of a session; the second part is the agent's; what follows is the frame's.
+are shared by all agents of a session; the second part is specific to the agent, and the messages to the frame.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MOST_SHOWN = 200
 
 @cache
 def base_instructions() -> str:
-    """Return what every agent is told of the house and its rules."""
+    """Return the instructions shared by all agents."""
     return (data_folder("prompts") / "reasoner" / "house.md").read_text(encoding="utf-8")
 
 
 def tools_of(brief: Brief) -> list[dict[str, Any]]:
-    """Return all tools and moves as the Messages API takes them, in an order that never changes."""
+    """Return all tools and actions in the format of the Messages API, in a fixed order."""
     return [*(_tool(each) for each in brief.catalogue or brief.tools), *(dict(each) for each in move_tools())]
 
 
@@ -44,7 +44,7 @@ def _tool(use: ToolUse) -> dict[str, Any]:
 
 
 def system_of(brief: Brief) -> list[dict[str, Any]]:
-    """Return the system prompt in two parts: what all agents of a session share, and the agent's own."""
+    """Return the system prompt in two parts: shared by all agents of a session, and specific to the agent."""
     shared = "\n\n".join((base_instructions(), *_documents(brief)))
     return [
         {"type": "text", "text": shared, "cache_control": KEPT},
@@ -74,7 +74,7 @@ def _own(brief: Brief) -> Iterator[str]:
 
 
 def opening_text(brief: Brief) -> str:
-    """Return what a frame is about, as the first message tells it."""
+    """Return the first message of a frame, which describes the task."""
     return "\n\n".join(_opening(brief))
 
 
@@ -126,7 +126,7 @@ def _listed(title: str, told: Iterable[JsonObject]) -> Iterator[str]:
 
 
 def finding_text(finding: Finding) -> JsonObject:
-    """Return a finding as a model is told of it."""
+    """Return a finding in the form shown to a model."""
     claim = finding.claim
     return {
         "finding": finding.id,

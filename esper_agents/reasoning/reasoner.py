@@ -1,4 +1,4 @@
-"""What every reasoner is: something that looks at a frame's turns and decides the next move."""
+"""Interface of a reasoner: decide the next action from the turns of a frame."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief, Turn
 
-# Takes text as a model writes it, and notices, for people who watch; it is never stored.
+# Receives streamed model text and notices for display; they are never stored.
 Say: TypeAlias = Callable[[str], None]
 
 
 class ProgramNotice(str):
-    """A line of the program's own among what a model writes."""
+    """Line of the program within the streamed text of a model."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a reasoner decided.
+    """Decision of a reasoner.
 
     Attributes:
-        move: The next move.
-        record: What it wants back as `Turn.record`, such as a model's own message. A reasoner that costs something
-            says so under `spent`: `{"tokens": 1200, "money": 3400}`, money in millionths of a US dollar. One that made
-            no move, but only talked, says `"is_talk": True`.
+        move: Next action.
+        record: Data for `Turn.record`, such as a model's message. A reasoner with costs reports them
+            as `spent`: `{"tokens": 1200, "money": 3400}`, money in millionths of a US dollar. One that produced only
+            text and no action sets `"is_talk": True`.
     """
 
     move: Move
@@ -38,36 +38,36 @@ class Decision:
 
 
 class Reasoner(Protocol):
-    """Decides the moves of one frame. The loop may drop it at any time and build another from the same turns."""
+    """Decides the actions of one frame. The loop may discard it at any time and build another from the same turns."""
 
     async def next_move(self, turns: Sequence[Turn], say: Say) -> Decision:
-        """Return the next move after the turns so far.
+        """Return the next action after the given turns.
 
         Raises:
-            DriftError: The turns are not those that this reasoner would have made.
-            ReasonerError: It cannot decide.
+            DriftError: The turns differ from those that this reasoner would decide.
+            ReasonerError: The reasoner cannot decide.
         """
 
 
 @runtime_checkable
 class CostAwareReasoner(Protocol):
-    """A reasoner that knows what a move takes before it is asked for one, and keeps it within what is left."""
+    """Reasoner that knows the minimum usage of its next action and limits it to the remaining budget."""
 
     def within(self, turns: Sequence[Turn], left: Sequence[Amount]) -> Amount | None:
-        """Keep the next move within what is left; return what it takes at least of what is not enough, or None."""
+        """Limit the next action to the remaining budget; return the minimum usage that exceeds it, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonerSource:
-    """Something that builds reasoners for an agent.
+    """Source of reasoners for an agent.
 
     Attributes:
-        kind: `playbook`, `claude`, or `unattended` where nothing can decide.
-        sha256: Digest of what decides, such as a playbook's source; empty where nothing local decides.
-        provider: Distribution and version it comes from.
-        build: Makes a reasoner for a frame.
-        source: The bytes that `sha256` is the digest of; empty where nothing local decides.
-        rebuild: Makes `build` of the bytes of another version; None where that cannot be done.
+        kind: `playbook`, `claude`, or `unattended` if no reasoner is available.
+        sha256: Digest of the deciding code, such as a playbook's source; empty if there is none locally.
+        provider: Distribution and version of its origin.
+        build: Creates a reasoner for a frame.
+        source: Bytes of the digested code; empty if there is none locally.
+        rebuild: Creates `build` from the bytes of another version; None if that is not possible.
     """
 
     kind: str

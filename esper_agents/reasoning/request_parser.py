@@ -1,4 +1,4 @@
-"""What a person said about a measurement, read from the words of their request: nothing that is not there."""
+"""Parse measurement options from the words of a request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from esper_agents.certificates.policy.question_type import speed_up_asked
 
 _TARGET = re.compile(r"(?<![\w./-])(?:[\w./-]+\.py|[A-Za-z_]\w*(?:\.\w+)+):[A-Za-z_]\w*(?:\.\w+)*")
 _QUOTED = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)*)(?:\(\))?`")
-# An identifier that no ordinary word is: with an underscore inside, or with a capital letter inside.
+# An identifier that cannot be an ordinary word: with an inner underscore or capital letter.
 _BARE = re.compile(r"(?<![\w./`-])(?:[A-Za-z]\w*_\w+|[A-Z]+[a-z0-9]+[A-Z]\w*)(?![\w./(`-])")
 _MAKER = re.compile(
     r"(?:\b[A-Za-z_]\w*\s?=\s?)?\b(?:torch\.)?"
@@ -38,21 +38,21 @@ _CANDIDATE_FIRST = re.compile(r"\b(?:faster|quicker|slower|better|instead of|rep
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """What a request says of what is to be measured.
+    """Measurement options of a request.
 
     Attributes:
-        named: What is named, `FILE.py:NAME` or a bare name, in the order of the words.
+        named: Named targets, `FILE.py:NAME` or a bare name, in the order of the words.
         inputs: Inputs such as `randn(32,128)`, in order.
-        inputs_from: `FILE:FUNCTION` that makes the inputs; empty where none is named.
-        base: A revision to compare with, or empty.
-        claim: The speed-up that is claimed, as a decimal number; empty where none is.
-        flag: The feature flag that turns the new one off, or empty.
-        speed_up: The words that ask for or claim a speed-up, or empty.
-        slower: Whether they ask if something got slower.
-        throughput: Whether they speak of throughput.
-        train: Whether the words are about training.
-        export: Whether they are about export.
-        candidate_first: Whether of two that are named the first is the new one.
+        inputs_from: `FILE:FUNCTION` that creates the inputs; empty if none is named.
+        base: Revision to compare with, or empty.
+        claim: Claimed speed-up as a decimal number; empty if there is none.
+        flag: Feature flag that disables the candidate, or empty.
+        speed_up: Words that ask for or claim a speed-up, or empty.
+        slower: Whether the request asks about a slowdown.
+        throughput: Whether the request is about throughput.
+        train: Whether the request is about training.
+        export: Whether the request is about export.
+        candidate_first: Whether the first of two named targets is the candidate.
     """
 
     named: tuple[str, ...]
@@ -70,7 +70,7 @@ class ParsedRequest:
 
 
 def parse_request(request: str) -> ParsedRequest:
-    """Return what a request says. Total: what is not there is left empty."""
+    """Parse a request. Total: missing options are empty."""
     source = _INPUTS_FROM.search(request)
     inputs_from = source.group(1) if source else ""
     inputs = tuple(_inputs(request))
@@ -97,7 +97,7 @@ def parse_request(request: str) -> ParsedRequest:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Return full targets where there are any, else what stands in backticks, else what can be no ordinary word."""
+    """Return full targets if there are any, else names in backticks, else names that cannot be ordinary words."""
     for pattern in (_TARGET, _QUOTED, _BARE):
         if found := [(each.group(1) if pattern.groups else each.group()) for each in pattern.finditer(text)]:
             return tuple(dict.fromkeys(each.rstrip(".") for each in found))
@@ -105,7 +105,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _inputs(text: str) -> list[str]:
-    """Return calls that make tensors, each to its closing bracket."""
+    """Return the calls that create tensors, each up to its closing bracket."""
     found, begin = [], 0
     while match := _MAKER.search(text, begin):
         end = _closing(text, match.end())
@@ -129,7 +129,7 @@ def _closing(text: str, begin: int) -> int:
 
 
 def _claim(text: str) -> str:
-    """Return the speed-up that is claimed: baseline over candidate, at least."""
+    """Return the claimed minimum speed-up as the ratio of baseline to candidate."""
     if found := _RATIO.search(text):
         return found.group(1)
     if (found := _LESS.search(text)) and float(found.group(1)) < 100:  # noqa: PLR2004 - per cent
@@ -140,6 +140,6 @@ def _claim(text: str) -> str:
 
 
 def _is_candidate_first(text: str, named: tuple[str, ...]) -> bool:
-    """Return whether a word that compares stands between the first two names: `is NEW faster than OLD`."""
+    """Return whether a comparing word stands between the first two names: `is NEW faster than OLD`."""
     first, second = text.find(named[0]) + len(named[0]), text.find(named[1])
     return _CANDIDATE_FIRST.search(text[first:second]) is not None

@@ -1,4 +1,4 @@
-"""What one move of a model may take: how often its server is asked again, and what all its answers have used."""
+"""Retry and token limits of one model action."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from esper_agents.reasoning.models import Model
     from esper_agents.reasoning.reasoner import Say
 
-# How often requests of one move are made again after they failed, whether before the first byte or in the middle of the
-# stream. The SDK makes none again.
+# Maximum number of retries of one action, before the first byte or within the stream. The SDK itself does not
+# retry.
 MOST_RETRIES = 4
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
-# Who is to wait longer, by the server's own word, is told so at once.
+# If the server requests a longer delay, the error is raised at once.
 _MOST_WAIT_S = 120.0
 
 
 class TransientError(Exception):
-    """Trouble that may have passed when the request is made again.
+    """Transient error of a request that may be retried.
 
     Attributes:
-        error: What is raised when it has not.
-        wait_s: How long the server wants to be left alone, in seconds; None where it does not say.
+        error: Error to raise if the retries fail.
+        wait_s: Delay that the server requests, in seconds; None if it requests none.
     """
 
     def __init__(self, error: ModelError, wait_s: float | None = None) -> None:
@@ -40,13 +40,13 @@ class TransientError(Exception):
 
 @dataclass(slots=True)
 class RetryBudget:
-    """The tries of one move.
+    """Retry budget of one action.
 
     Attributes:
-        model: Who is asked, for the price; None where nobody wants to know.
-        left: How often a request may still be made again.
-        usage: The tokens of all answers, those that came to nothing among them.
-        money: What they cost, in millionths of a US dollar.
+        model: Requested model, for its prices; None if the cost is not needed.
+        left: Number of remaining retries.
+        usage: Token usage of all answers, including discarded ones.
+        money: Cost of all answers in millionths of a US dollar.
     """
 
     model: Model | None = None
@@ -55,19 +55,19 @@ class RetryBudget:
     money: int = 0
 
     def count(self, usage: Usage) -> None:
-        """Add what an answer has used."""
+        """Add the usage of an answer."""
         self.usage += usage
         self.money += self.model.cost(usage) if self.model else 0
 
     async def wait(self, trouble: TransientError, say: Say) -> None:
-        """Wait until a request may be made again, and tell who watches.
+        """Wait until a request may be retried, and report the delay.
 
         Args:
-            trouble: What went wrong with it.
-            say: Takes the words.
+            trouble: Error of the request.
+            say: Receives the notice.
 
         Raises:
-            ModelError: It was made often enough, or the server wants to be left alone for too long.
+            ModelError: No retries remain, or the requested delay is too long.
         """
         error, made = trouble.error, MOST_RETRIES - self.left
         if not self.left:

@@ -1,4 +1,4 @@
-"""What the specialists share when they read: look at one's own part, read around it, say what it means."""
+"""Shared steps of static specialists: review, read the context, conclude."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _MOST_PLACES = 8
 
 @dataclass(frozen=True, slots=True)
 class SpecialistProfile:
-    """What makes one static specialist differ from another.
+    """Properties in which static specialists differ.
 
     Attributes:
-        categories: The categories of rules it looks at itself.
-        searches: Strings whose places it wants to see, such as `torch.compile`.
-        meanings: What a finding of a rule means here, by the rule's name; said in the summary.
-        measured: What only running can tell, and the command that would; `{path}` is the script that is run.
-        why_measure: Why that would help.
-        is_whole: Whether every finding of its categories is its own part, whoever owns it in a review.
+        categories: Rule categories that it reviews itself.
+        searches: Strings to search for, such as `torch.compile`.
+        meanings: Meaning of a rule's findings for this specialist, by rule name; used in the summary.
+        measured: Information gap that only a run can close, and its command; `{path}` is the script to run.
+        why_measure: Reason why that would help.
+        is_whole: Whether it owns every finding of its categories, whoever owns it in a review.
     """
 
     categories: tuple[Category, ...]
@@ -47,15 +47,15 @@ class SpecialistProfile:
 
 @dataclass(frozen=True, slots=True)
 class ReviewSummary:
-    """What a specialist saw by reading.
+    """Result of a specialist's review.
 
     Attributes:
-        mine: The findings that are its own part.
-        others: The reports of calls that it made besides, in the order that it asked for.
-        summary: What was seen, in words.
-        script: A file that can be run as a script, or the first path.
-        failed: What could not be looked at.
-        evidence: What it looked at.
+        mine: Findings that it owns.
+        others: Reports of its additional calls, in the requested order.
+        summary: Result as text.
+        script: File that can be run as a script, or the first path.
+        failed: Reports of failed calls.
+        evidence: Evidence of the review.
     """
 
     mine: tuple[Finding, ...]
@@ -67,7 +67,7 @@ class ReviewSummary:
 
 
 def look(brief: Brief, specialism: SpecialistProfile, *others: ToolCall) -> Generator[Move, Any, ReviewSummary]:
-    """Review one's own part by reading, make other calls in the same turn, and read around what was found."""
+    """Review the agent's own part, make additional calls in the same turn, and read the context of the findings."""
     paths = list(brief.task.paths)
     calls = (
         ToolCall("static-review", {"paths": paths, "categories": [str(each) for each in specialism.categories]}),
@@ -93,7 +93,7 @@ def look(brief: Brief, specialism: SpecialistProfile, *others: ToolCall) -> Gene
 
 
 def work(brief: Brief, specialism: SpecialistProfile) -> Generator[Move, Any, Conclude]:
-    """Look at one's own part of the task, pass on the parts of others, conclude for the whole."""
+    """Review the agent's own part of the task, hand off the parts of others, and conclude for the whole."""
     if not brief.task.paths:
         return without_code(brief, specialism)
     seen = yield from look(brief, specialism)
@@ -117,7 +117,7 @@ def rest_of(
     assumptions: tuple[Assumption, ...] = (),
     claims: tuple[SupportedClaim, ...] = (),
 ) -> HandOff | None:
-    """Return the handoff to whoever owns the next part, where this agent was given one part of several."""
+    """Return the handoff to the owner of the next part, if this agent received one part of several."""
     rest = brief.handoff.open_parts[1:] if brief.handoff else ()
     if not rest:
         return None
@@ -140,7 +140,7 @@ def _script(search: ToolReport) -> str:
 
 
 def _around(findings: Sequence[Finding]) -> tuple[ToolCall, ...]:
-    """Return calls that read the source around findings, each place once."""
+    """Return calls that read the source around findings, without duplicate locations."""
     places = {
         (each.claim.location.path, max(1, each.claim.location.line - _CONTEXT_LINES)): each.claim.location
         for each in findings[:_MOST_PLACES]
@@ -169,7 +169,7 @@ def _unmeasured(specialism: SpecialistProfile, path: str) -> tuple[InformationGa
 
 
 def failed_gaps(reports: Sequence[ToolReport]) -> tuple[InformationGap, ...]:
-    """Return what calls that did not complete would have told."""
+    """Return information gaps for calls that did not complete."""
     return tuple(
         InformationGap(f"what {each.evidence.tool} would have said", each.evidence.summary, each.evidence.rerun)
         for each in failures(reports)
@@ -177,7 +177,7 @@ def failed_gaps(reports: Sequence[ToolReport]) -> tuple[InformationGap, ...]:
 
 
 def without_code(brief: Brief, specialism: SpecialistProfile) -> Conclude:
-    """Return the conclusion of who was given nothing to look at."""
+    """Return the conclusion of an agent that was given no files."""
     gaps = (
         InformationGap(
             "the code that the request is about",

@@ -1,4 +1,4 @@
-"""Which target a task means: what a person named, what can be run without asking, or a question to the person."""
+"""Choose the target of a task: named by the user, runnable harness, or a question."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from esper_agents.reasoning.request_parser import ParsedRequest
 
 NONE_OF_THEM = "none of these: only read the code"
-# What runs everything else says most of a run; what is compiled or exported is a module or a function.
+# A step covers most of a run; compilation and export apply to a module or a function.
 WHOLE_FIRST = ("step", "module", "function")
 GRAPH_FIRST = ("module", "function", "step")
 _MOST_OPTIONS = 12
@@ -27,14 +27,14 @@ _MOST_OPTIONS = 12
 
 @dataclass(frozen=True, slots=True)
 class ChosenTarget:
-    """What is to be run.
+    """Target to run.
 
     Attributes:
         name: `FILE.py:NAME`.
-        kind: `module`, `function`, `step`, or empty where reading does not tell.
-        inputs: Inputs that the person gave.
-        inputs_from: `FILE:FUNCTION` that makes them, or empty.
-        because: Why it is this one.
+        kind: `module`, `function`, `step`, or empty if static analysis does not determine it.
+        inputs: Inputs given by the user.
+        inputs_from: `FILE:FUNCTION` that creates them, or empty.
+        because: Reason for this choice.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ChosenTarget:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The target as tools take it."""
+        """Target and inputs as tool arguments."""
         return {"target": self.name, "inputs": list(self.inputs), "inputs_from": self.inputs_from}
 
 
@@ -53,7 +53,7 @@ Choice: TypeAlias = ChosenTarget | InformationGap
 
 
 def looking(brief: Brief, asked: ParsedRequest) -> ToolCall:
-    """Return the call that finds what can be run."""
+    """Return the call that finds runnable targets."""
     paths = list(brief.task.paths)
     return ToolCall("torch-targets", {"paths": paths, "named": list(asked.named), "inputs": list(asked.inputs)})
 
@@ -61,13 +61,13 @@ def looking(brief: Brief, asked: ParsedRequest) -> ToolCall:
 def choose(
     brief: Brief, asked: ParsedRequest, found: ToolReport, kinds: Sequence[str]
 ) -> Generator[Move, Any, ChosenTarget | InformationGap]:
-    """Return the one target that is meant; ask the person where several may be; a gap where there is none.
+    """Return the target of the task; ask the user if there are several, and return a gap if there is none.
 
     Args:
-        brief: The task.
-        asked: What its words say.
-        found: What `torch-targets` found.
-        kinds: Kinds of targets, the ones to be preferred first.
+        brief: Brief of the task.
+        asked: Parsed request.
+        found: Report of `torch-targets`.
+        kinds: Target kinds, the preferred ones first.
     """
     if known := _measured_before(brief):
         return known
@@ -94,7 +94,7 @@ def choose(
 
 
 def pair(brief: Brief, asked: ParsedRequest, found: ToolReport) -> tuple[ChosenTarget, ChosenTarget] | InformationGap:
-    """Return baseline and candidate, both named by the person; a gap where they are not."""
+    """Return baseline and candidate, both named by the user; a gap if they are not."""
     if found.evidence.outcome is not CallOutcome.COMPLETED:
         return _gap(brief, found.evidence.summary)
     named = [each for each in found.evidence.output["named"] if len(each["targets"]) == 1]
@@ -105,7 +105,7 @@ def pair(brief: Brief, asked: ParsedRequest, found: ToolReport) -> tuple[ChosenT
 
 
 def _measured_before(brief: Brief) -> ChosenTarget | None:
-    """Return the target that the session has measured already: nobody is asked twice."""
+    """Return the target that the session has measured already, so that the user is not asked again."""
     for each in reversed(brief.evidence):
         known = each.arguments
         if each.tool.startswith("torch-") and each.outcome is CallOutcome.COMPLETED and "target" in known:
@@ -134,7 +134,7 @@ def _target(asked: ParsedRequest, name: str, kind: str, because: str) -> ChosenT
 
 
 def _outermost(candidates: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return those that no other one uses; all of them where they use one another in a circle."""
+    """Return the targets that no other one uses; all of them if they use one another in a cycle."""
     used = {name for each in candidates for name in each["uses"]}
     return [each for each in candidates if each["target"] not in used] or list(candidates)
 
@@ -147,7 +147,7 @@ def _needed(missing: Sequence[JsonObject]) -> str:
 
 
 def _gap(brief: Brief, what: str) -> InformationGap:
-    """Return what is missing, with the command line that would give it."""
+    """Return the information gap with the command line that would close it."""
     paths = " ".join(quote(each) for each in brief.task.paths)
     return InformationGap(
         what=f"what to run: {what}",

@@ -23,18 +23,18 @@ _NETWORK, _READ, _UNSANDBOXED = (f"{TESTING}:{each}" for each in ("network", "re
 
 
 def tests_to_run(brief: Brief, around: Sequence[ToolReport], *, is_asked: bool) -> tuple[ToolCall, ...]:
-    """Return the call that runs the tests of what is in question; none where nobody wants it or there are none.
+    """Return the call that runs the relevant tests; empty if tests are not wanted or do not exist.
 
-    The tests that import the files, and those that lie in them, are preferred; where there are none of either the
-    whole project's are run, which may reach the files by other ways.
+    Tests among the files, and tests that import the files, are preferred; without any, all tests of the project
+    run, which may reach the files indirectly.
 
     Args:
-        brief: The task.
-        around: What was looked at before, `related-code` among it.
-        is_asked: The request asks for tests, so that a person is asked where they are not allowed yet.
+        brief: Brief of the task.
+        around: Reports of earlier calls, including `related-code`.
+        is_asked: Whether the request asks for tests, so that the user is asked for approval if necessary.
     """
     is_offered = any(each.name == TESTING for each in brief.tools)
-    # What the user says on the command line is called whatever else holds: a rule against it goes on record.
+    # A tool that the user allows on the command line is called anyway: a rule against it is then recorded.
     leave = (*brief.allowed, *brief.task.options.get("allow", "").split())
     is_wanted = is_asked or (TESTING in leave and brief.task.kind in _DECIDED)
     if not is_offered or not is_wanted:
@@ -57,7 +57,7 @@ def _tests(brief: Brief, around: Sequence[ToolReport]) -> list[str]:
     output = known.evidence.output
     inside = [path for path in brief.task.paths if any(_lies_in(each, path) for each in output.get("own_tests", ()))]
     found = list(dict.fromkeys([*output["tests"], *inside]))
-    # Helpers of tests import the files as well, and hold no tests.
+    # Test helpers import the files as well, but contain no tests.
     found = [each for each in found if not each.endswith(".py") or _is_test(each)]
     return found or (["."] if output.get("other_tests", 1) else [])
 
@@ -72,7 +72,7 @@ def _is_test(path: str) -> bool:
 
 
 def testing_gaps(brief: Brief, around: Sequence[ToolReport], reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
-    """Yield what is missing so that an execution could decide, with the command that would supply it."""
+    """Yield what is missing for an execution to decide, with the command that would provide it."""
     runs = [each for each in reports if each.evidence.tool == TESTING]
     if not runs:
         has_tests = bool(_tests(brief, around))

@@ -1,4 +1,4 @@
-"""Arguments of a model's tool calls as the server streamed them, read whole or refused."""
+"""Parse streamed arguments of a model's tool calls; incomplete input is refused."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class ToolInputError(ValueError):
-    """The arguments of a tool call are not one JSON object; the text says what is wrong, for the model."""
+    """The arguments of a tool call are not one JSON object; the message tells the model why."""
 
 
 class ToolInputStream:
-    """A stream of events without the pieces of tool arguments, which it collects as text.
+    """Event stream without the fragments of tool arguments, which it collects as text.
 
-    The SDK reads unfinished JSON as far as it goes; what it never gets, it cannot complete.
+    The SDK completes unfinished JSON; it cannot do so with fragments that it never receives.
 
     Attributes:
-        response: The response that the stream is of.
-        texts: The arguments of each tool call that were streamed, by the index of its block.
+        response: Response of the stream.
+        texts: Streamed arguments of each tool call, by the index of its block.
     """
 
     def __init__(self, stream: AsyncStream[RawMessageStreamEvent]) -> None:
@@ -49,11 +49,11 @@ class ToolInputStream:
 
 
 def read_tool_input(text: str) -> JsonObject:
-    """Return the arguments that a text holds.
+    """Parse the arguments of a tool call.
 
     Raises:
-        ToolInputError: It is not JSON, not an object, has a member twice or a number that JSON does not have, or nests
-            too deep.
+        ToolInputError: Not JSON, not an object, a duplicate member, a number that JSON does not have, or nested too
+            deep.
     """
     try:
         given = _DECODER.decode(text)
@@ -69,7 +69,7 @@ def read_tool_input(text: str) -> JsonObject:
 
 
 def refused_input(tool: str, problem: ToolInputError) -> str:
-    """Return what a model is told of a call whose arguments could not be read."""
+    """Return the message to a model about a call with unreadable arguments."""
     return f"{tool} was not called: its arguments are not valid JSON ({problem}); send the whole call again"
 
 

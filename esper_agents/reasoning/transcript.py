@@ -1,4 +1,4 @@
-"""The turns of a frame as the messages of a conversation, and what a model said as a move."""
+"""Convert turns to conversation messages, and a model's message to an action."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _THINKING = frozenset(("thinking", "redacted_thinking"))
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
-    """What a model's turn comes to.
+    """Parsed turn of a model.
 
     Attributes:
-        move: The move.
-        uses: The identifiers of the tool uses that the move carries out, in the order of its parts.
-        faults: What is told to each other tool use, by identifier.
-        words: What is told where no tool use can be answered, or empty.
-        is_talk: Whether there was nothing but text.
+        move: The action.
+        uses: IDs of the tool uses that the action executes, in the order of its parts.
+        faults: Answers to all other tool uses, by ID.
+        words: Answer if there is no tool use to answer, or empty.
+        is_talk: Whether the turn contains only text.
     """
 
     move: Move
@@ -52,15 +52,15 @@ class ParsedTurn:
 def read_turn(
     content: Sequence[JsonObject], speaker: ActionContext, faults: Mapping[str, str] = MappingProxyType({})
 ) -> ParsedTurn:
-    """Return what the blocks of a model's message come to.
+    """Parse the blocks of a model's message.
 
-    Tools go before moves: whoever asks for both wants to know first. Of several moves the first counts; questions to
-    several agents are a panel.
+    Tool calls take precedence over other actions: a model that requests both needs the results first. Of several
+    actions the first counts; questions to several agents are a panel.
 
     Args:
-        content: The blocks.
-        speaker: Whose message it is.
-        faults: What is wrong with calls that cannot be read, by their identifiers: none of them is carried out.
+        content: Content blocks.
+        speaker: Context of the agent.
+        faults: Problems of unreadable calls by ID: none of them is executed.
     """
     if faults:
         readable = [each for each in content if each.get("id") not in faults]
@@ -98,13 +98,13 @@ def _others(uses: Sequence[JsonObject], chosen: Sequence[JsonObject]) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class ElidedTurns:
-    """What of a conversation is not told any more.
+    """Omitted parts of a conversation.
 
-    A model's thinking is signed together with all that went before it, so none of it may stay behind what changes.
+    A model's thinking is signed together with everything before it, so none of it may remain after a changed part.
 
     Attributes:
-        results: The results of how many turns from the first on are told in a line each, for want of room.
-        thinking: The thinking of how many turns from the first on is left out.
+        results: Number of leading turns whose results are shortened to a line each, for lack of space.
+        thinking: Number of leading turns whose thinking is omitted.
     """
 
     results: int = 0
@@ -113,12 +113,12 @@ class ElidedTurns:
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """A message as it is sent.
+    """Message as sent.
 
     Attributes:
-        role: Whose it is.
-        text: Its JSON.
-        kept: The same with a mark up to which a server is to keep what it has read.
+        role: Role of its author.
+        text: JSON of the message.
+        kept: The same with a cache marker for the server.
     """
 
     role: str
@@ -127,14 +127,14 @@ class _Message:
 
 
 class Conversation:
-    """The messages of one frame as JSON, each written once, and the digest of what they say."""
+    """Messages of one frame as JSON, each serialized once, and the digest of their content."""
 
     def __init__(self, brief: Brief, fixed: JsonObject) -> None:
-        """Begin with nothing said.
+        """Start an empty conversation.
 
         Args:
-            brief: What the frame began with.
-            fixed: What every request says beside its messages.
+            brief: Brief of the frame.
+            fixed: Parts of every request other than the messages.
         """
         self._brief = brief
         self._fixed = sha256(canonical(fixed))
@@ -143,11 +143,11 @@ class Conversation:
         self._digest = self._fixed.copy()
 
     def messages(self, turns: Sequence[Turn], left_out: ElidedTurns = ElidedTurns()) -> str:
-        """Return the conversation so far as a JSON array, the last two messages of the user marked for the cache.
+        """Return the conversation as a JSON array, with the last two user messages marked for the cache.
 
         Args:
-            turns: The settled turns, in order.
-            left_out: What is not told any more.
+            turns: Completed turns, in order.
+            left_out: Omitted parts.
         """
         if not self._messages or left_out != self._left_out or len(turns) < self._told:
             self._messages, self._told, self._left_out, self._digest = [], 0, left_out, self._fixed.copy()
@@ -162,7 +162,7 @@ class Conversation:
 
     @property
     def sha256(self) -> str:
-        """Digest of what was last returned and of what is fixed: canonical JSON, one part after the other."""
+        """Digest of the last returned messages and the fixed parts: canonical JSON, one part after the other."""
         return self._digest.hexdigest()
 
     def _tell(self, turn: Turn, number: int) -> None:
@@ -182,14 +182,14 @@ class Conversation:
 
 
 def _floor(turn: Turn) -> str:
-    """Return what was done for the model before it was asked."""
+    """Return the guardrail results that preceded the model's first turn."""
     answers = turn.result if isinstance(turn.result, tuple) else (turn.result,)
     told = [_told(each) for each in answers]
     return f"Before you were asked, the program did this itself: {inert(told)}"
 
 
 def answers_of(turn: Turn) -> tuple[dict[str, Any], ...]:
-    """Return what a turn's results are told as; nothing where no model made it."""
+    """Return the content blocks that answer a turn; empty if no model decided it."""
     return tuple(_answer(turn, is_short=False)) if "content" in turn.record else ()
 
 
@@ -218,7 +218,7 @@ def _is_error(result: object) -> bool:
 
 
 def _texts(result: object, *, is_short: bool) -> tuple[str, ...]:
-    """Return what a result is told in: a tool's record, and what it found apart from that."""
+    """Return the texts of a result: a tool's record, and its findings separately."""
     if not isinstance(result, ToolReport) or is_short:
         return (cut(inert(_told(result)), MOST_SHOWN),)
     found = [finding_text(each) for each in result.findings]

@@ -84,7 +84,7 @@ def test_an_export_keeps_to_a_filter(logged, tmp_path) -> None:
 def test_nothing_is_written_over(logged, tmp_path, name) -> None:
     there = tmp_path / name
     there.write_text("mine")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         exported(logged, there)
     assert there.read_text() == "mine"
     full = tmp_path / "full"
@@ -93,9 +93,9 @@ def test_nothing_is_written_over(logged, tmp_path, name) -> None:
     dangling = tmp_path / "link.tar"
     dangling.symlink_to(tmp_path / "elsewhere")
     for each in (full, dangling):
-        with pytest.raises(UsageError, match="is there already"):
+        with pytest.raises(UsageError, match="already exists"):
             exported(logged, each)
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="does not exist"):
         exported(logged, tmp_path / "no" / "folder.tar")
     assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith(".esper-")) == []
 

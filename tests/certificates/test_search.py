@@ -118,7 +118,7 @@ def test_signs_of_query_languages_are_no_more_than_spaces(archived, words) -> No
     if asked_words(words):
         assert all(each.passage for each in hits(archived, words))
     else:
-        with pytest.raises(UsageError, match="there is no word in"):
+        with pytest.raises(UsageError, match="no search word in"):
             hits(archived, words)
     assert ids(archived, "lo*") == []
     assert ids(archived, "-loss") != []

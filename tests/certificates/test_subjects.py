@@ -38,7 +38,7 @@ def test_a_file_with_one_byte_more_is_stale(project):
         file.write("\n")
     check = look(judged(), project)
     assert check.state is SubjectState.STALE
-    assert check.detail.startswith(f"sha256:{source().sha256} has become sha256:")
+    assert check.detail.startswith(f"expected sha256:{source().sha256}, found sha256:")
 
 
 def test_a_file_that_is_gone_is_missing(project):
@@ -63,7 +63,7 @@ def test_nothing_outside_the_project_is_read(project, path):
     (project / "folder").symlink_to(project.parent)
     check = look(judged(path), project)
     assert check.state is SubjectState.UNREADABLE
-    assert check.detail == "it leads out of the project"
+    assert check.detail == "path is outside the project"
 
 
 def test_a_link_inside_the_project_is_followed(project):
@@ -100,14 +100,14 @@ def test_a_citation_whose_line_moved_says_where_to(project):
     path.write_text("# new\n# lines\n" + TRAIN, encoding="utf-8")
     (citation,) = look(judged(findings=(finding(),)), project).citations
     assert citation.outcome is CheckOutcome.FAILS
-    assert citation.detail == "the line stands at 11 now"
+    assert citation.detail == "cited line moved to 11"
 
 
 def test_a_citation_whose_line_is_gone_fails(project):
     path = project / "examples" / "train.py"
     path.write_text(TRAIN.replace("append(loss)", "append(loss.detach())"), encoding="utf-8")
     (citation,) = look(judged(findings=(finding(),)), project).citations
-    assert (citation.outcome, citation.detail) == (CheckOutcome.FAILS, "the line is gone")
+    assert (citation.outcome, citation.detail) == (CheckOutcome.FAILS, "cited line not found")
 
 
 def test_a_citation_without_an_excerpt_cannot_be_decided(project):
@@ -117,7 +117,7 @@ def test_a_citation_without_an_excerpt_cannot_be_decided(project):
 
 def test_a_citation_beyond_the_end_of_the_file_fails(project):
     (citation,) = look(judged(findings=(finding(location=Location("examples/train.py", 99)),)), project).citations
-    assert citation.detail == "the line stands at 9 now"
+    assert citation.detail == "cited line moved to 9"
 
 
 def test_a_line_with_characters_that_the_record_escaped_is_found_again(project):

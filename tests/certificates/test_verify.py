@@ -117,7 +117,7 @@ def test_a_layout_that_a_view_names_becomes_no_path(named):
 def test_the_line_where_a_view_differs_is_named():
     data = statement(full())
     forged = render_markdown(data).replace("**Agent**", "**agent**")
-    assert verify_view(data, forged)[-1].detail == "it differs from the record from line 5 on"
+    assert verify_view(data, forged)[-1].detail == "view differs from the statement from line 5 on"
 
 
 def test_bytes_that_are_no_certificate_fail_and_raise_nothing():
@@ -142,13 +142,13 @@ def test_a_policy_that_this_version_cannot_read_decides_nothing():
 def test_a_ceiling_that_the_facts_do_not_give_fails():
     made = of_status(Status.APPROVED)
     lifted = replace(made, findings=(critical(),))
-    assert failing(lifted) == {"ceiling": "the record says APPROVED, its facts give REQUIRES_REMEDIATION"}
+    assert failing(lifted) == {"ceiling": "recorded status APPROVED, recomputed status REQUIRES_REMEDIATION"}
 
 
 def test_a_finding_taken_out_of_the_record_fails():
     made = certificate(findings=(critical(), finding(2)))
     assert failing(replace(made, findings=(critical(),))) == {
-        "ceiling": "the lines of the policy that applied are not the recorded ones"
+        "ceiling": "applied policy rules differ from the recorded ones"
     }
 
 
@@ -156,7 +156,7 @@ def test_a_finding_taken_out_of_the_record_fails():
     ("changes", "words"),
     [
         ({"stance": Stance.FOR, "status": Status.APPROVED}, "for is above the ceiling against"),
-        ({"status": Status.APPROVED}, "APPROVED is not how approval spells against"),
+        ({"status": Status.APPROVED}, "APPROVED is not the approval status for against"),
         ({"stance": Stance.REJECTED, "status": Status.REJECTED}, "below its ceiling without a reason"),
     ],
 )
@@ -166,27 +166,27 @@ def test_a_verdict_that_its_ceiling_does_not_carry_fails(changes, words):
 
 def test_a_conditional_verdict_without_a_condition_fails():
     made = certificate(findings=(finding(),))
-    assert failing(with_verdict(made, conditions=())) == {"verdict": "it is conditional without a condition"}
+    assert failing(with_verdict(made, conditions=())) == {"verdict": "verdict is conditional without a condition"}
 
 
 def test_an_approval_with_conditions_fails():
     assert failing(with_verdict(certificate(), conditions=("x",))) == {
-        "verdict": "it is unconditional and has conditions"
+        "verdict": "verdict is unconditional and has conditions"
     }
 
 
 def test_a_verdict_of_another_kind_than_the_task_fails():
     made = certificate()
-    assert "another kind" in failing(replace(made, task=replace(made.task, kind=QuestionType.GO)))["verdict"]
+    assert "another question type" in failing(replace(made, task=replace(made.task, kind=QuestionType.GO)))["verdict"]
 
 
 @pytest.mark.parametrize(
     ("location", "words"),
     [
-        (Location("examples/train.py", 11), "has 10 lines, and 11 to 11 is cited"),
+        (Location("examples/train.py", 11), "has 10 lines, but 11 to 11 is cited"),
         (Location("examples/train.py", 9, 1, 12), "9 to 12 is cited"),
         (Location("examples/train.py", 0), "0 to 0 is cited"),
-        (Location("examples/other.py", 1), "examples/other.py:1 is no file that was read"),
+        (Location("examples/other.py", 1), "examples/other.py:1 is not a file that was read"),
     ],
 )
 def test_a_citation_of_what_was_not_read_fails(location, words):
@@ -198,16 +198,16 @@ def test_a_citation_of_the_last_line_holds():
 
 
 def test_a_finding_without_evidence_on_record_fails():
-    assert "rests on no evidence" in failing(certificate(findings=(replace(finding(), evidence=()),)))["evidence"]
+    assert "has no evidence" in failing(certificate(findings=(replace(finding(), evidence=()),)))["evidence"]
     unknown = replace(finding(), evidence=("ev_" + "9" * 32,))
-    assert "which is not on record" in failing(certificate(findings=(unknown,)))["evidence"]
+    assert "which is not included" in failing(certificate(findings=(unknown,)))["evidence"]
 
 
 def test_a_file_that_no_completed_call_read_fails():
     made = certificate(examined=(source(), source("b.py")))
-    assert failing(made)["evidence"] == "no call on record read b.py"
+    assert failing(made)["evidence"] == "no recorded call read b.py"
     other = certificate(examined=(replace(source(), sha256="0" * 64),))
-    assert failing(other)["evidence"] == "no call on record read examples/train.py"
+    assert failing(other)["evidence"] == "no recorded call read examples/train.py"
 
 
 def test_a_long_list_of_problems_is_cut():

@@ -81,8 +81,8 @@ def test_the_commands_of_the_group_are_those_beside_it(waiting, how):
     assert waiting.esper("approvals", "list", code=0).stdout == "nothing waits for you\n"
     assert waiting.esper("approvals", "list", "--json", code=0).json == []
     problem, remedy = waiting.esper("approvals", "approve", told["id"]).problem(2)
-    assert problem == f"question {told['id']} was answered before, with 'deny'"
-    assert "the first answer stands" in remedy
+    assert problem == f"question {told['id']} is already answered: 'deny'"
+    assert "the first answer applies" in remedy
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_commands_of_the_group_are_those_beside_it(waiting, how):
         (("approve", "qst_" + "0" * 32), "no question named"),
         (("approve", ""), "no question named"),
         (("deny", "qst_"), "no question named"),
-        (("answer", "latest", "perhaps"), "'perhaps' is no answer to this question"),
+        (("answer", "latest", "perhaps"), "'perhaps' is not a valid answer to this question"),
     ],
 )
 def test_an_answer_to_nothing_or_of_no_kind_is_refused_and_nothing_is_lost(waiting, arguments, problem):
@@ -155,10 +155,10 @@ def test_settings_that_cannot_be_read_are_a_problem_with_a_line(waiting, setting
     settings("")
     projects(waiting, '[[rule]]\ntool = "run-tests"\nacton = "deny"\n')
     problem, remedy = waiting.esper(*ASKED).problem(2)
-    assert problem == ".esper/config.toml:3: a rule knows no 'acton'"
-    assert remedy == "remove it; known are tool, arguments, action, reason"
+    assert problem == ".esper/config.toml:3: unknown member 'acton' in a rule"
+    assert remedy == "remove it; supported are tool, arguments, action, reason"
     done = waiting.esper("doctor", code=1)
-    assert "wrong: .esper/config.toml:3: a rule knows no 'acton'" in done.stdout
+    assert "wrong: .esper/config.toml:3: unknown member 'acton' in a rule" in done.stdout
     assert waiting.esper("approvals", "list", code=0).stdout.startswith("qst_")
 
 
@@ -166,7 +166,7 @@ def test_what_a_project_writes_into_a_rule_cannot_move_the_cursor_or_hide_anythi
     settings("")
     projects(waiting, HOSTILE)
     problem, _ = waiting.esper(*ASKED).problem(2)
-    assert problem == ".esper/config.toml:4: reason wants one line of text"
+    assert problem == ".esper/config.toml:4: reason must be one line of text"
 
 
 SHOWN = sorted(set(re.findall(r"^(esper [^#\n]*?)(?: +#.*)?$", TEXT, re.MULTILINE)))

@@ -129,14 +129,14 @@ def test_a_key_is_trusted_in_any_form_that_others_write_keys_in(place, ann, tmp_
     ("given", "problem"),
     [
         (["no such file"], "neither a key nor a file"),
-        (["ssh-ed25519 AAAA ann"], "no such key"),
-        (["ssh-dss AAAAB3NzaC1kc3M= ann"], "not taken"),
+        (["ssh-ed25519 AAAA ann"], "not such a key"),
+        (["ssh-dss AAAAB3NzaC1kc3M= ann"], "not supported"),
         (["PRIVATE"], "private key"),
-        (["NAMELESS"], "does not say whose"),
-        (["NAMELESS", "--name", "*"], "does not say whose"),
-        (["NAMELESS", "--name", "a b"], "does not say whose"),
-        (["NAMELESS", "--name", "\x1b[31mann"], "does not say whose"),
-        (["FIFO"], "no file with one key"),
+        (["NAMELESS"], "has no owner name"),
+        (["NAMELESS", "--name", "*"], "has no owner name"),
+        (["NAMELESS", "--name", "a b"], "has no owner name"),
+        (["NAMELESS", "--name", "\x1b[31mann"], "has no owner name"),
+        (["FIFO"], "not a file with one key"),
         (["a\nb"], "neither a key nor a file"),
         ([], "either a key or --project"),
         (["NAMELESS", "--project"], "either a key or --project"),
@@ -199,7 +199,7 @@ def test_a_key_that_others_can_read_is_refused_wherever_it_is_needed(place):
     key_file(place.home).chmod(0o644)
     for command in (["keys", "show"], ["keys", "export"], ["keys", "rotate"]):
         problem, remedy = place.esper(*command).problem(2)
-        assert "others can get at" in problem
+        assert "other users can access" in problem
         assert "chmod 600" in remedy
 
 
@@ -230,7 +230,7 @@ def test_a_key_is_revoked_by_its_fingerprint(judged):
     said = judged.esper("keys", "revoke", old, "--reason", "the laptop is gone", code=0).stdout
     assert f"revoked: {old}" in said
     problem, _ = judged.esper("keys", "revoke", old, "--reason", "again").problem(2)
-    assert "still good" in problem
+    assert "not valid in any local log" in problem
     assert "revoked later" in judged.esper("certificates", "verify").stdout.replace("\n      ", " ")
 
 

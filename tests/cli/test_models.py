@@ -131,10 +131,10 @@ def test_a_plan_tells_the_estimate_and_what_is_missing_and_sends_nothing(esper, 
         done = esper("submit", "--plan", "--reasoner", "claude", "review this training code", "train.py")
         assert done.exit_code == 0
         assert f"source goes to {host}; about $" in done.stdout
-        assert f"nobody has agreed to that (esper models agree {host})" in done.stdout
+        assert f"no consent to that (esper models agree {host})" in done.stdout
         esper("models", "agree")
         again = esper("submit", "--plan", "review this training code", "train.py")
-        assert "nobody has agreed" not in again.stdout
+        assert "no consent" not in again.stdout
         assert "claude (claude-sonnet-5-5), after a playbook has had its say" in again.stdout
         assert not server.requests
 
@@ -147,7 +147,7 @@ def test_a_plan_by_playbooks_costs_nothing(esper):
 def test_with_a_key_and_without_leave_playbooks_decide_and_say_so(esper, monkeypatch):
     with served([], monkeypatch) as server:
         done = esper("submit", "review this training code", "train.py")
-        assert "playbooks; nobody has agreed that source may go to a model" in done.stdout
+        assert "playbooks; no consent that source may go to a model" in done.stdout
         told = json.loads(esper("submit", "--json", "review this training code", "train.py").stdout)
     assert (told["state"], told["cost"]) == ("done", [])
     assert not server.requests

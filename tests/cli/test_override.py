@@ -93,9 +93,9 @@ def test_it_is_told_wherever_the_status_is_and_its_reason_is_one_line_of_plain_t
 
 def test_what_cannot_be_is_refused_with_what_can(judged):
     refused = [
-        (("--status", "GO"), "GO is no answer that can stand in the place of REQUIRES_REMEDIATION"),
+        (("--status", "GO"), "GO cannot replace REQUIRES_REMEDIATION"),
         (("--status", "FINE"), "no status named 'FINE'"),
-        (("--reason", " "), "without a reason"),
+        (("--reason", " "), "needs a reason"),
         (("--status", "requires-remediation"), "is REQUIRES_REMEDIATION already"),
     ]
     for more, what in refused:

@@ -111,7 +111,7 @@ def test_a_certificate_that_nobody_signed_is_not_built_on(judged, home):
             connection.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
     done = esper("reproduce", judged.id)
     assert isinstance(done.exception, EvidenceError), done.output
-    assert "before there was a log" in done.exception.problem
+    assert "before the log existed" in done.exception.problem
 
 
 def test_a_certificate_whose_key_nobody_trusts_is_not_built_on(judged, home):

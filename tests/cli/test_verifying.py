@@ -211,15 +211,15 @@ def test_lines_that_moved_are_named_with_where_they_stand_now(judged) -> None:
     (file,) = found.files
     assert (file.path, str(file.state)) == ("train.py", "stale")
     assert [(each.name, each.detail) for each in file.citations] == [
-        ("ESP101 at train.py:8", "the line stands at 9 now"),
-        ("ESP305 at train.py:10", "the line stands at 11 now"),
+        ("ESP101 at train.py:8", "cited line moved to 9"),
+        ("ESP305 at train.py:10", "cited line moved to 11"),
     ]
 
 
 def test_lines_that_stayed_are_told_from_lines_that_are_gone(judged) -> None:
     judged.train.write_text(FAULTY.replace("total += loss.item()", "total += loss.detach()"), encoding="utf-8")
     (file,) = verify(judged.id).files
-    assert [each.detail for each in file.citations] == ["the line still says what it said", "the line is gone"]
+    assert [each.detail for each in file.citations] == ["cited line unchanged", "cited line not found"]
 
 
 def test_a_file_that_is_gone_makes_it_stale(judged) -> None:

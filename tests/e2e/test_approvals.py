@@ -42,7 +42,7 @@ def test_a_question_is_answered_days_later_by_the_command_that_the_listing_shows
     slow.place.esper(*shown[0].split(), code=0)
     assert slow.ran == 0
     problem, _ = slow.place.esper(*shown[0].replace("deny", "approve").split()).problem(2)
-    assert "was answered before, with 'deny'" in problem
+    assert "is already answered: 'deny'" in problem
 
 
 @pytest.mark.parametrize("answers", [("approve", "deny"), ("deny", "deny")])

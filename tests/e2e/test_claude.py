@@ -90,7 +90,7 @@ def test_a_no_goes_on_by_playbooks_and_is_not_asked_again(toy):
         assert (code, "[y/n]" in shown) == (0, False)
         code, shown = typed(toy, server, "no\n", arguments=CLAUDE)
         assert code == 2
-        assert "nobody has agreed to that" in shown
+        assert "no consent" in shown
         assert not server.requests
 
 
@@ -106,8 +106,8 @@ def test_without_a_terminal_it_is_no_and_a_plan_shows_what_would_be_sent_and_for
         done = toy.esper(*CLAUDE, "--plan", code=0, env=server.environment)
         assert f"source goes to {host}; about $" in done.stdout
         problem, remedy = toy.esper(*CLAUDE, env=server.environment).problem(2)
-        assert problem == f"source of this project would go to {host}, and nobody has agreed to that"
-        assert remedy == f"agree to it with `esper models agree {host}`, or work without: --reasoner playbook"
+        assert problem == f"no consent to send the source of this project to {host}"
+        assert remedy == f"run `esper models agree {host}`, or use --reasoner playbook"
         assert not server.requests
 
 

@@ -135,7 +135,7 @@ def test_what_cannot_be_allowed_is_refused_with_what_can(place):
     assert problem == "no tool named 'run-test'"
     assert "'run-tests'" in remedy
     problem, remedy = made.esper(*ASKED, "--allow", "run-tests:net").problem(2)
-    assert problem == "run-tests knows no exception 'net'"
+    assert problem == "run-tests has no exception 'net'"
     assert remedy == "allow run-tests, or one of run-tests:network, run-tests:read=PATH, run-tests:unsandboxed"
 
 

@@ -62,7 +62,7 @@ def test_a_session_is_continued_forked_and_replayed(known):
     assert done[fork["session"]] - done[first["id"]]
     assert known.esper("sessions", "replay", fork["session"], "--json", code=0).json["is_identical"]
     problem, remedy = known.esper("sessions", "fork", first["id"], "--at", "99").problem(2)
-    assert "names no step" in problem
+    assert "is not a step" in problem
     assert "1.1 to " in remedy
 
 
@@ -106,7 +106,7 @@ def test_an_agent_that_has_changed_is_shown_and_a_person_says_what_counts(place,
     (made.root / ".esper/agents/watcher.md").write_text(AGENT.replace("Watch.", "Watch twice."))
     done = made.esper("resume")
     problem, remedy = done.problem(2)
-    assert problem.startswith("changed since session ")
+    assert problem.startswith("definitions changed since session ")
     assert "agent project:watcher" in problem
     assert "--accept" in remedy
     assert "  -Watch." in done.stdout
@@ -115,7 +115,7 @@ def test_an_agent_that_has_changed_is_shown_and_a_person_says_what_counts(place,
     assert "contradict" in problem
     (made.root / ".esper/agents/watcher.md").unlink()
     problem, remedy = made.esper("resume", "--accept").problem(2)
-    assert "is not installed any more" in problem
+    assert "is no longer installed" in problem
     assert "--pinned" in remedy
 
 

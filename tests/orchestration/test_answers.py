@@ -103,7 +103,7 @@ async def test_a_question_of_another_project_is_not_answered_from_here(careful, 
             with pytest.raises(UsageError, match=said) as error:
                 await elsewhere.answer(outcome.questions[0].id, "approve")
             if is_shared():
-                assert error.value.remedy == f"name that project: --project {careful.project}"
+                assert error.value.remedy == f"use --project {careful.project}"
             with pytest.raises(NotFoundError):
                 await elsewhere.answer(outcome.questions[0].id[-12:], "approve")
         assert len(await opened.approvals()) == 2
@@ -130,7 +130,7 @@ async def test_a_question_over_which_the_session_went_on_is_stale_and_waits_no_m
         assert outcome.state is SessionState.DONE
         assert await opened.approvals() == ()
         row = next(each for each in await opened.timeline(outcome.session) if each.kind == "asked")
-        with pytest.raises(UsageError, match="nothing can be answered any more"):
+        with pytest.raises(UsageError, match="its questions are closed"):
             await opened.answer(row.body["id"], "approve")
     assert toybox.effects() == ["look"]
 
@@ -143,7 +143,7 @@ async def test_an_approval_of_a_question_that_wants_words_is_refused(toybox):
     toybox.agent("asker", asks)
     async with toybox.open() as opened:
         outcome = await asked(toybox, opened, "asker")
-        with pytest.raises(UsageError, match="wants an answer, not an agreement") as error:
+        with pytest.raises(UsageError, match="needs an answer, not an approval") as error:
             await opened.answer(outcome.session, "approve", is_decision=True)
         assert error.value.remedy == f'esper answer {outcome.questions[0].id} "..."'
         outcome = await (await opened.answer(outcome.session, "approve")).run()

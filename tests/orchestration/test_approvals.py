@@ -165,7 +165,7 @@ async def test_a_second_answer_is_refused_and_the_first_stands(careful):
 async def test_an_answer_that_is_not_offered_is_refused_and_the_question_stays_open(careful):
     async with careful.open() as opened:
         outcome = await waiting(careful, opened)
-        with pytest.raises(UsageError, match="'yes' is no answer") as refused:
+        with pytest.raises(UsageError, match="'yes' is not a valid answer") as refused:
             await opened.answer(outcome.questions[0].id, "yes")
         assert refused.value.remedy == "answer one of approve, deny"
         assert [each for _, each in await opened.questions()] == list(outcome.questions)
@@ -304,7 +304,7 @@ async def test_a_person_answers_what_an_agent_asks(toybox):
     toybox.agent("asker", asking)
     async with toybox.open() as opened:
         outcome = await waiting(toybox, opened, "asker")
-        with pytest.raises(UsageError, match="'tpu' is no answer"):
+        with pytest.raises(UsageError, match="'tpu' is not a valid answer"):
             await opened.answer(outcome.questions[0].id, "tpu")
         outcome = await (await opened.answer(outcome.questions[0].id, "cuda")).run()
         assert outcome.state is SessionState.WAITING

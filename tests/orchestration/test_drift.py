@@ -90,7 +90,7 @@ async def test_an_agent_that_has_changed_is_shown_and_not_gone_on_with(box):
         assert (await opened.session(session)).state is SessionState.WAITING
     error = refused.value
     assert error.exit_code is ExitCode.USAGE
-    assert error.problem == f"changed since session {session} began: agent worker"
+    assert error.problem == f"definitions changed since session {session} started: agent worker"
     assert error.remedy.startswith(f"`esper resume {session} --accept`")
     assert "--pinned" in error.remedy
     (drift,) = error.drifts
@@ -167,7 +167,7 @@ async def test_what_stands_among_the_artifacts_is_never_run_as_a_playbook(box, l
         home = opened.workshop.home
         shutil.copytree(home / "playbooks", home / "artifacts", dirs_exist_ok=True)
         shutil.rmtree(home / "playbooks")
-        with pytest.raises(UsageError, match="is not kept"):
+        with pytest.raises(UsageError, match="is not stored"):
             await opened.resume(session, pinned=True)
 
 
@@ -194,7 +194,7 @@ async def test_a_playbook_whose_version_cannot_be_brought_back_is_not_pinned(box
     box.playbooks["worker"] = other
     async with box.open() as opened:
         before = await opened.timeline(session)
-        with pytest.raises(UsageError, match=r"playbook worker was \(.*\) is not kept"):
+        with pytest.raises(UsageError, match=r"playbook worker was \(.*\) is not stored"):
             await opened.resume(session, pinned=True)
         assert await opened.timeline(session) == before
 

@@ -168,7 +168,7 @@ def test_a_rotation_that_is_cut_off_anywhere_is_finished_by_the_next_one(home, j
 
 
 def test_a_home_without_a_key_has_nothing_to_rotate(home):
-    with pytest.raises(UsageError, match="no key yet"):
+    with pytest.raises(UsageError, match="no signing key yet"):
         rotate(home, SAID)
     assert not key_file(home).exists()
 
@@ -231,7 +231,7 @@ def test_a_team_s_key_is_revoked_in_the_project_s_log_and_not_in_others(home, ma
     done = revoke(home, bob.public_key, SAID, project_key=find_project([one], one).key)
     assert len(done.logs) == 1
     assert "one-" in done.logs[0]
-    with pytest.raises(UsageError, match="still good"):
+    with pytest.raises(UsageError, match="not valid in any local log"):
         revoke(home, bob.public_key, SAID, project_key=find_project([one], one).key)
 
 

@@ -125,13 +125,13 @@ def test_an_override_to_its_own_status_takes_the_one_before_back(judged):
 
 @pytest.mark.parametrize("reason", ["", "  \n"])
 def test_an_override_wants_a_reason(judged, reason):
-    with pytest.raises(UsageError, match="without a reason"):
+    with pytest.raises(UsageError, match="needs a reason"):
         override(judged, reason=reason)
 
 
 @pytest.mark.parametrize("status", [Status.GO, Status.RECOMMEND, Status.ADVISORY_ONLY, Status.EMERGENCY_STOP])
 def test_a_status_of_another_kind_of_question_and_an_emergency_stop_are_refused(judged, status):
-    with pytest.raises(UsageError, match=f"{status} is no answer") as refused:
+    with pytest.raises(UsageError, match=f"{status} cannot replace") as refused:
         override(judged, status)
     assert "CONDITIONALLY_APPROVED" in refused.value.remedy
     assert noticed(judged) == []

@@ -88,6 +88,6 @@ def test_what_the_setting_cannot_be_is_refused_with_its_line_and_a_fix(home, set
 
 def test_a_project_cannot_limit_what_is_published(home, make_project):
     root = make_project({PROJECT_FILE: LIMITED})
-    with pytest.raises(DefinitionError, match="settings know no 'publish'"):
+    with pytest.raises(DefinitionError, match="unknown setting 'publish'"):
         load_settings(home, root)
     assert len(load_published(home)) == 4

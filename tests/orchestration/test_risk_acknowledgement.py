@@ -160,7 +160,7 @@ async def test_nobody_in_particular_cannot_agree_to_advice(adviser, monkeypatch,
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
         monkeypatch.setattr("getpass.getuser", lambda: name)
-        with pytest.raises(UsageError, match="only a named person") as error:
+        with pytest.raises(UsageError, match="approved by a named user") as error:
             await opened.answer(outcome.session, "approve")
         assert error.value.remedy == "set LOGNAME to your name"
         monkeypatch.setattr("getpass.getuser", lambda: "ann")
@@ -172,7 +172,7 @@ async def test_nobody_in_particular_cannot_agree_to_advice(adviser, monkeypatch,
 async def test_an_agreement_takes_nothing_but_yes_or_no_and_only_once(adviser):
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
-        with pytest.raises(UsageError, match="'perhaps' is no answer"):
+        with pytest.raises(UsageError, match="'perhaps' is not a valid answer"):
             await opened.answer(outcome.session, "perhaps")
         await (await opened.answer(outcome.session, "deny")).run()
         with pytest.raises(UsageError, match="answered before, with 'deny'"):

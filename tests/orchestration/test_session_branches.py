@@ -154,9 +154,9 @@ async def test_what_is_asked_and_not_answered_is_asked_anew_in_a_fork(box):
         ("9", "has no step 9"),
         ("2.1", "has no step 2.1"),
         ("1.0", "has no step 1.0"),
-        ("one", "names no step"),
-        ("", "names no step"),
-        ("-1", "names no step"),
+        ("one", "is not a step"),
+        ("", "is not a step"),
+        ("-1", "is not a step"),
         ("4", "is where the session concluded"),
     ],
 )
@@ -177,7 +177,7 @@ async def test_a_step_without_its_frame_is_refused_where_there_are_several(box):
     box.agent("asker", asking)
     async with box.open() as opened:
         first = await ran(box, opened, "asker")
-        with pytest.raises(UsageError, match="names no step"):
+        with pytest.raises(UsageError, match="is not a step"):
             await opened.fork(first.session, "1")
         with pytest.raises(UsageError, match="only consulted"):
             await opened.fork(first.session, "2.1", agent="worker")

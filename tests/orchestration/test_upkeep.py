@@ -116,7 +116,7 @@ def judge_elsewhere(judged, tmp_path):
 
 
 def test_revoking_wants_a_reason_and_a_certificate_that_there_is(judged):
-    with pytest.raises(UsageError, match="without a reason"):
+    with pytest.raises(UsageError, match="needs a reason"):
         revoked(judged, "  ")
     with pytest.raises(NotFoundError):
         on_project(judged.root, lambda project: project.revoke("crt_" + "0" * 32, "why"))
@@ -149,7 +149,7 @@ def test_files_that_were_deleted_or_changed_are_made_again_as_they_were(judged):
 def test_columns_that_were_changed_are_corrected_from_the_record(judged, home):
     changed(home, "UPDATE certificate SET status = 'APPROVED', agent = 'somebody'")
     found = whole(judged)
-    assert any("the archive lists another status" in each.detail for each in found.certificates[0].verified.genuine)
+    assert any("archive index has another status" in each.detail for each in found.certificates[0].verified.genuine)
     assert repaired(judged).corrected == (judged.id,)
     assert repaired(judged).corrected == ()
     assert whole(judged).certificates[0].verified.soundness is ExitCode.DONE
@@ -175,7 +175,7 @@ def test_a_relation_that_was_taken_out_of_the_index_is_noticed_and_put_back(judg
     later = on_project(judged.root, ask_again).certificate.id
     assert verified(judged.id).currency is FreshnessState.SUPERSEDED
     changed(home, "DELETE FROM certificate_relation")
-    assert "the archive lists another relation" in " ".join(each.detail for each in verified(later).genuine)
+    assert "archive index has another relation" in " ".join(each.detail for each in verified(later).genuine)
     repaired(judged)
     assert verified(judged.id).currency is FreshnessState.SUPERSEDED
 
@@ -339,7 +339,7 @@ def test_index_rows_that_the_statements_do_not_give_are_found_and_made_again(jud
     for table, statement in INDEX_CHANGES.items():
         changed(home, statement)
         details = [each.detail for each in whole(judged).faults]
-        assert any(f"its rows in {table} are not those" in each for each in details), table
+        assert any(f"its rows in {table} differ from" in each for each in details), table
     changed(home, *WORDS[rows_in])
     assert any("certificate_text" in each.detail for each in whole(judged).faults)
     repaired(judged)

@@ -172,7 +172,7 @@ def test_no_stored_name_leads_anywhere_and_none_is_followed(in_one_second, looki
 
     async def everything(opened):
         for work in (opened.view, opened.page):
-            with pytest.raises(IntegrityError, match="not a name of it"):
+            with pytest.raises(IntegrityError, match="not one of its names"):
                 await work(identifier)
 
     on_project(looking, everything)
@@ -209,7 +209,7 @@ def test_another_certificate_s_name_is_refused(in_one_second, looking, home):
     first, second = views
     rename_row(home, "x", first)
     rename_row(home, views[first].name, second)
-    with pytest.raises(IntegrityError, match="not a name of it"):
+    with pytest.raises(IntegrityError, match="not one of its names"):
         on_project(looking, lambda opened: opened.view(second))
 
 
@@ -221,7 +221,7 @@ def test_the_commands_refuse_a_stored_name_in_two_lines(in_one_second, looking, 
     env = {name: value for name, value in os.environ.items() if name == "ESPER_DATABASE_URL"}
     for command in (("open", "--print-path"), ("certificates", "path")):
         problem, remedy = place.esper(*command, env=env).problem(ExitCode.TAMPERED)
-        assert "'../../../../../../victim.md', which is not a name of it" in problem
+        assert "'../../../../../../victim.md', which is not one of its names" in problem
         assert "esper certificates repair" in remedy
     assert (tmp_path / "victim.md").read_text() == "mine\n"
 

@@ -258,7 +258,7 @@ async def test_a_replay_asks_nobody_and_gives_the_same_certificate(worker, monke
 
 
 async def test_nothing_is_sent_before_a_person_has_agreed(worker, monkeypatch):
-    with served([conclude()], monkeypatch) as server, pytest.raises(ConsentError, match="nobody has agreed"):
+    with served([conclude()], monkeypatch) as server, pytest.raises(ConsentError, match="no consent"):
         await ask(worker, server, agreed=False)
     assert not server.requests
 
@@ -592,7 +592,7 @@ async def test_a_second_opinion_may_come_from_another_server_which_needs_its_own
         monkeypatch.setenv("ESPER_SECOND_OPINION_API_KEY", "theirs")
         ran = await ask(worker, server)
         assert not other.requests
-        assert "nobody has agreed" in ran.certificate.consults[1].problem
+        assert "no consent" in ran.certificate.consults[1].problem
 
 
 async def test_thinking_is_left_out_once_what_went_before_it_is_told_in_fewer_words(worker, monkeypatch):

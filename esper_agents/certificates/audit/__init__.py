@@ -1,1 +1,1 @@
-"""Audits certificates that people and models wrote by hand: what each says, and what of it does not hold."""
+"""Audit of hand-written certificates: parsing, comparison with git, and checks."""

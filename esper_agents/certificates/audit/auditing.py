@@ -1,4 +1,4 @@
-"""Audits files and folders: reads each document, asks git about it, and runs every check."""
+"""Audit files and folders of hand-written certificates with every check."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _MOST_PATHS = 200
 
 @dataclass(frozen=True, slots=True)
 class AuditedDocument:
-    """One document, audited.
+    """Audit result of one document.
 
     Attributes:
-        path: As it is shown.
-        file: Where it is, absolute.
-        kind: What sort of document it is.
-        sha256: Digest of its bytes; empty where they could not be read.
-        agent: Who it says wrote it.
-        status: What it says it concludes, as it is written.
-        component: What it says was judged.
-        dated: When it says it was written, as it is written.
-        problems: What does not hold, or cannot be decided.
+        path: Path as displayed.
+        file: Absolute path of the file.
+        kind: Document kind.
+        sha256: SHA-256 digest of its bytes; empty if they could not be read.
+        agent: Author named in the document.
+        status: Status stated in the document, verbatim.
+        component: Component named in the document.
+        dated: Date stated in the document, verbatim.
+        problems: Failed and undecided checks.
     """
 
     path: str
@@ -62,12 +62,12 @@ class AuditedDocument:
 
 @dataclass(frozen=True, slots=True)
 class DocumentAudit:
-    """What an audit found.
+    """Result of an audit.
 
     Attributes:
-        documents: Every document that was audited, by path.
-        passed_over: How many Markdown files are neither certificates nor memory documents.
-        left_out: What was not looked at, and why.
+        documents: Audited documents, sorted by path.
+        passed_over: Number of Markdown files that are neither certificates nor memory documents.
+        left_out: Skipped files and folders, with the reason.
     """
 
     documents: tuple[AuditedDocument, ...]
@@ -76,13 +76,13 @@ class DocumentAudit:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many documents have each problem, by its code."""
+        """Number of documents with each problem, by problem code."""
         found = Counter(code for each in self.documents for code in {problem.code for problem in each.problems})
         return dict(sorted(found.items()))
 
     @property
     def exit_code(self) -> ExitCode:
-        """7 where something does not hold, else 4 where something could not be decided or looked at, else 0."""
+        """7 if a check failed, else 4 if a check is undecided or a file was skipped, else 0."""
         outcomes = {problem.outcome for each in self.documents for problem in each.problems}
         if CheckOutcome.FAILS in outcomes:
             return ExitCode.TAMPERED
@@ -90,17 +90,17 @@ class DocumentAudit:
 
 
 def audit(paths: Sequence[Path], around: AuditContext, here: Path) -> DocumentAudit:
-    """Audit documents.
+    """Audit hand-written documents.
 
-    Any number of them needs little memory: none is kept, and those that are to be compared are read again.
+    Memory use does not grow with their number: documents are not kept, and those to be compared are read again.
 
     Args:
-        paths: Files and folders; what a person names is audited whatever it looks like.
-        around: What the checks share; the standings of all certificates are added to it.
-        here: The folder that paths are shown from.
+        paths: Files and folders; a file named explicitly is audited whatever its content.
+        around: Shared context of the checks; the stated conclusions of all certificates are added to it.
+        here: Folder to which displayed paths are relative.
 
     Raises:
-        InputFileError: A path is not there, or no path holds a certificate or a memory document.
+        InputFileError: A path does not exist, or no path contains a certificate or a memory document.
     """
     found = find_documents(paths)
     with ExitStack() as ends:
@@ -114,7 +114,9 @@ def audit(paths: Sequence[Path], around: AuditContext, here: Path) -> DocumentAu
     documents += reader.unreadable
     if not documents and not reader.left_out:
         named = ", ".join(map(str, paths[:3]))
-        raise InputFileError(named, "neither a certificate nor a memory document", remedy="name the folder of some")
+        raise InputFileError(
+            named, "neither a certificate nor a memory document", remedy="name a folder that contains certificates"
+        )
     return DocumentAudit(
         tuple(sorted(documents, key=lambda each: each.path)), reader.passed_over, (*found.left_out, *reader.left_out)
     )
@@ -135,7 +137,7 @@ class _Reader:
         self._histories = dict(self._open())
 
     def subjects(self) -> Iterator[Subject]:
-        """Yield every document that can be read; note the others."""
+        """Yield every readable document; record the others as skipped."""
         for file in self.files:
             path = shown_path(file, self.here)
             try:
@@ -149,7 +151,7 @@ class _Reader:
                 self.passed_over += 1
 
     def subject(self, file: Path) -> Subject | None:
-        """Return one document again; None where it cannot be read any more."""
+        """Read one document again; return None if it can no longer be read."""
         try:
             document = read_document(file.name, read_bytes(file))
         except UnreadableError:
@@ -173,7 +175,7 @@ class _Reader:
         return Subject(path, file, document, where, history, history.added(where), history.changed(where))
 
     def _top_of(self, folder: Path) -> Path | None:
-        """Return the work tree that a folder lies in; git is asked only where one may begin."""
+        """Return the work tree that contains a folder; git is called only if one may begin there."""
         if folder not in self._tops:
             begins = os.path.lexists(folder / ".git") or folder.parent == folder
             self._tops[folder] = toplevel(folder) if begins else self._top_of(folder.parent)
@@ -198,7 +200,7 @@ def _inside(file: Path, root: Path) -> str:
 
 
 def _few(paths: list[str]) -> list[str]:
-    """Return the paths that git is asked about: the files, or their folders where there are many."""
+    """Return the paths to query in git: the files, or their folders if there are many files."""
     if len(paths) <= _MOST_PATHS:
         return paths
     folders = sorted({each.rpartition("/")[0] for each in paths})
@@ -237,7 +239,7 @@ def _audited(subject: Subject, problems: Iterable[AuditProblem]) -> AuditedDocum
 
 
 def _compared(audited: AuditedDocument, reader: _Reader, around: AuditContext) -> AuditedDocument:
-    """Return what was found with what only the other documents show; most are not read again for that."""
+    """Return a result with the problems found by comparison; most documents are not read again for that."""
     if audited.kind is DocumentKind.CERTIFICATE and not around.standings.has_opposites(audited.component):
         return audited
     subject = reader.subject(audited.file)
@@ -261,6 +263,6 @@ def _first(problems: Iterable[AuditProblem]) -> tuple[AuditProblem, ...]:
 
 
 def shown_path(path: Path, here: Path) -> str:
-    """Return a path as it is shown: from a folder, where it lies in it; what is no UTF-8 is escaped."""
+    """Return a path as displayed: relative to a folder if it is inside; bytes that are not UTF-8 are escaped."""
     shown = str(path.relative_to(here) if path.is_relative_to(here) else path)
     return os.fsencode(shown).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Finds the files and lines that a text cites, in the ways in which people and models cite them."""
+"""Find cited files and lines in text, in the notations that people and models use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST_LINE = 4000
 _MOST_IN_A_LINE = 50
 _LOOKS_AROUND = 120
 
-# Every class below is read once from left to right: no text makes these slow.
+# Each character class below is scanned once from left to right, so no input is slow.
 _RUN = re.compile(r"[\w.@~+/\\-]{3,300}")
 _NUMBER = r"L?(\d{1,7})(?!\d|\.\d)"
 _RANGE = rf"{_NUMBER}(?:\s?(?:-|\u2013|\u2014|to|through)\s?{_NUMBER})?"
@@ -22,7 +22,7 @@ _COLON = re.compile(rf"{_CLOSING}:{_RANGE}(?:,{_RANGE})?")
 _ANCHOR = re.compile(rf"#{_RANGE}")
 _AFTER = rf"{_CLOSING}[\s,:\u2013\u2014(\[-]{{0,4}}(?:at |on |in )?"
 _LINE_AFTER = re.compile(rf"{_AFTER}(?i:line):? {{0,2}}{_RANGE}")
-# Only the plural has a list: in "line 12, 2026" the second number is no line.
+# Only the plural accepts a list: in "line 12, 2026" the second number is not a line.
 _LINES_AFTER = re.compile(rf"{_AFTER}(?i:lines):? {{0,2}}{_RANGE}(?:(?:, ?| and | & ){_RANGE}){{0,20}}")
 _LINES_OF = re.compile(rf"(?i:lines)? {_RANGE} (?:of|in) [`*_\[(\"']{{0,4}}$")
 _EACH_RANGE = re.compile(_RANGE)
@@ -43,7 +43,7 @@ r jl pl svg log j2 tf gradle pt pth onnx safetensors npz pkl parquet db png whl
 """
 EXTENSIONS = frozenset(_EXTENSIONS.split())
 _NAMES = frozenset(("Makefile", "Dockerfile", "LICENSE", "Jenkinsfile", "Justfile", "CODEOWNERS"))
-# Libraries that are called like files.
+# Libraries whose names look like file names.
 _LIBRARIES = frozenset(
     f"{name}.js"
     for name in (
@@ -51,19 +51,19 @@ _LIBRARIES = frozenset(
         *("backbone", "angular", "moment", "tensorflow", "require", "discord", "nest", "socket", "babylon", "pixi"),
     )
 )
-# Extensions that attributes are called as well.
+# Extensions that are also attribute names.
 _ATTRIBUTES = frozenset(("c", "conf", "db", "env", "ex", "go", "h", "lock", "log", "pl", "pt", "r"))
 
 
 @dataclass(frozen=True, slots=True)
 class CitationMatch:
-    """A file that a line names.
+    """File that a line of text names.
 
     Attributes:
-        path: As it is written.
-        first: The first line that is cited; None where no line is.
-        last: The last one.
-        is_of_what_is_not: Whether the words of the line say that it is missing, or yet to be made.
+        path: Path as written.
+        first: First cited line; None if no line is cited.
+        last: Last cited line.
+        is_of_what_is_not: Whether the words of the line state that the file is missing or yet to be created.
     """
 
     path: str
@@ -75,8 +75,8 @@ class CitationMatch:
 def cited_in(line: str) -> Iterator[CitationMatch]:
     """Yield the files that a line of text names: `a.py:12`, `a.py#L3-L9`, `a.py (lines 3-9)`, `lines 3 to 9 of a.py`.
 
-    Without a line number the words round a path decide whether it is said to be there. What stands in a link to another
-    host, a pattern such as `*.py`, and the names of well-known libraries are no files.
+    Without a line number, the words around a path decide whether it is said to exist. Links to other hosts, patterns
+    such as `*.py`, and the names of well-known libraries are not files.
     """
     shown = line[:LONGEST_LINE]
     says_no = _NOT_THERE.search(shown) is not None
@@ -97,7 +97,7 @@ def cited_in(line: str) -> Iterator[CitationMatch]:
 
 
 def without_escapes(line: str) -> str:
-    r"""Return a line of Markdown with `\_` as `_`, as it is shown; code spans have no escapes and stay as they are."""
+    r"""Return a line of Markdown as rendered, with `\_` as `_`; code spans have no escapes and are unchanged."""
     line = line[:LONGEST_LINE]
     ends: dict[int, int] = {}
     next_of_length: dict[int, int] = {}
@@ -116,14 +116,14 @@ def without_escapes(line: str) -> str:
 
 
 def commits_in(line: str) -> list[str]:
-    """Return the commits that a line names, in small letters."""
+    """Return the commits that a line names, in lower case."""
     return [each.lower() for each in _COMMIT.findall(line[:LONGEST_LINE])[:_MOST_IN_A_LINE]]
 
 
 def _is_file(path: str, before: str) -> bool:
     name = re.split(r"[/\\]", path)[-1]
     if before.endswith(("*", "{", "<", "$", "%", "://", "?")) or path.startswith(("//", "...")) or "@" in path:
-        # Bold and pattern both begin with a star: a pattern goes on after a slash or a dot.
+        # Bold text and patterns both begin with a star: a pattern continues after a slash or a dot.
         is_bold = before.endswith("**") and not path.startswith((".", "/", "_"))
         if not is_bold:
             return False

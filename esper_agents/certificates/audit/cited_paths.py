@@ -1,4 +1,4 @@
-"""Finds what a cited path means in a commit: paths of another machine, parts of paths and bare names as well."""
+"""Resolve cited paths to the files of a commit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _OUTSIDE = ("/etc/", "/usr/", "/opt/", "/tmp/", "/var/", "/proc/", "/sys/", "/de
 
 
 def is_outside(path: str) -> bool:
-    """Return whether a path means a place of the machine that no repository holds."""
+    """Return whether a path refers to a system location that no repository contains."""
     return path.startswith(_OUTSIDE) or "site-packages/" in path
 
 
 def commits_for(subject: Subject) -> tuple[str, ...]:
-    """Return the commits that a document may speak of: those it names, the one that it came with, the one before.
+    """Return the commits that a document may refer to: those it names, the one that added it, and its parent.
 
-    A memory document is written on and on: it speaks of the commit that changed it last.
+    A memory document is extended over time, so it refers to the commit that changed it last.
     """
     history = subject.history
     if history is None:
@@ -35,13 +35,15 @@ def commits_for(subject: Subject) -> tuple[str, ...]:
 
 
 def find_cited(history: GitHistory, commit: str, path: str, folder: str) -> tuple[str, ...]:
-    """Return the files of a commit that a cited path may mean; none where there is no such file.
+    """Return the files of a commit that a cited path may refer to; empty if no file matches.
+
+    Paths of other machines, partial paths and bare names are matched as well.
 
     Args:
         history: The repository.
-        commit: The commit.
-        path: As it is written.
-        folder: The folder of the document, which links such as `../a.py` begin at.
+        commit: Commit to search.
+        path: Path as written.
+        folder: Folder of the document, to which links such as `../a.py` are relative.
     """
     plain = _DRIVE.sub("", path.replace("\\", "/"), count=1)
     if plain.startswith(".."):
@@ -60,13 +62,13 @@ def find_cited(history: GitHistory, commit: str, path: str, folder: str) -> tupl
 
 
 def _by_end(plain: str, same_name: tuple[str, ...], root: str) -> tuple[str, ...]:
-    """Return the files that a path of another machine ends with."""
+    """Return the files whose path is the end of a path from another machine."""
     whole = plain.lstrip("/~")
     found = []
     for each in same_name:
         above = whole.removesuffix(each)
         is_end = above != whole and (not above or above.endswith("/"))
-        # One name alone says little: it is a file of the top folder only where that folder is named before it.
+        # A single name is ambiguous: it is a file of the top folder only if that folder is named before it.
         if is_end and ("/" in each or above.rstrip("/").rpartition("/")[2] in {"", root}):
             found.append(each)
     return (max(found, key=len),) if found else ()

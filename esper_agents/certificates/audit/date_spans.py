@@ -1,4 +1,4 @@
-"""Dates as people and models write them, as spans of time: what is not said makes the span wider."""
+"""Parse free-form dates into time spans; a less precise date gives a wider span."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _WORDS = (
 )
 _IN_NAME = re.compile(r"(?<!\d)(\d{8})_(\d{6})(?!\d)")
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
-# The zones of the earth reach this far.
+# Range of the time zones in use.
 _FURTHEST = timedelta(hours=14)
 
 
 @dataclass(frozen=True, slots=True)
 class DateSpan:
-    """When something is said to have been.
+    """Time span that a stated date may refer to.
 
     Attributes:
-        earliest: The earliest time that it may mean.
-        latest: The latest one.
+        earliest: Earliest possible time.
+        latest: Latest possible time.
     """
 
     earliest: datetime
@@ -36,21 +36,21 @@ class DateSpan:
 
     @property
     def is_exact(self) -> bool:
-        """Whether date, time and zone were said."""
+        """Whether date, time and zone are all stated."""
         return self.latest - self.earliest < timedelta(minutes=1)
 
     def overlaps(self, other: DateSpan, within: timedelta) -> bool:
-        """Return whether the two may mean the same time, give or take."""
+        """Return whether two spans overlap within a tolerance."""
         return self.earliest <= other.latest + within and other.earliest <= self.latest + within
 
 
 def has_template_form(text: str) -> bool:
-    """Return whether a date is written `YYYY-MM-DD HH:MM:SS UTC`, and there is such a time."""
+    """Return whether a date has the form `YYYY-MM-DD HH:MM:SS UTC` and is a valid time."""
     return _TEMPLATE.fullmatch(text) is not None and read_moment(text) is not None
 
 
 def read_moment(text: str) -> DateSpan | None:
-    """Return the first date in a text; None where there is none, or none that exists."""
+    """Return the first date in a text; None if there is none or it is not a valid date."""
     line = text[:200]
     for pattern in (_NUMBERS, *_WORDS):
         if found := pattern.search(line):
@@ -59,7 +59,7 @@ def read_moment(text: str) -> DateSpan | None:
 
 
 def moment_in_name(name: str) -> DateSpan | None:
-    """Return the `YYYYMMDD_HHMMSS` of a file's name, taken for UTC; None where there is none that exists."""
+    """Return the `YYYYMMDD_HHMMSS` of a file name as UTC; None if it is missing or not a valid time."""
     found = _IN_NAME.findall(name)
     if not found:
         return None

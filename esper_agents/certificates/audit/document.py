@@ -1,4 +1,4 @@
-"""A document that somebody typed, taken apart: lines, parts, fields and what it cites."""
+"""Data classes of a parsed hand-written document: lines, sections, fields, citations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class DocumentKind(StrEnum):
-    """What sort of document it is."""
+    """Kind of a hand-written document."""
 
     CERTIFICATE = "certificate"
     WORKING_MEMORY = "working-memory"
@@ -16,7 +16,7 @@ class DocumentKind(StrEnum):
 
 
 class DocumentSection(StrEnum):
-    """A part of a certificate, as the template divides it."""
+    """Section of a certificate, as defined by the template."""
 
     HEAD = "head"
     SCOPE = "REVIEW SCOPE"
@@ -38,13 +38,13 @@ MANDATORY_PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class DocumentLine:
-    """One line.
+    """Line of a document.
 
     Attributes:
-        number: From 1.
-        text: The line, without its end.
-        part: The part it stands in.
-        is_code: Whether it stands in a code block, or in markup that is not shown.
+        number: Line number, from 1.
+        text: Text without the line ending.
+        part: Section that contains it.
+        is_code: Whether it is in a code block or in markup that is not rendered.
         is_heading: Whether it is a heading.
     """
 
@@ -57,13 +57,13 @@ class DocumentLine:
 
 @dataclass(frozen=True, slots=True)
 class DocumentField:
-    """A named line such as `**Status**: APPROVED`.
+    """Named line such as `**Status**: APPROVED`.
 
     Attributes:
-        name: In small letters, such as `certificate id`.
-        text: What it says, without markup round it.
-        line: Where it stands.
-        part: The part it stands in.
+        name: Field name in lower case, such as `certificate id`.
+        text: Value without surrounding markup.
+        line: Line number.
+        part: Section that contains it.
     """
 
     name: str
@@ -74,15 +74,15 @@ class DocumentField:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A file that is named, and the lines of it.
+    """Cited file with its lines.
 
     Attributes:
-        path: As it is written.
-        first: The first line that is cited; None where no line is.
-        last: The last one.
-        line: Where the citation stands.
-        part: The part it stands in.
-        is_of_what_is_not: Whether the words round it say that the file is missing, or yet to be made.
+        path: Path as written.
+        first: First cited line; None if no line is cited.
+        last: Last cited line.
+        line: Line number of the citation.
+        part: Section that contains it.
+        is_of_what_is_not: Whether the surrounding words state that the file is missing or yet to be created.
     """
 
     path: str
@@ -95,17 +95,17 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class FreehandCertificate:
-    """A certificate, or a memory document, that somebody typed; nothing of it is vouched for.
+    """Parsed hand-written certificate or memory document; none of its content is trusted.
 
     Attributes:
-        name: The name of its file.
-        kind: What sort of document it is.
-        data: Its bytes.
-        text: Its text, what is not UTF-8 replaced.
-        lines: Its lines.
-        fields: Its named lines, in order.
-        citations: What it cites, in order, each once.
-        commits: The commits that it names, each with its line.
+        name: File name.
+        kind: Document kind.
+        data: Bytes of the file.
+        text: Decoded text; bytes that are not UTF-8 are replaced.
+        lines: Lines.
+        fields: Named lines, in order.
+        citations: Cited files, in order, without duplicates.
+        commits: Named commits with their line numbers.
     """
 
     name: str
@@ -119,32 +119,32 @@ class FreehandCertificate:
 
     @property
     def parts(self) -> frozenset[DocumentSection]:
-        """The parts that it has."""
+        """Sections that are present."""
         return frozenset(each.part for each in self.lines)
 
     @property
     def component(self) -> str:
-        """What it says was judged."""
+        """Component named in the document."""
         return self._first("component")
 
     @property
     def agent(self) -> str:
-        """Who it says wrote it."""
+        """Author named in the document."""
         return self._first("agent")
 
     @property
     def dated(self) -> str:
-        """The date that it gives for itself, as it is written."""
+        """Date of the document, verbatim."""
         return self._first("date") or self._first("timestamp")
 
     @property
     def identifier(self) -> str:
-        """What it calls itself."""
+        """Identifier stated in the document."""
         return self._first("certificate id")
 
     @property
     def statuses(self) -> tuple[DocumentField, ...]:
-        """What it concludes: one line where it is in order."""
+        """Status lines; a well-formed certificate has exactly one."""
         named = [each for each in self.fields if each.name in {"status", "decision"}]
         decided = [each for each in named if each.part is DocumentSection.DECISION]
         stated = [each for each in decided if each.name == "status"] or decided
@@ -157,7 +157,7 @@ class FreehandCertificate:
         )
 
     def said(self, name: str, *parts: DocumentSection) -> tuple[DocumentField, ...]:
-        """Return the fields of a name, in these parts where some are named."""
+        """Return the fields with a name, limited to the given sections if any."""
         return tuple(each for each in self.fields if each.name == name and (not parts or each.part in parts))
 
     def _first(self, name: str) -> str:

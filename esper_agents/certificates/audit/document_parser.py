@@ -1,4 +1,4 @@
-"""Reads a document that somebody typed, however untidy: never fails, and takes nothing for more than it is."""
+"""Parse a hand-written document; malformed input never raises an error."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class _Heading:
 
 
 def read_document(name: str, data: bytes) -> FreehandCertificate:
-    """Return what a document says.
+    """Parse a document.
 
     Args:
-        name: The name of its file.
-        data: Its bytes.
+        name: File name.
+        data: Bytes of the file.
     """
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = _lines(re.split(r"\r\n|\r|\n", text))
@@ -75,7 +75,7 @@ def read_document(name: str, data: bytes) -> FreehandCertificate:
 
 
 def looks_like_certificate(document: FreehandCertificate) -> bool:
-    """Return whether a document is one of ours to audit: a memory document, or more certificate than anything else."""
+    """Return whether a document should be audited: a memory document, or text with certificate features."""
     if document.kind is not DocumentKind.CERTIFICATE or STAMPED.fullmatch(document.name):
         return True
     title = next((line.text for line in document.lines if line.is_heading), "")
@@ -106,7 +106,7 @@ def _lines(texts: Sequence[str]) -> tuple[DocumentLine, ...]:
 
 
 def _unwrapped(texts: Sequence[str]) -> tuple[int, int]:
-    """Return from where to where the document goes; models like to put a whole one into a code block."""
+    """Return the first and last index of the document; models often wrap a whole document in a code block."""
     filled = [index for index, text in enumerate(texts) if text.strip()]
     if len(filled) > 1:
         start, end = _FENCE.fullmatch(texts[filled[0]][:100]), _FENCE.fullmatch(texts[filled[-1]][:100])
@@ -118,11 +118,11 @@ def _unwrapped(texts: Sequence[str]) -> tuple[int, int]:
 def _structure(texts: Sequence[str]) -> tuple[frozenset[int], list[_Heading]]:
     from markdown_it import MarkdownIt
 
-    # Headings and code blocks are enough. Lists and quotations are read as lines; so is what is only indented, because
-    # it is a list within a list more often than it is code.
+    # Headings and code blocks are enough. Lists, quotations and indented text are read as lines, because indented text
+    # is more often a nested list than code.
     parser = MarkdownIt("zero").enable(["fence", "heading", "lheading", "html_block"])
     parser.core.ruler.disable(["inline", "text_join"])
-    # Characters that Python counts as line ends and CommonMark does not, and NUL, are no part of the structure.
+    # NUL and the line ends that Python accepts but CommonMark does not are excluded from the structure.
     tokens = parser.parse("\n".join(re.sub(r"[\x00\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", " ", each) for each in texts))
     code = frozenset(index for each in tokens if _is_hidden(each) for index in range(*(each.map or (0, 0))))
     headings = [
@@ -130,7 +130,7 @@ def _structure(texts: Sequence[str]) -> tuple[frozenset[int], list[_Heading]]:
         for index, each in enumerate(tokens)
         if each.type == "heading_open"
     ]
-    # A rule below a paragraph makes a heading of it, which nobody means who is not writing one of the parts.
+    # A rule below a paragraph turns it into a heading, which is only intended for the section titles.
     headings = [each for each in headings if each.part is not None or texts[each.index].lstrip().startswith("#")]
     bold = [
         _heading(index, _BOLD_LEVEL, found.group(1))
@@ -162,7 +162,7 @@ def _heading(index: int, level: int, title: str) -> _Heading:
 
 
 def _parts(texts: Sequence[str], code: frozenset[int], headings: Sequence[_Heading]) -> list[DocumentSection]:
-    """Return the part of each line: a heading deeper than those of the parts goes on in the part it stands in."""
+    """Return the section of each line; a heading deeper than the section headings stays in its section."""
     levels = [each.level for each in headings if each.part is not None and each.level < _BOLD_LEVEL]
     top = min(levels, default=_BOLD_LEVEL)
     starts = {each.index: each for each in headings if each.index not in code}

@@ -1,4 +1,4 @@
-"""Finds and reads the documents that paths stand for: nothing hidden, linked, endless or without a bound."""
+"""Find and read documents below given paths, within limits and without following links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MOST_BYTES = 256 * 1024
-# A record holds what the tools returned, and is longer than its view.
+# A record contains the tool output, so it is longer than its view.
 _MOST_RECORD_BYTES = 64 * 2**20
 MOST_LINES = 20_000
 MOST_FILES = 50_000
@@ -27,12 +27,12 @@ _LEFT_OUT = frozenset(("node_modules", "site-packages", "__pycache__", "venv", "
 
 @dataclass
 class Findings:
-    """What was found under the paths.
+    """Files found under the given paths.
 
     Attributes:
-        files: Every Markdown file, by path; absolute, links not followed.
-        named: Those that a person named.
-        left_out: What was not looked at, and why.
+        files: Markdown files, sorted; absolute paths, links not followed.
+        named: Files that the user named explicitly.
+        left_out: Skipped files and folders, with the reason.
     """
 
     files: list[Path] = field(default_factory=list)
@@ -41,16 +41,16 @@ class Findings:
 
 
 class UnreadableError(Exception):
-    """A file cannot be read as a document; its text is the reason, in one line."""
+    """A file cannot be read as a document; the message is a one-line reason."""
 
 
 def find_documents(paths: Iterable[Path]) -> Findings:
-    """Return the Markdown files that paths stand for.
+    """Return the Markdown files below the given paths.
 
-    A folder is walked: hidden folders and installed packages are left out, no link is followed.
+    Folders are walked: hidden folders and installed packages are skipped, links are not followed.
 
     Raises:
-        InputFileError: A path is not there.
+        InputFileError: A path does not exist.
     """
     found = Findings()
     files: set[Path] = set()
@@ -97,7 +97,7 @@ def _walk(top: Path, found: Findings) -> Iterator[Path]:
 
 
 def read_records(view: Path) -> list[bytes]:
-    """Return the records that lie beside the view of a certificate; whether they are its own is not checked."""
+    """Return the records in the folder of a certificate's view; whether they belong to it is not checked."""
     records = []
     with suppress(UnreadableError):
         records.append(_read(view.with_suffix(".intoto.json"), _MOST_RECORD_BYTES))
@@ -108,10 +108,10 @@ def read_records(view: Path) -> list[bytes]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a regular file; never waits for one, and never follows a link.
+    """Return the bytes of a regular file; never blocks and never follows a link.
 
     Raises:
-        UnreadableError: It is no such file, too long, or holds what no text holds.
+        UnreadableError: Not a regular file, too long, or it contains NUL bytes.
     """
     data = _read(path, MOST_BYTES)
     if b"\0" in data:

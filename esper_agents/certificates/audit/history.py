@@ -1,4 +1,4 @@
-"""What git knows of documents and of the files they cite; nothing of a repository runs, nothing is fetched."""
+"""Read git history of documents and cited files; runs no hooks and fetches nothing."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MOST_TREES = 8
 _MOST_TREE_FILES = 500_000
 _MOST_BLOB_BYTES = 64 * 2**20
 _MOST_FOLLOWED = 10
-# Plain text of ours begins a commit; a path never stands where one may begin.
+# A commit argument begins with fixed text, and a path is never passed in its position.
 _COMMIT = "%x02%H%x00%P%x00%aI%x00%cI%x00"
-# A repository could have signatures checked, differences drawn or files converted by programs of its own.
+# A repository could configure its own programs for signature checks, diffs or file conversion.
 _LOG = (
     *("--literal-pathspecs", "log", "-z", "--topo-order", "-m", "--no-renames", "--no-show-signature", "--no-ext-diff"),
     *("--no-textconv", "--no-color", "--ignore-submodules=all", "--name-status", f"--format={_COMMIT}"),
@@ -37,14 +37,14 @@ _STATUS = re.compile(r"[ACDMRTUXB]\d*")
 
 @dataclass(frozen=True, slots=True)
 class DocumentCommit:
-    """A commit that touched a document.
+    """Commit that changed a document.
 
     Attributes:
-        commit: Its object id.
-        parents: Those of the commits before it.
-        authored: When it was written, in the zone of who wrote it.
-        committed: When it was recorded, likewise.
-        is_boundary: Whether what is before it is not here, so that it says nothing of when a file came.
+        commit: Object ID.
+        parents: Object IDs of its parents.
+        authored: Author time, in the author's zone.
+        committed: Committer time, in the committer's zone.
+        is_boundary: Whether its parents are missing (shallow clone), so it does not show when a file was added.
     """
 
     commit: str
@@ -56,12 +56,12 @@ class DocumentCommit:
 
 @dataclass(frozen=True, slots=True)
 class CommitTree:
-    """The files of a commit.
+    """Files of a commit.
 
     Attributes:
-        files: Object id by path.
-        by_name: Paths by the last part of them.
-        code: What stands for all files but documents of agents: equal where those are equal.
+        files: Object ID by path.
+        by_name: Paths by file name.
+        code: Digest over all files except agent documents; equal if those files are equal.
     """
 
     files: dict[str, str]
@@ -76,20 +76,20 @@ class _Touched:
 
 
 class GitHistory:
-    """A repository that is asked about; leave it as a context, its processes end then."""
+    """Git queries on one repository; a context manager that ends its git processes on exit."""
 
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
-        """Ask about a work tree.
+        """Open a work tree for queries.
 
         Args:
-            root: Its top folder.
-            paths: Folders and files in it that documents are looked for in, relative to the top.
+            root: Top folder of the work tree.
+            paths: Folders and files that contain documents, relative to the top folder.
         """
         self.root = root
         self._ends = ExitStack()
         self.is_shallow = (git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
         promisors = git(root, "config", "--get-regexp", r"^remote\..*\.promisor$")
-        # Where objects may be missing, what is not found may be there all the same.
+        # In a partial clone, an object that is not found may still exist.
         self.is_partial = bool((promisors or "").strip())
         self.head = (git(root, "rev-parse", "--verify", "-q", "HEAD") or "").strip()
         self._touched = self._read_log([each for each in paths if each not in {"", "."}]) if self.head else _Touched()
@@ -106,7 +106,7 @@ class GitHistory:
         self._ends.close()
 
     def added(self, path: str) -> DocumentCommit | None:
-        """Return the first commit that added a document, under whatever name it had then; None where none did."""
+        """Return the first commit that added a document, under any earlier name; None if it is not committed."""
         found = self._touched.added.get(path)
         for _ in range(_MOST_FOLLOWED):
             if found is None or not found.parents:
@@ -118,11 +118,11 @@ class GitHistory:
         return found
 
     def changed(self, path: str) -> DocumentCommit | None:
-        """Return the newest commit that touched a document; None where none did."""
+        """Return the newest commit that changed a document; None if it is not committed."""
         return self._touched.changed.get(path)
 
     def tree(self, commit: str) -> CommitTree | None:
-        """Return the files of a commit; None where they cannot be read."""
+        """Return the files of a commit; None if they cannot be read."""
         if commit not in self._trees:
             self._trees[commit] = self._read_tree(commit)
             if len(self._trees) > _MOST_TREES:
@@ -131,40 +131,40 @@ class GitHistory:
         return self._trees[commit]
 
     def code(self, commit: str) -> str:
-        """Return what stands for the code of a commit: equal where no file but documents of agents differs.
+        """Return a digest for the code of a commit: equal if no file except agent documents differs.
 
         Args:
-            commit: The commit; empty for the newest.
+            commit: Object ID of the commit; empty for the newest.
         """
         wanted = commit or self.head
         if wanted not in self._codes:
             tree = self.tree(wanted) if wanted else None
-            # What cannot be read is like nothing else.
+            # An unreadable tree is equal to no other.
             self._codes[wanted] = tree.code if tree else wanted
         return self._codes[wanted]
 
     def commit(self, name: str) -> str:
-        """Return the object id of a commit that is named by the beginning of it; empty where there is none."""
+        """Return the object ID of a commit from a prefix; empty if there is none."""
         about = self._about(f"{name}^{{commit}}")
         return about[0] if about else ""
 
     def blob(self, commit: str, path: str) -> str:
-        """Return the object id of a file at a commit; empty where there is none."""
+        """Return the object ID of a file in a commit; empty if there is none."""
         about = self._about(f"{commit}:{path}")
         return about[0] if about and about[1] == "blob" else ""
 
     def lines(self, blob: str) -> int | None:
-        """Return how many lines a file has; None where it cannot be read or is too long."""
+        """Return the line count of a blob; None if it cannot be read or is too long."""
         return self._line_counts(blob)
 
     def read(self, blob: str) -> bytes | None:
-        """Return a file's bytes; None where it cannot be read or is too long."""
+        """Return the bytes of a blob; None if it cannot be read or is too long."""
         about = self._about(blob)
         data = b"".join(self._chunks(blob))
         return data if about is not None and len(data) == about[2] else None
 
     def _same_file_before(self, path: str, found: DocumentCommit) -> str | None:
-        """Return what a document was called in the commit before, where only its name changed."""
+        """Return the name of a document in the parent commit, if the commit only renamed it."""
         blob, before = self.blob(found.commit, path), self.tree(found.parents[0])
         if not blob or before is None or path in before.files:
             return None

@@ -1,7 +1,7 @@
-"""Takes certificates of others into the archive, as what they are: texts that nobody vouches for.
+"""Import third-party certificates into the archive as unverified texts.
 
-They stand in a table of their own. What verifies, gates or lists certificates reads the table of those that were issued
-and the log, and never sees these.
+They are stored in a table of their own. Verification, the gate and listings read only the table of issued certificates
+and the transparency log, never these texts.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class ImportCount:
-    """What an import did.
+    """Result of an import.
 
     Attributes:
-        added: How many certificates were taken in.
-        known: How many were there already, with the same path and the same bytes.
-        passed_over: How many were no certificates, could not be read, or changed after they were audited.
+        added: Number of imported certificates.
+        known: Number already imported with the same path and bytes.
+        passed_over: Number of files that are not certificates, unreadable, or changed after the audit.
     """
 
     added: int
@@ -46,18 +46,18 @@ class ImportCount:
 
 @dataclass(frozen=True, slots=True)
 class ImportedCertificate:
-    """A certificate of somebody else in a listing.
+    """Row of a listing of imported certificates.
 
     Attributes:
         id: `imp_` identifier.
-        path: Where it was, relative to the project.
-        sha256: Digest of its bytes.
-        agent: Who it says wrote it.
-        status: What it says it concludes, as it is written; no verdict of ours.
-        component: What it says was judged.
-        dated: When it says it was written, as it is written.
-        problems: The codes of what did not hold when it was taken in.
-        imported_at: When it was taken in.
+        path: Original path, relative to the project.
+        sha256: SHA-256 digest of its bytes.
+        agent: Author named in the document.
+        status: Status stated in the document, verbatim; not a verdict of this program.
+        component: Component named in the document.
+        dated: Date stated in the document, verbatim.
+        problems: Codes of the audit problems at import.
+        imported_at: Time of the import.
     """
 
     id: str
@@ -72,13 +72,13 @@ class ImportedCertificate:
 
 
 def import_certificates(store: Store, project: Project, root: Path, audited: Iterable[AuditedDocument]) -> ImportCount:
-    """Take certificates in; the same path with the same bytes is taken in once.
+    """Import certificates; the same path with the same bytes is imported once.
 
     Args:
         store: The database.
-        project: The project that they are to belong to.
-        root: Its folder.
-        audited: What an audit found.
+        project: Project that will own them.
+        root: Folder of the project.
+        audited: Audit results.
     """
     wanted = list(audited)
     added = known = passed_over = 0
@@ -97,7 +97,7 @@ def import_certificates(store: Store, project: Project, root: Path, audited: Ite
 
 
 def imported(store: Store, project_key: str, *, limit: int = 50) -> tuple[ImportedCertificate, ...]:
-    """Return what was taken in, newest first."""
+    """Return the imported certificates, newest first."""
     from sqlalchemy import select
 
     from esper_agents.storage.tables import imported as table
@@ -149,7 +149,7 @@ def _add(transaction: Transaction, key: str, root: Path, audited: AuditedDocumen
         with transaction.connection.begin_nested():
             transaction.connection.execute(insert(table).values(row))
     except IntegrityError:
-        # Somebody else took it in at this moment.
+        # Another process imported it at the same moment.
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""What an audit says of one document."""
+"""Problem found in one document by an audit check."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from esper_agents.certificates.check import CheckOutcome
 
 @dataclass(frozen=True, slots=True)
 class AuditProblem:
-    """One thing that does not hold, or that cannot be decided.
+    """Failed or undecided audit check.
 
     Attributes:
-        code: What sort of thing, such as `status-unknown`; checks say what each of theirs means.
-        detail: What was found, in one line; untrusted text in it is not escaped.
-        line: Where it stands, from 1; None where the whole document is meant.
+        code: Problem code, such as `status-unknown`; the check module defines its meaning.
+        detail: Details in one line; untrusted text in it is not escaped.
+        line: Line number, from 1; None if the problem concerns the whole document.
         outcome: `fails` or `cannot decide`.
     """
 
@@ -25,11 +25,11 @@ class AuditProblem:
 
 
 def undecided(code: str, detail: str, line: int | None = None) -> AuditProblem:
-    """Return a problem that says that something cannot be decided."""
+    """Return a problem whose check is undecided."""
     return AuditProblem(code, detail, line, CheckOutcome.CANNOT_DECIDE)
 
 
 def quoted(text: str, most: int = 80) -> str:
-    """Return untrusted text as it is quoted in a detail: on one line, cut, its control characters escaped."""
+    """Return untrusted text quoted for a detail: on one line, truncated, control characters escaped."""
     line = " ".join(text[: 4 * most].split())
     return repr(line if len(line) <= most else f"{line[:most]}...")

@@ -1,4 +1,4 @@
-"""Reads a status that somebody typed: one of the eleven, one of them in other words, or none."""
+"""Parse a typed status: exact, in other spelling, or unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AGAINST = frozenset(
     (Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.DO_NOT_RECOMMEND, Status.EMERGENCY_STOP)
 )
 _LONGEST = 300
-# The longest first: `APPROVED` ends `CONDITIONALLY_APPROVED`.
+# Longest first: `APPROVED` is the end of `CONDITIONALLY_APPROVED`.
 _SPELLED = tuple(
     (
         each,
@@ -26,12 +26,12 @@ _DASH = re.compile(r"\s[-\u2013\u2014]+\s")
 
 @dataclass(frozen=True, slots=True)
 class ReadStatus:
-    """What a status line says.
+    """Parsed status line.
 
     Attributes:
-        status: One of the eleven; None where it is none of them.
-        is_exact: Whether nothing but that word stands there.
-        named: How many of the eleven the line names, where it names several to choose from.
+        status: One of the eleven statuses; None if it is not one of them.
+        is_exact: Whether the line contains nothing else.
+        named: Number of statuses that the line names, if it lists several to choose from.
     """
 
     status: Status | None
@@ -40,10 +40,10 @@ class ReadStatus:
 
 
 def read_status(text: str) -> ReadStatus:
-    """Return which status a line says.
+    """Parse the status of a line.
 
-    `conditionally approved (see below)` is read; `APPROVED WITH CONDITIONS` is another status than `APPROVED`, and none
-    of the eleven.
+    `conditionally approved (see below)` is accepted; `APPROVED WITH CONDITIONS` is neither `APPROVED` nor another of
+    the eleven statuses.
     """
     line = text[:_LONGEST]
     if line in Status.__members__:

@@ -1,4 +1,4 @@
-"""What checks are given: one document with what git knows of it, and what all documents say."""
+"""Input of the audit checks: one document with its git history, and all stated conclusions."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from esper_agents.certificates.audit.history import DocumentCommit, GitHistory
     from esper_agents.domain.status import Status
 
-# Clocks differ, and writing takes a moment.
+# Tolerance for clock differences and for the time between writing and committing.
 AFTER = timedelta(minutes=10)
 BEFORE = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One document.
+    """Document under audit.
 
     Attributes:
-        path: As it is shown.
-        file: Where it is, absolute.
-        document: What it says.
-        where: Its path in its repository; empty where it lies in none.
-        history: What its repository knows; None where it lies in none.
-        added: The commit that added it; None where it is not committed.
-        changed: The newest commit that touched it, likewise.
+        path: Path as displayed.
+        file: Absolute path of the file.
+        document: Parsed document.
+        where: Path in its repository; empty if it is in none.
+        history: Git history of its repository; None if it is in none.
+        added: Commit that added it; None if it is not committed.
+        changed: Newest commit that changed it; None if it is not committed.
     """
 
     path: str
@@ -49,17 +49,17 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class StatedConclusion:
-    """What a certificate concludes, as others are compared with it.
+    """Conclusion that a document states, for comparison with other documents.
 
     Attributes:
-        path: As it is shown.
-        name: The name of its file.
-        root: Its repository; empty where it lies in none.
-        component: What it is on, as a slug; empty where it does not say.
-        status: What it concludes; None where that is none of the eleven.
-        identifier: What it calls itself.
-        at: When it says it was written.
-        commit: The commit that added it, or empty.
+        path: Path as displayed.
+        name: File name.
+        root: Its repository; empty if it is in none.
+        component: Component as a slug; empty if not stated.
+        status: Stated status; None if it is not one of the eleven.
+        identifier: Stated certificate ID.
+        at: Stated date.
+        commit: Commit that added it, or empty.
     """
 
     path: str
@@ -74,12 +74,12 @@ class StatedConclusion:
 
 @dataclass
 class Standings:
-    """All certificates of an audit.
+    """Stated conclusions of all certificates of an audit.
 
     Attributes:
-        by_name: By the name of the file.
-        by_component: By repository and component.
-        identifiers: What they call themselves.
+        by_name: Conclusions by file name.
+        by_component: Conclusions by repository and component.
+        identifiers: Stated certificate IDs.
     """
 
     by_name: dict[str, list[StatedConclusion]] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Standings:
     _stances: dict[str, set[bool]] = field(default_factory=dict)
 
     def add(self, standing: StatedConclusion) -> None:
-        """Take one more."""
+        """Add a stated conclusion."""
         self.by_name.setdefault(standing.name, []).append(standing)
         self.identifiers.add(standing.identifier)
         if standing.component:
@@ -97,24 +97,24 @@ class Standings:
             self.by_component.setdefault((standing.root, standing.component), []).append(standing)
 
     def has_opposites(self, component: str) -> bool:
-        """Return whether certificates on a component conclude opposite things.
+        """Return whether the certificates on a component have opposite conclusions.
 
         Args:
-            component: As it is written.
+            component: Component name as written.
         """
         return bool(component) and len(self._stances.get(slugify(component), ())) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """What all checks of an audit share.
+    """Context that all checks of an audit share.
 
     Attributes:
-        agents: The names of the agents that are known in a repository; empty where none is known.
-        now: The time.
-        before: How long before its commit a document may say it was written.
-        after: How long after it.
-        standings: All certificates of the audit.
+        agents: Names of the agents defined in a repository; empty if none are known.
+        now: Current time.
+        before: Tolerance for a stated date before the commit of the document.
+        after: Tolerance for a stated date after that commit.
+        standings: Stated conclusions of all certificates of the audit.
     """
 
     agents: Callable[[Path | None], frozenset[str]]

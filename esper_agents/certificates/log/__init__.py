@@ -1,1 +1,1 @@
-"""The log: an append-only Merkle tree of everything that is signed, its checkpoints, their pins, and its audit."""
+"""Transparency log: append-only Merkle tree, checkpoints, pins and audit."""

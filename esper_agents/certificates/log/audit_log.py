@@ -1,4 +1,4 @@
-"""The audit of a whole log: every entry, node and checkpoint, the pin, and the checkpoints that were published."""
+"""Audit of a whole log: entries, nodes, stored and published checkpoints, and the pin."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogAudit:
-    """What an audit found.
+    """Result of a log audit.
 
     Attributes:
-        origin: The log's name; empty where there is no log.
-        size: How many entries were looked at.
-        faults: What is wrong, up to 20 of a kind.
-        counts: How much of each kind there is.
-        is_pinned: Whether a checkpoint was pinned here, without which the loss of the newest entries can go unnoticed.
+        origin: Name of the log; empty if there is no log.
+        size: Number of audited entries.
+        faults: Faults, up to 20 of each kind.
+        counts: Number of faults of each kind.
+        is_pinned: Whether a checkpoint was pinned; without a pin, a loss of the newest entries can go unnoticed.
     """
 
     origin: str
@@ -45,7 +45,7 @@ class LogAudit:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """That the tree over so many entries has this root."""
+    """Claim that the tree over a number of entries has a root."""
 
     checkpoint: Checkpoint
     where: str
@@ -59,7 +59,7 @@ def audit_log(
     public_keys: Collection[bytes],
     published: Iterable[tuple[str, SignedNote]] = (),
 ) -> LogAudit:
-    """Return what is wrong with the log of a project. Memory does not grow with its length.
+    """Return the faults of a project's log. Memory does not grow with its length.
 
     Leaf hashes are compared with the nodes, nodes with one another, and the roots with every stored checkpoint, with
     the pin and with checkpoints from elsewhere. Whether statements and signatures give the leaf hashes is for
@@ -68,10 +68,10 @@ def audit_log(
     Args:
         store: The database.
         home: `paths.home()`, where the pins are.
-        project_key: The project.
-        public_keys: Keys that may sign for the log.
-        published: Checkpoints from elsewhere, such as those of published proofs, each with where it was found. One that
-            no such key signed, or of another log, says nothing about this one.
+        project_key: Key of the project.
+        public_keys: Keys accepted for the log.
+        published: Checkpoints from elsewhere, such as those of published proofs, each with its location. Those of
+            another key or another log are ignored.
     """
     with store.reading() as connection:
         return _Auditor(connection, project_key, public_keys).run(home, store.where, published)
@@ -112,13 +112,13 @@ class _Auditor:
         return LogAudit(self.origin, self.size, tuple(self.faults.told), dict(self.faults.counts), is_pinned)
 
     def _believable(self, size: int) -> int:
-        """Return how far to look: one entry far beyond the others must not make the audit endless."""
+        """Return the number of entries to audit: one far index must not make the audit endless."""
         found = self.rows.entries()
         if first := min(0, self.rows.first_entry()):
-            self.faults.add(FaultKind.REORDERED, f"entry {first}", "a log begins with entry 0")
+            self.faults.add(FaultKind.REORDERED, f"entry {first}", "the first entry of a log is entry 0")
         if size <= found + BLOCK:
             return size
-        detail = f"there are {found} entries, and the last one says that it is entry {size - 1}"
+        detail = f"there are {found} entries, but the last one has index {size - 1}"
         self.faults.add(FaultKind.MIDDLE_REMOVED, f"entry {size - 1}", detail)
         return found + BLOCK
 
@@ -133,21 +133,21 @@ class _Auditor:
                 self.faults.add(FaultKind.CHECKPOINT_CHANGED, where, error.problem)
                 continue
             if (head.origin, head.size) != (self.origin, size):
-                detail = f"it says {head.size} entries of {head.origin!r}"
+                detail = f"checkpoint names {head.size} entries of {head.origin!r}"
                 self.faults.add(FaultKind.CHECKPOINT_CHANGED, where, detail)
                 continue
             newest = size
             if signer(note, head.origin, self.keys) is None:
-                self.faults.add(FaultKind.UNKNOWN_KEY, where, "no key of this log signed it")
+                self.faults.add(FaultKind.UNKNOWN_KEY, where, "not signed by a key of this log")
             elif size > self.size:
-                detail = f"it is of {size} entries, and the log ends after {self.size}"
+                detail = f"checkpoint covers {size} entries, but the log ends after {self.size}"
                 self.faults.add(FaultKind.NEWEST_DELETED, where, detail)
             else:
                 self._claim(_Claim(head, where, FaultKind.CHECKPOINT_CONTRADICTED))
         if self.size and not newest:
-            self.faults.add(FaultKind.CHECKPOINT_MISSING, "log", f"no checkpoint is of its {self.size} entries")
+            self.faults.add(FaultKind.CHECKPOINT_MISSING, "log", f"no checkpoint covers its {self.size} entries")
         elif newest < self.size:
-            detail = f"the newest checkpoint is of {newest} entries, and there are {self.size}"
+            detail = f"newest checkpoint covers {newest} of {self.size} entries"
             self.faults.add(FaultKind.NOT_COVERED, f"entry {newest}", detail)
 
     def _take_published(self, found_at: str, note: SignedNote) -> None:
@@ -158,13 +158,13 @@ class _Auditor:
         if head.origin != self.origin or signer(note, head.origin, self.keys) is None:
             return
         if head.size > self.size:
-            detail = f"{head.size} entries were published, and the log ends after {self.size}"
+            detail = f"{head.size} entries were published, but the log ends after {self.size}"
             self.faults.add(FaultKind.NEWEST_DELETED, found_at, detail)
         else:
             self._claim(_Claim(head, found_at, FaultKind.FORKED))
 
     def _claim(self, claim: _Claim) -> None:
-        # In the block that ends it; the empty tree is in none.
+        # Checked with the block of its last entry; the empty tree has none.
         if claim.checkpoint.size:
             self.claims.setdefault((claim.checkpoint.size - 1) // BLOCK, []).append(claim)
 
@@ -176,7 +176,7 @@ class _Auditor:
             self._check_run(run)
         for claim in self.claims.pop(first // BLOCK, ()):
             if merkle.root(claim.checkpoint.size, tree.read) != claim.checkpoint.root:
-                detail = f"the first {claim.checkpoint.size} entries are not those that it was signed for"
+                detail = f"first {claim.checkpoint.size} entries do not match the signed root"
                 self.faults.add(claim.kind, claim.where, detail)
 
     def _check_run(self, run: SubtreeRun) -> None:
@@ -187,32 +187,32 @@ class _Auditor:
         for idx, computed in enumerate(run.hashes, run.first):
             where = f"node {idx} on level {run.level}"
             if idx not in stored:
-                self.faults.add(FaultKind.NODE_MISSING, where, "it is not there")
+                self.faults.add(FaultKind.NODE_MISSING, where, "node is missing")
             elif stored[idx] != computed:
-                self.faults.add(FaultKind.NODE_CHANGED, where, "it is not the hash of the two below it")
+                self.faults.add(FaultKind.NODE_CHANGED, where, "node is not the hash of its two children")
 
     def _check_left_over(self) -> None:
         logged, expected = self.rows.leaves_logged(), 2 * self.size - self.size.bit_count()
         if logged > self.size:
             if not self.differences.has_shifted:
-                detail = f"{logged} entries were logged, and the log ends after {self.size}"
+                detail = f"{logged} entries were logged, but the log ends after {self.size}"
                 self.faults.add(FaultKind.NEWEST_DELETED, f"entry {self.size}", detail)
         elif (found := self.rows.nodes()) > expected:
-            detail = f"there are {found} nodes, and {self.size} entries have {expected}"
+            detail = f"there are {found} nodes, but {self.size} entries have {expected}"
             self.faults.add(FaultKind.NODE_LEFT_OVER, "log", detail)
 
     def _check_certificates(self) -> None:
         for record_id, idx in self.rows.entries_without_certificate(MOST_OF_A_KIND + 1):
-            detail = f"entry {idx} is its, and it is not in the archive"
+            detail = f"logged as entry {idx}, but missing from the archive"
             self.faults.add(FaultKind.CERTIFICATE_REMOVED, shown(record_id), detail)
         for certificate_id in self.rows.certificates_without_entry(MOST_OF_A_KIND + 1, self.project_key):
-            detail = "it is in the archive, and the log has no entry of it"
+            detail = "archived but not in the log"
             self.faults.add(FaultKind.CERTIFICATE_NOT_LOGGED, shown(certificate_id), detail)
 
     def _look_closer(self) -> None:
-        """Name what rebuilt nodes hide: entries that stand twice, and those whose times do not follow."""
+        """Report faults that rebuilt nodes hide: duplicate entries, and entries out of time order."""
         for later, earlier in self.rows.entered_twice(MOST_OF_A_KIND + 1):
-            self.faults.add(FaultKind.DUPLICATED, f"entry {later}", f"it is entry {earlier} once more")
+            self.faults.add(FaultKind.DUPLICATED, f"entry {later}", f"duplicate of entry {earlier}")
         for idx in self.rows.entered_before_their_time(MOST_OF_A_KIND + 1):
-            detail = "it was entered at an earlier time than the one before it"
+            detail = "its time is earlier than that of the preceding entry"
             self.faults.add(FaultKind.REORDERED, f"entry {idx}", detail)

@@ -1,4 +1,4 @@
-"""A tree computed again from its leaves, a block of them at a time, so that a log of any length fits into memory."""
+"""Merkle tree recomputed from its leaves block by block, in bounded memory."""
 
 from __future__ import annotations
 

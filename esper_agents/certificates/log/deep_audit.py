@@ -1,4 +1,4 @@
-"""The deep audit: every leaf made again from its statement and signature, and what is listed compared with it."""
+"""Deep audit: recompute every leaf from its statement and signature; check index rows."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
     from esper_agents.storage.store import Store
 
-# Statements may be large: few at a time.
+# Statements may be large, so only a few are read at a time.
 _ROWS_AT_ONCE = 64
 
 
 def deep_audit(store: Store, project_key: str, public_keys: Mapping[str, bytes]) -> Faults:
-    """Return what is wrong with what stands behind the leaves of a project's log. Memory does not grow with its length.
+    """Return the faults of the records behind the leaves of a project's log. Memory does not grow with its length.
 
-    Each envelope is put together again from the statement and the signature, its hash compared with the leaf, and its
-    signature checked; then the columns by which the record is found are compared with what the record says. That the
-    leaves are those of the log is for `audit_log`.
+    Each envelope is rebuilt from statement and signature, its hash is compared with the leaf, and its signature is
+    verified. Then the index columns of the record are compared with its content. `audit_log` checks that the leaves
+    belong to the log.
 
     Args:
         store: The database.
-        project_key: The project.
-        public_keys: Keys that may sign, by fingerprint.
+        project_key: Key of the project.
+        public_keys: Public keys accepted for the log, by fingerprint.
     """
     faults = Faults()
     with store.reading() as connection:
@@ -47,12 +47,14 @@ def deep_audit(store: Store, project_key: str, public_keys: Mapping[str, bytes])
         for row in rows:
             is_certificate = row.kind == EntryKind.CERTIFICATE
             if is_certificate and row.archived is None:
-                faults.add(FaultKind.CERTIFICATE_REMOVED, shown(row.record_id), "it is not in the archive")
+                faults.add(
+                    FaultKind.CERTIFICATE_REMOVED, shown(row.record_id), "certificate is missing from the archive"
+                )
                 continue
             data = bytes(row.archived if is_certificate else row.statement)
             if _check_leaf(faults, row, data, public_keys):
                 for column in _wrong_columns(row, data):
-                    detail = f"{column!r} is not what the record says"
+                    detail = f"index column {column!r} differs from the statement"
                     faults.add(FaultKind.INDEX_CHANGED, shown(row.record_id), detail)
     return faults
 
@@ -61,14 +63,14 @@ def _check_leaf(faults: Faults, row: Any, data: bytes, public_keys: Mapping[str,
     where = shown(row.record_id)
     sealed = Envelope(PAYLOAD_TYPE, data, row.key_id, bytes(row.signature))
     if leaf_hash(envelope_bytes(sealed)) != bytes(row.leaf_hash):
-        detail = f"its statement and signature do not give the leaf of entry {row.idx}"
+        detail = f"statement and signature do not match the leaf of entry {row.idx}"
         faults.add(FaultKind.STATEMENT_CHANGED, where, detail)
         return False
     if row.key_id not in public_keys:
-        faults.add(FaultKind.UNKNOWN_KEY, where, f"it is signed with {row.key_id[:60]!a}, which no key of this log is")
+        faults.add(FaultKind.UNKNOWN_KEY, where, f"signed with {row.key_id[:60]!a}, which is not a key of this log")
         return False
     if not is_signed_by(sealed, public_keys[row.key_id]):
-        faults.add(FaultKind.STATEMENT_CHANGED, where, "its signature is not of this statement")
+        faults.add(FaultKind.STATEMENT_CHANGED, where, "signature does not match the statement")
         return False
     return True
 
@@ -86,7 +88,7 @@ def _wrong_columns(row: Any, data: bytes) -> Iterator[str]:
         yield "kind"
         return
     expected = _columns(issued, data) | {"about": issued.id, "record_id": issued.id, "project_key": row.archived_for}
-    # A record holds plain text alone; what was listed may be as it was asked.
+    # A record contains plain text only; an index column may contain the raw request.
     yield from (name for name, said in expected.items() if plain(str(getattr(row, name))) != said)
 
 
@@ -99,7 +101,7 @@ def _said(data: bytes) -> dict[str, Any] | None:
 
 
 def _columns(issued: Certificate, data: bytes) -> dict[str, Any]:
-    """Return what the archive's columns must hold; where it is published, `view_name`, is in no record."""
+    """Return the expected archive columns; `view_name`, the published name, is not part of the record."""
     return {
         "session_id": issued.session,
         "issued_at": issued.issued_at,
@@ -116,7 +118,7 @@ def _columns(issued: Certificate, data: bytes) -> dict[str, Any]:
 
 
 _LISTED = ("session_id", "issued_at", "agent", "status", "ceiling", "descriptor", "component", "request", "revision")
-# As text: a word that is none of ours is a finding, not an exception.
+# Read as text: a value outside the closed set is a fault, not an exception.
 _EVERYTHING = (
     select(
         *(type_coerce(each, String) if each is log_entry.c.kind else each for each in log_entry.c),

@@ -1,4 +1,4 @@
-"""Names the difference between the entries of a log and the leaves that were logged."""
+"""Name the differences between log entries and the leaves that were logged."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class EntryDiff:
-    """What differs.
+    """Comparison of log entries with logged leaves.
 
     Attributes:
-        has_shifted: Whether some were taken out and later ones moved up; after that, every entry differs.
+        has_shifted: Whether entries were removed and later ones moved up; after that, every entry differs.
     """
 
     def __init__(self, rows: LogRows, faults: Faults, size: int) -> None:
-        """Take where they are stored, where faults are noted, and how many entries there are."""
+        """Take the stored rows, the collector of faults and the number of entries."""
         self._rows = rows
         self._faults = faults
         self._size = size
@@ -28,11 +28,11 @@ class EntryDiff:
         self.has_shifted = False
 
     def name(self, first: int, last: int) -> list[bytes]:
-        """Name what is wrong with leaves; return those to compute the tree from: as logged, where that is known.
+        """Report faults of a range of leaves; return the leaves for the tree, as logged if that is known.
 
         Args:
-            first: The place of the first one.
-            last: The place after the last one.
+            first: Index of the first leaf.
+            last: Index after the last leaf.
         """
         entered, logged = self._rows.entered(first, last), self._rows.level(0, first, last)
         parents = self._rows.level(1, first >> 1, last >> 1)
@@ -41,7 +41,7 @@ class EntryDiff:
             leaf, node = entered.get(idx, b""), logged.get(idx, b"")
             if not leaf:
                 if not self.has_shifted:
-                    self._faults.add(FaultKind.MIDDLE_REMOVED, f"entry {idx}", "it is not there, and later ones are")
+                    self._faults.add(FaultKind.MIDDLE_REMOVED, f"entry {idx}", "entry is missing, but later ones exist")
             elif leaf != node:
                 pair = (entered.get(idx & ~1, b""), entered.get(idx | 1, b""))
                 if parents.get(idx >> 1) == node_hash(*pair):
@@ -55,9 +55,9 @@ class EntryDiff:
     def _name_node(self, idx: int, *, is_there: bool) -> None:
         where = f"node {idx} on level 0"
         if is_there:
-            self._faults.add(FaultKind.NODE_CHANGED, where, "it is not the hash of its entry")
+            self._faults.add(FaultKind.NODE_CHANGED, where, "node is not the hash of its entry")
         else:
-            self._faults.add(FaultKind.NODE_MISSING, where, "it is not there")
+            self._faults.add(FaultKind.NODE_MISSING, where, "node is missing")
 
     def _name_leaf(self, idx: int, leaf: bytes, *, has_node: bool) -> None:
         where = f"entry {idx}"
@@ -65,20 +65,20 @@ class EntryDiff:
         if place is None and not has_node:
             self._name_node(idx, is_there=False)
         elif place is None:
-            self._faults.add(FaultKind.ENTRY_CHANGED, where, "it is not what was logged there")
+            self._faults.add(FaultKind.ENTRY_CHANGED, where, "entry differs from the logged leaf")
         elif place > idx and self._have_moved_up(idx, place):
-            detail = f"what was logged as entries {idx} to {place - 1} is not there, and later ones moved up"
+            detail = f"logged entries {idx} to {place - 1} are missing, and later ones moved up"
             self._faults.add(FaultKind.MIDDLE_REMOVED, where, detail)
             self.has_shifted = True
         elif self._rows.leaf(place) == leaf:
-            self._faults.add(FaultKind.DUPLICATED, where, f"it is entry {place} once more")
+            self._faults.add(FaultKind.DUPLICATED, where, f"duplicate of entry {place}")
         else:
-            self._faults.add(FaultKind.REORDERED, where, f"it was logged as entry {place}")
+            self._faults.add(FaultKind.REORDERED, where, f"logged as entry {place}")
 
     def _have_moved_up(self, idx: int, place: int) -> bool:
         return self._size < self._logged and self._rows.leaf(idx + 1) in {b"", self._rows.node(place + 1)}
 
     def _place_of(self, leaf: bytes) -> int | None:
-        # Looking reads a whole level: once enough have been named, the rest count as changed.
+        # The search reads a whole level: after enough reported faults, the rest count as changed.
         self._looked_for += 1
         return self._rows.place_logged(leaf) if self._looked_for <= 2 * MOST_OF_A_KIND else None

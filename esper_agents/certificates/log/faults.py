@@ -1,4 +1,4 @@
-"""What can be wrong with a log, each by its name."""
+"""Kinds of faults that a log audit reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_OF_A_KIND = 20
 
 
 class FaultKind(StrEnum):
-    """What is wrong."""
+    """Kind of a log fault."""
 
     DATABASE_DELETED = "database-deleted"
     REPLACED = "replaced"
@@ -43,12 +43,12 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a log.
+    """Fault of a log.
 
     Attributes:
-        kind: Its name.
-        where: What it is about, such as `entry 12`.
-        detail: What was found, in words; lower case, no full stop.
+        kind: Kind of the fault.
+        where: Affected object, such as `entry 12`.
+        detail: Details as text; lower case, no full stop.
     """
 
     kind: FaultKind
@@ -58,23 +58,23 @@ class Fault:
 
 @dataclass(slots=True)
 class Faults:
-    """What was found, up to 20 of a kind.
+    """Collected faults, up to 20 of each kind.
 
     Attributes:
-        told: Those that are listed.
-        counts: How many there are of each kind, listed or not.
+        told: Faults that are listed.
+        counts: Number of faults of each kind, listed or not.
     """
 
     told: list[Fault] = field(default_factory=list)
     counts: Counter[FaultKind] = field(default_factory=Counter)
 
     def add(self, kind: FaultKind, where: str, detail: str) -> None:
-        """Note one."""
+        """Add a fault."""
         self.counts[kind] += 1
         if self.counts[kind] <= MOST_OF_A_KIND:
             self.told.append(Fault(kind, where, detail))
 
 
 def shown(record_id: str) -> str:
-    """Return a stored identifier as it may be shown: somebody may have written anything into the database."""
+    """Return a stored identifier safe for display: the database may contain any text."""
     return record_id if is_id(record_id) else ascii(record_id[:60])

@@ -1,4 +1,4 @@
-"""Merkle trees after RFC 6962, over a reader of complete subtrees, which never change once they are full."""
+"""Merkle trees of RFC 6962 over a reader of complete, immutable subtrees."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HASH_BYTES = 32
 
 
 class SubtreeIndex(NamedTuple):
-    """Where a complete subtree stands: over the leaves from `idx * 2**level` on; a leaf has level 0."""
+    """Index of a complete subtree: over the leaves from `idx * 2**level` on; a leaf has level 0."""
 
     level: int
     idx: int
 
 
-# Returns the hashes at places, in their order.
+# Returns the hashes at the given indexes, in their order.
 Reader = Callable[[Sequence[SubtreeIndex]], Sequence[bytes]]
 
 
@@ -28,7 +28,7 @@ def leaf_hash(leaf: bytes) -> bytes:
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """Return the hash of the node over two others."""
+    """Return the hash of an inner node."""
     return sha256(b"\x01" + left + right).digest()
 
 
@@ -38,7 +38,7 @@ def peaks(size: int) -> list[SubtreeIndex]:
 
 
 def folded(hashes: Sequence[bytes]) -> bytes:
-    """Return the root over the hashes of neighbouring complete subtrees that shrink from left to right."""
+    """Return the root over the hashes of adjacent complete subtrees of decreasing size, from left to right."""
     if not hashes:
         return EMPTY_ROOT
     *_, root_hash = accumulate(reversed(hashes), lambda right, left: node_hash(left, right))
@@ -51,12 +51,12 @@ def root(size: int, read: Reader) -> bytes:
 
 
 def appended(size: int, leaf: bytes, read: Reader) -> dict[SubtreeIndex, bytes]:
-    """Return the complete subtrees that a new leaf fills, itself among them, from the leaf upward.
+    """Return the subtrees that a new leaf completes, including the leaf itself, from the leaf upward.
 
     Args:
-        size: How many leaves stand before it.
-        leaf: Its hash.
-        read: Reads those that are full already.
+        size: Number of leaves before it.
+        leaf: Hash of the leaf.
+        read: Reader of the existing complete subtrees.
     """
     level = _trailing_ones(size)
     filled = {SubtreeIndex(0, size): leaf}
@@ -68,12 +68,12 @@ def appended(size: int, leaf: bytes, read: Reader) -> dict[SubtreeIndex, bytes]:
 
 
 def inclusion(idx: int, size: int, read: Reader) -> list[bytes]:
-    """Return the proof that a leaf is in a tree, from its sibling to the child of the root.
+    """Return the inclusion proof of a leaf, from its sibling to the child of the root.
 
     Args:
-        idx: The leaf's place, below `size`.
-        size: How many leaves the tree has.
-        read: Reads complete subtrees.
+        idx: Index of the leaf, below `size`.
+        size: Number of leaves of the tree.
+        read: Reader of complete subtrees.
     """
     low, high, ranges = 0, size, []
     while high - low > 1:
@@ -88,9 +88,9 @@ def inclusion(idx: int, size: int, read: Reader) -> list[bytes]:
 
 
 def consistency(old: int, new: int, read: Reader) -> list[bytes]:
-    """Return the proof that a tree of `new` leaves goes on from the one over its first `old` leaves.
+    """Return the consistency proof between the trees over the first `old` and the first `new` leaves.
 
-    It is empty where `old` is 0 or `new`.
+    It is empty if `old` is 0 or equal to `new`.
     """
     if old in {0, new}:
         return []
@@ -109,14 +109,14 @@ def consistency(old: int, new: int, read: Reader) -> list[bytes]:
 
 
 def check_inclusion(leaf: bytes, idx: int, size: int, proof: Sequence[bytes], tree: bytes) -> bool:
-    """Return whether a proof shows that a leaf is in a tree.
+    """Return whether an inclusion proof is valid.
 
     Args:
-        leaf: The leaf's hash.
-        idx: Its place.
-        size: How many leaves the tree has.
-        proof: What `inclusion` gives.
-        tree: The tree's root.
+        leaf: Hash of the leaf.
+        idx: Index of the leaf.
+        size: Number of leaves of the tree.
+        proof: Hashes as returned by `inclusion`.
+        tree: Root of the tree.
 
     Source:
         RFC 9162, 2.1.3.2.
@@ -138,14 +138,14 @@ def check_inclusion(leaf: bytes, idx: int, size: int, proof: Sequence[bytes], tr
 
 
 def check_consistency(old: int, old_tree: bytes, new: int, new_tree: bytes, proof: Sequence[bytes]) -> bool:
-    """Return whether a proof shows that one tree goes on from another.
+    """Return whether a consistency proof is valid.
 
     Args:
-        old: How many leaves the older tree has.
-        old_tree: Its root.
-        new: How many leaves the newer tree has.
-        new_tree: Its root.
-        proof: What `consistency` gives.
+        old: Number of leaves of the older tree.
+        old_tree: Root of the older tree.
+        new: Number of leaves of the newer tree.
+        new_tree: Root of the newer tree.
+        proof: Hashes as returned by `consistency`.
 
     Source:
         RFC 9162, 2.1.4.2; the empty tree is consistent with every other.

@@ -1,4 +1,4 @@
-"""Signed notes, checkpoints and inclusion proofs as C2SP writes them: written, and read strictly."""
+"""Strict reader and writer for C2SP signed notes, checkpoints and inclusion proofs."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _KEY_HASH_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The head of a log.
+    """Tree head of a log.
 
     Attributes:
-        origin: The log's name.
-        size: How many entries it has.
-        root: The root of the tree over them.
+        origin: Name of the log.
+        size: Number of entries.
+        root: Root hash of the tree over them.
     """
 
     origin: str
@@ -47,12 +47,12 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class NoteSignature:
-    """One line under a note.
+    """Signature line of a note.
 
     Attributes:
-        name: Who is said to have signed.
-        key_hash: The four bytes that name the key.
-        signature: What the key made of the text.
+        name: Name of the signer as stated.
+        key_hash: First four bytes that identify the key.
+        signature: Signature of the key over the text.
     """
 
     name: str
@@ -62,11 +62,11 @@ class NoteSignature:
 
 @dataclass(frozen=True, slots=True)
 class SignedNote:
-    """Signed text. It means nothing until somebody known has signed it.
+    """Signed text. It proves nothing until the signature of a known key is verified.
 
     Attributes:
-        text: What is signed, with its final line feed.
-        signatures: The lines under it, none of one name and key twice.
+        text: Signed text, with its final line feed.
+        signatures: Signature lines, without duplicates of name and key.
     """
 
     text: str
@@ -75,13 +75,13 @@ class SignedNote:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What shows that an entry is in a log.
+    """Inclusion proof of a log entry.
 
     Attributes:
-        idx: The entry's place, from 0.
-        hashes: From the leaf's sibling to the root's child.
-        note: The checkpoint that it leads to, as it was read.
-        checkpoint: What that says; nobody has looked at its signature.
+        idx: Index of the entry, from 0.
+        hashes: Hashes from the leaf's sibling to the root's child.
+        note: Signed note of the checkpoint, as read.
+        checkpoint: Parsed checkpoint; its signature is not verified.
     """
 
     idx: int
@@ -91,19 +91,19 @@ class Proof:
 
 
 def checkpoint_text(checkpoint: Checkpoint) -> str:
-    """Return what is signed of a checkpoint."""
+    """Return the signed text of a checkpoint."""
     return f"{checkpoint.origin}\n{checkpoint.size}\n{_base64(checkpoint.root)}\n"
 
 
 def signed_checkpoint(checkpoint: Checkpoint, key: SigningKey) -> str:
-    """Return a checkpoint as a note, signed in the log's name. The same key gives the same bytes again."""
+    """Return a checkpoint as a note signed in the name of the log. Deterministic for the same key."""
     text = checkpoint_text(checkpoint)
     name = checkpoint.origin
     return f"{text}\n— {name} {_base64(note_key_hash(key.public_key, name) + key.sign(text.encode()))}\n"
 
 
 def read_note(data: str | bytes) -> SignedNote:
-    """Return the note that bytes hold.
+    """Parse a signed note.
 
     Raises:
         IntegrityError: Over 128 KiB, not UTF-8, a control character, no blank line before its signatures, none or more
@@ -111,10 +111,10 @@ def read_note(data: str | bytes) -> SignedNote:
     """
     text, _, under = _text(data).rpartition("\n\n")
     if not text or not under.endswith("\n"):
-        _refuse("a note is text, a blank line and its signatures, each with a line feed")
+        _refuse("expected text, a blank line and signature lines, each with a line feed")
     lines = under[:-1].split("\n")
     if len(lines) > MOST_SIGNATURES:
-        _refuse(f"it has {len(lines)} signatures, and {MOST_SIGNATURES} are the most")
+        _refuse(f"it has {len(lines)} signatures; the maximum is {MOST_SIGNATURES}")
     signatures = tuple(_signature(each) for each in lines)
     if len({(each.name, each.key_hash) for each in signatures}) != len(signatures):
         _refuse("one key signed twice")
@@ -123,9 +123,9 @@ def read_note(data: str | bytes) -> SignedNote:
 
 @lru_cache(maxsize=1024)
 def is_signed_by(note: SignedNote, name: str, public_key: bytes) -> bool:
-    """Return whether a note carries the signature of a key under a name.
+    """Return whether a note has a valid signature of a key under a name.
 
-    Kept for the notes that were asked about last: many certificates stand under one checkpoint.
+    Results are cached, because many certificates share one checkpoint.
     """
     wanted = note_key_hash(public_key, name)
     return any(
@@ -138,42 +138,42 @@ def is_signed_by(note: SignedNote, name: str, public_key: bytes) -> bool:
 
 
 def signer(note: SignedNote, name: str, public_keys: Iterable[bytes]) -> bytes | None:
-    """Return the first of some keys that signed a note under a name, or None."""
+    """Return the first of the given keys that signed a note under a name, or None."""
     return next((each for each in public_keys if is_signed_by(note, name, each)), None)
 
 
 def read_checkpoint(note: SignedNote) -> Checkpoint:
-    """Return the checkpoint that a note holds. Whether its signature is right is not looked at.
+    """Parse the checkpoint of a note. Its signature is not verified.
 
     Raises:
-        IntegrityError: It is not three lines: an origin of visible ASCII without `+`, a size, and a root.
+        IntegrityError: Not three lines: an origin of visible ASCII without `+`, a size, and a root.
     """
     lines = note.text.split("\n")
     if len(lines) != 4:  # noqa: PLR2004 - three lines, and what follows the last line feed
         _refuse("a checkpoint has three lines: origin, size, root")
     origin, size, root, _ = lines
     if not _ORIGIN.fullmatch(origin):
-        _refuse(f"{origin[:60]!a} is no origin of a log")
+        _refuse(f"{origin[:60]!a} is not a log origin")
     return Checkpoint(origin, _number(size, "size"), _hash(root))
 
 
 def write_proof(idx: int, hashes: Sequence[bytes], note: str) -> str:
-    """Return a proof as text, for a file that ends in `.tlog-proof`.
+    """Format an inclusion proof as text, for a file that ends in `.tlog-proof`.
 
     Args:
-        idx: The entry's place, from 0.
-        hashes: What `merkle.inclusion` gives.
-        note: The signed checkpoint that it leads to.
+        idx: Index of the entry, from 0.
+        hashes: Hashes as returned by `merkle.inclusion`.
+        note: Signed checkpoint that the proof leads to.
     """
     return "\n".join([PROOF_HEADER, f"index {idx}", *(_base64(each) for each in hashes), "", note])
 
 
 def read_proof(data: str | bytes) -> Proof:
-    """Return the proof that bytes hold. Whether it leads anywhere is not looked at: `includes` does.
+    """Parse an inclusion proof. It is not verified; `includes` does that.
 
     Raises:
-        IntegrityError: They are not what `write_proof` writes: another header, more than 64 hashes, one that is no
-            hash, an index that is none of the checkpoint's entries, or what `read_note` and `read_checkpoint` refuse.
+        IntegrityError: The text is not what `write_proof` writes: another header, more than 64 hashes, a
+            malformed hash, an index outside the checkpoint, or an error of `read_note` or `read_checkpoint`.
     """
     head, blank, under = _text(data).partition("\n\n")
     if not blank:
@@ -182,19 +182,19 @@ def read_proof(data: str | bytes) -> Proof:
     if header != PROOF_HEADER:
         _refuse(f"its first line is not {PROOF_HEADER}")
     if not lines or not lines[0].startswith("index "):
-        _refuse("its second line says no index")
+        _refuse("its second line is not an index")
     if len(lines) - 1 > MOST_HASHES:
-        _refuse(f"it has {len(lines) - 1} hashes, and {MOST_HASHES} are the most")
+        _refuse(f"it has {len(lines) - 1} hashes; the maximum is {MOST_HASHES}")
     note = read_note(under)
     checkpoint = read_checkpoint(note)
     idx = _number(lines[0].removeprefix("index "), "index")
     if idx >= checkpoint.size:
-        _refuse(f"its index is {idx}, and the checkpoint is of {checkpoint.size} entries")
+        _refuse(f"its index is {idx}, but the checkpoint has {checkpoint.size} entries")
     return Proof(idx, tuple(_hash(each) for each in lines[1:]), note, checkpoint)
 
 
 def includes(proof: Proof, leaf: bytes) -> bool:
-    """Return whether a proof leads from a leaf's bytes to the root of its checkpoint."""
+    """Return whether a proof leads from the bytes of a leaf to the root of its checkpoint."""
     return check_inclusion(leaf_hash(leaf), proof.idx, proof.checkpoint.size, proof.hashes, proof.checkpoint.root)
 
 
@@ -202,7 +202,7 @@ def _signature(line: str) -> NoteSignature:
     found = _SIGNATURE_LINE.fullmatch(line)
     raw = decoded(found[2], most=_LONGEST_SIGNATURE) if found else None
     if found is None or raw is None or len(raw) <= _KEY_HASH_BYTES:
-        _refuse(f"{line[:60]!a} is no signature of a note")
+        _refuse(f"{line[:60]!a} is not a note signature")
     return NoteSignature(found[1], raw[:_KEY_HASH_BYTES], raw[_KEY_HASH_BYTES:])
 
 
@@ -210,7 +210,7 @@ def _text(data: str | bytes) -> str:
     try:
         raw = data.encode() if isinstance(data, str) else data
         if len(raw) > MOST_BYTES:
-            _refuse(f"it has {len(raw)} bytes, and {MOST_BYTES} are the most")
+            _refuse(f"it has {len(raw)} bytes; the maximum is {MOST_BYTES}")
         text = raw.decode("utf-8")
     except UnicodeError:
         _refuse("it is not UTF-8")
@@ -221,14 +221,14 @@ def _text(data: str | bytes) -> str:
 
 def _number(text: str, what: str) -> int:
     if not _NUMBER.fullmatch(text):
-        _refuse(f"{text[:40]!a} is no {what}")
+        _refuse(f"{text[:40]!a} is not a valid {what}")
     return int(text)
 
 
 def _hash(text: str) -> bytes:
     found = decoded(text, most=_HASH_CHARACTERS)
     if found is None or len(found) != HASH_BYTES:
-        _refuse(f"{text[:60]!a} is no hash in base64")
+        _refuse(f"{text[:60]!a} is not a base64 hash")
     return found
 
 
@@ -238,5 +238,5 @@ def _base64(data: bytes) -> str:
 
 def _refuse(problem: str) -> NoReturn:
     raise IntegrityError(
-        f"not a note of a log: {problem}", remedy="run `esper certificates repair`, which writes it anew from the log"
+        f"not a signed note of a log: {problem}", remedy="run `esper certificates repair` to rewrite it from the log"
     )

@@ -1,4 +1,4 @@
-"""Pins: the newest checkpoint of each log, kept outside its database, so that a loss of entries is noticed."""
+"""Pins: newest checkpoint of each log, stored outside its database to detect rollback."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 _POSTGRESQL_PORT = 5432
 
 
-# The log that all projects of a database shared in 0.1.0 is pinned for the database.
+# The log that all projects of a database shared in 0.1.0 has one pin for the database.
 SHARED = ""
 
 
 def pin_file(home: Path, where: str | None, project_key: str) -> Path | None:
-    """Return where the pin of a project's log lies; None for a database in memory, which nobody opens again.
+    """Return the pin file of a project's log; None for an in-memory database, which is never opened again.
 
-    It is found by the project, not by the log's origin: another log in the place of the project's must be noticed.
+    The file depends on the project, not on the log's origin, so that a replaced log is detected.
 
     Args:
         home: `paths.home()`.
-        where: `Store.where`. Who opens it, and with which password, makes no difference; a file inside the home stays
-            the same when the whole home is moved.
-        project_key: The project, or `SHARED`.
+        where: `Store.where`. User name and password of the database do not matter; for a file inside the data
+            directory, the pin stays valid if the whole data directory is moved.
+        project_key: Key of the project, or `SHARED`.
     """
     if not where or where == ":memory:":
         return None
@@ -44,7 +44,7 @@ def pin_file(home: Path, where: str | None, project_key: str) -> Path | None:
 
 
 def pinned_for(connection: Connection, project_key: str) -> str:
-    """Return for whom the log of a project is pinned: for the project, or `SHARED`."""
+    """Return the pin key of a project's log: the project, or `SHARED`."""
     return SHARED if transparency_log.log_of(connection, project_key) == transparency_log.SHARED else project_key
 
 
@@ -61,21 +61,21 @@ def _location(home: Path, where: str) -> str:
 
 
 def pinned(home: Path, where: str | None, project_key: str) -> Checkpoint | None:
-    """Return the checkpoint that is pinned of a log, or None where none is; see `pin_file` for the arguments.
+    """Return the pinned checkpoint of a log, or None if none is pinned; see `pin_file` for the arguments.
 
     Raises:
-        IntegrityError: The pin holds no checkpoint.
-        StorageError: It cannot be read.
+        IntegrityError: The pin is not a valid checkpoint.
+        StorageError: The pin cannot be read.
     """
     file = pin_file(home, where, project_key)
     return None if file is None else _read(file)
 
 
 def pinned_note(home: Path, where: str | None, project_key: str) -> str:
-    """Return the signed checkpoint that is pinned of a log; empty where none is, or what is there is none.
+    """Return the pinned signed checkpoint of a log; empty if there is none or it is invalid.
 
     Raises:
-        StorageError: It cannot be read.
+        StorageError: The pin cannot be read.
     """
     file = pin_file(home, where, project_key)
     data = b"" if file is None else _bytes(file)
@@ -87,11 +87,11 @@ def pinned_note(home: Path, where: str | None, project_key: str) -> str:
 
 
 def check_pin(connection: Connection, home: Path, where: str | None, project_key: str) -> tuple[Fault, ...]:
-    """Return what is wrong between a project's log and its pin: nothing where nothing is pinned, or it goes on from it.
+    """Return the faults between a project's log and its pin: none if nothing is pinned or the log extends the pin.
 
-    The pin of the log that projects shared counts for its projects, and for a project without a log if it is gone.
-    Takes time in the logarithm of the log's size: the root at the pinned size is computed from complete subtrees.
-    Whether entries are still those of the subtrees is for an audit.
+    The pin of the shared log applies to its projects, and to a project without a log if the shared log is gone.
+    Takes time logarithmic in the log's size: the root at the pinned size is computed from complete subtrees.
+    An audit checks that the entries still match these subtrees.
 
     Raises:
         StorageError: The pin cannot be read.
@@ -102,7 +102,7 @@ def check_pin(connection: Connection, home: Path, where: str | None, project_key
 def faults_by_pin(
     connection: Connection, home: Path, where: str | None, project_key: str
 ) -> tuple[tuple[str, Fault], ...]:
-    """Return what `check_pin` does, each with whose pin says so: the project's, or `SHARED`."""
+    """Return the faults of `check_pin`, each with its pin: the project, or `SHARED`."""
     own, found = transparency_log.log_of(connection, project_key), []
     logs = [(project_key, own)]
     if own == transparency_log.SHARED or (not own and not transparency_log.origin(connection, transparency_log.SHARED)):
@@ -120,10 +120,10 @@ def faults_by_pin(
 
 
 def contradiction(connection: Connection, log_id: int, pin: Checkpoint) -> Fault | None:
-    """Return what is wrong between a log and a checkpoint of it that is beyond doubt, or None."""
+    """Return the fault between a log and a checkpoint of it if it is certain, or None."""
     name = transparency_log.origin(connection, log_id)
     if name and name != pin.origin:
-        return Fault(FaultKind.REPLACED, "log", f"this is the log {name!r}, and pinned is {pin.origin!r}")
+        return Fault(FaultKind.REPLACED, "log", f"log is {name!r}, but the pinned log is {pin.origin!r}")
     try:
         if transparency_log.size(connection, log_id) < pin.size:
             return _loss(connection, log_id, pin, has_log=bool(name))
@@ -131,45 +131,46 @@ def contradiction(connection: Connection, log_id: int, pin: Checkpoint) -> Fault
             return None
     except IntegrityError as error:
         return Fault(FaultKind.NODE_MISSING, "log", error.problem)
-    detail = f"its first {pin.size} entries are not those that were pinned: it was rolled back and then used"
+    detail = f"first {pin.size} entries differ from the pinned checkpoint: the log was rolled back and then extended"
     return Fault(FaultKind.FORKED, f"entry {pin.size - 1}", detail)
 
 
 def _loss(connection: Connection, log_id: int, pin: Checkpoint, *, has_log: bool) -> Fault:
     entries, had = transparency_log.size(connection, log_id), f"{pin.size} entries were pinned"
     if not has_log:
-        return Fault(FaultKind.DATABASE_DELETED, "log", f"the database holds no log any more, and {had}")
+        return Fault(FaultKind.DATABASE_DELETED, "log", f"the database has no log, but {had}")
     if not entries:
-        return Fault(FaultKind.EMPTIED, "log", f"the log is empty, and {had}")
+        return Fault(FaultKind.EMPTIED, "log", f"log is empty, but {had}")
     if _is_signed_here(connection, log_id, entries):
-        detail = f"an older copy of the database was restored: it has {entries} entries, and {had}"
+        detail = f"an older copy of the database was restored: it has {entries} entries, but {had}"
         return Fault(FaultKind.ROLLED_BACK, f"entry {entries}", detail)
-    return Fault(FaultKind.NEWEST_DELETED, f"entry {entries}", f"the log ends after {entries} entries, and {had}")
+    return Fault(FaultKind.NEWEST_DELETED, f"entry {entries}", f"log ends after {entries} entries, but {had}")
 
 
 def check_before_append(connection: Connection, home: Path, where: str | None, project_key: str) -> None:
-    """Refuse to go on with a project's log that contradicts its pin; ask within the transaction that appends.
+    """Refuse to extend a project's log that contradicts its pin; call this within the transaction that appends.
 
     Raises:
-        IntegrityError: It does, or the pin is damaged.
+        IntegrityError: The log contradicts the pin, or the pin is damaged.
         StorageError: The pin cannot be read.
     """
     for fault in check_pin(connection, home, where, project_key):
         raise IntegrityError(
-            f"the log is not what it was ({fault.kind}): {fault.detail}", remedy=transparency_log.RESTORE
+            f"transparency log is inconsistent with the pinned checkpoint ({fault.kind}): {fault.detail}",
+            remedy=transparency_log.RESTORE,
         )
 
 
 def renew(connection: Connection, home: Path, where: str | None, project_key: str) -> None:
-    """Pin the newest checkpoint of a project's log that is stored, if the log goes on from what is pinned.
+    """Pin the newest stored checkpoint of a project's log, if the log extends the pinned checkpoint.
 
-    Otherwise the pin is left alone.
+    Otherwise the pin is left unchanged.
 
-    A contradiction is for `check_pin` to tell: a pin that followed a log which was rolled back and used would hide it.
+    `check_pin` reports contradictions: a pin that followed a rolled-back log would hide the rollback.
 
     Raises:
-        StorageError: It cannot be read or written.
-        BusyError: Another process has held it for long.
+        StorageError: The pin cannot be read or written.
+        BusyError: Another process held the lock for too long.
     """
     log_id = transparency_log.log_of(connection, project_key)
     file, note = (
@@ -194,17 +195,17 @@ def renew(connection: Connection, home: Path, where: str | None, project_key: st
 
 
 def accept(home: Path, where: str | None, project_key: str, note: str) -> None:
-    """Pin a checkpoint whatever was pinned before, or nothing any more: a person accepted what was lost.
+    """Replace the pin of a log, or remove it: a user accepted the loss of entries.
 
     Args:
         home: `paths.home()`.
         where: `Store.where`.
-        project_key: Whose log it is, as `pinned_for` has it.
-        note: The signed checkpoint; empty to pin nothing.
+        project_key: Key of the log's pin, as returned by `pinned_for`.
+        note: Signed checkpoint; empty to remove the pin.
 
     Raises:
-        StorageError: It cannot be written.
-        BusyError: Another process has held it for long.
+        StorageError: The pin cannot be written.
+        BusyError: Another process held the lock for too long.
     """
     file = pin_file(home, where, project_key)
     if file is None:
@@ -237,13 +238,13 @@ def _read(file: Path) -> Checkpoint | None:
     except IntegrityError as error:
         raise IntegrityError(
             f"the pin {str(file)!r} is damaged: {error.problem}",
-            remedy=f"look for who changed it; `{transparency_log.REPAIR} --accept-rollback` then pins the log as it is",
+            remedy=f"find out who changed it; `{transparency_log.REPAIR} --accept-rollback` then pins the log as it is",
         ) from error
 
 
 def _bytes(file: Path) -> bytes:
     try:
-        # Not following, not waiting: what lies there may be anybody's link or pipe.
+        # Opened without following links and without blocking: the file may be a planted link or pipe.
         opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(opened, "rb") as stream:
             return stream.read(MOST_BYTES + 1)
@@ -274,8 +275,8 @@ def _write(file: Path, note: str) -> None:
         opened = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(opened, "wb") as stream:
             stream.write(note.encode())
-        # Not synced, which would take as long as the transaction did: after a power cut an older pin stands here, or
-        # an empty file, which is as good as none; the next one goes forward again.
+        # Not synced, which would take as long as the transaction did: after a power cut this may be an older pin or an
+        # empty file, which counts as no pin; the next renewal writes a current one.
         half.replace(file)
     except OSError as error:
         raise _unusable(file, error) from error
@@ -284,5 +285,5 @@ def _write(file: Path, note: str) -> None:
 def _unusable(file: Path, error: OSError) -> StorageError:
     return StorageError(
         f"the pin {str(file)!r} cannot be used: {error.strerror}",
-        remedy="make it a file that you can write, or have ESPER_HOME name another folder",
+        remedy="make it a writable file, or set ESPER_HOME to another folder",
     )

@@ -1,4 +1,4 @@
-"""Mends what can be made again from the entries of a log: its nodes and its newest checkpoint."""
+"""Rebuild the nodes and the newest checkpoint of a log from its entries."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogRebuildResult:
-    """What was mended; nothing where the log was whole.
+    """Result of a rebuild; empty if the log was intact.
 
     Attributes:
-        nodes: How many nodes were written or removed.
+        nodes: Number of nodes that were written or removed.
         is_signed: Whether a new checkpoint was signed.
     """
 
@@ -46,22 +46,22 @@ def rebuild_log(
     pin: Checkpoint | None = None,
     accepts_loss: bool = False,
 ) -> LogRebuildResult:
-    """Write nodes and the newest checkpoint anew where they are missing or wrong; a log that is whole is left alone.
+    """Rewrite missing or wrong nodes and the newest checkpoint; an intact log is left unchanged.
 
-    Entries are never made up: only where the pin or a checkpoint of a known key vouches for those that are there is a
-    new checkpoint signed, unless a person accepts that some are lost.
+    Entries are never invented: a new checkpoint is signed only if the pin or a checkpoint of a known key confirms the
+    stored entries, unless a user accepts the loss of entries.
 
     Args:
-        transaction: The caller's; where this raises, it must end without a trace.
-        project_key: The project whose log it is.
-        key: What a new checkpoint is signed with.
-        public_keys: Keys that may have signed the one that is there.
-        pin: What is pinned, if anything.
-        accepts_loss: Whether to go on from the entries as they are.
+        transaction: Transaction of the caller; it must be rolled back if this raises.
+        project_key: Project that owns the log.
+        key: Key that signs a new checkpoint.
+        public_keys: Keys accepted for the existing checkpoint.
+        pin: Pinned checkpoint, if any.
+        accepts_loss: Whether to continue from the entries as they are.
 
     Raises:
-        IntegrityError: Entries are missing in the middle; or they are not those of the pin or the checkpoint, or nobody
-            vouches for them, and `accepts_loss` is not given.
+        IntegrityError: Entries in the middle are missing; or they contradict the pin or the checkpoint, or neither
+            confirms them, and `accepts_loss` is false.
     """
     connection = transaction.connection
     opened = transparency_log.locked(transaction, project_key)
@@ -86,7 +86,7 @@ def rebuild_log(
 
 
 def _head(connection: Connection, opened: NamedLog, public_keys: Collection[bytes]) -> Checkpoint | None:
-    """Return what the newest checkpoint says, if it is one and a known key signed it."""
+    """Return the newest checkpoint if it is valid and signed by a known key."""
     try:
         note = read_note(transparency_log.latest_checkpoint(connection, opened.id))
         head = read_checkpoint(note)
@@ -99,12 +99,10 @@ def _head(connection: Connection, opened: NamedLog, public_keys: Collection[byte
 def _refuse_loss(vouching: list[Checkpoint], origin: str, size: int, roots: dict[int, bytes]) -> None:
     for each in vouching:
         if each.origin != origin or roots.get(each.size) != each.root:
-            problem = f"the log is not the one of which {each.size} entries were signed or pinned"
+            problem = f"log is inconsistent with the signed or pinned checkpoint of {each.size} entries"
             raise IntegrityError(problem, remedy=transparency_log.RESTORE)
     if size and not any(each.size == size for each in vouching):
-        raise IntegrityError(
-            f"no checkpoint or pin is of the {size} entries that are there", remedy=transparency_log.RESTORE
-        )
+        raise IntegrityError(f"no checkpoint or pin covers the {size} stored entries", remedy=transparency_log.RESTORE)
 
 
 def _write_nodes(

@@ -1,4 +1,4 @@
-"""Stored rows of one log, read a range at a time."""
+"""Read the stored rows of one log in ranges."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ if TYPE_CHECKING:
 
 
 class LogRows:
-    """What a log has stored."""
+    """Stored rows of a log."""
 
     def __init__(self, connection: Connection, log_id: int) -> None:
         self._connection = connection
         self._log_id = log_id
 
     def entries(self) -> int:
-        """Return how many entries there are."""
+        """Return the number of entries."""
         return self._number("SELECT count(*) FROM log_entry WHERE log_id = :log")
 
     def first_entry(self) -> int:
-        """Return the place of the first one, which is 0 in a log that is whole."""
+        """Return the index of the first entry, which is 0 in an intact log."""
         return self._number("SELECT min(idx) FROM log_entry WHERE log_id = :log")
 
     def leaves_logged(self) -> int:
-        """Return how many leaves have nodes, by the place of the last one."""
+        """Return the number of leaves with nodes, from the index of the last one."""
         return self._number("SELECT max(idx) + 1 FROM log_node WHERE log_id = :log AND level = 0")
 
     def nodes(self) -> int:
-        """Return how many nodes there are."""
+        """Return the number of nodes."""
         return self._number("SELECT count(*) FROM log_node WHERE log_id = :log")
 
     def checkpoints(self) -> list[tuple[int, str]]:
-        """Return every checkpoint with the size that it is stored under."""
+        """Return every checkpoint with the size it is stored under."""
         wanted = "SELECT size, note FROM log_checkpoint WHERE log_id = :log ORDER BY size"
         rows = self._connection.execute(text(wanted), {"log": self._log_id})
         return [(int(size), str(note)) for size, note in rows]
 
     def leaves(self, first: int, last: int) -> list[bytes]:
-        """Return the leaf hashes of `entered` alone: where none is missing, that takes a third of the time."""
+        """Return the leaf hashes of `entered` as a list: if none is missing, that takes a third of the time."""
         wanted = "SELECT leaf_hash FROM log_entry WHERE log_id = :log AND idx >= :first AND idx < :last ORDER BY idx"
         return self._hashes(wanted, first=first, last=last)
 
     def hashes(self, level: int, first: int, last: int) -> list[bytes]:
-        """Return the hashes of `level` alone, likewise."""
+        """Return the hashes of `level` as a list, for the same reason."""
         wanted = (
             "SELECT hash FROM log_node"
             " WHERE log_id = :log AND level = :level AND idx >= :first AND idx < :last ORDER BY idx"
@@ -55,14 +55,14 @@ class LogRows:
         return self._hashes(wanted, level=level, first=first, last=last)
 
     def entered(self, first: int, last: int) -> dict[int, bytes]:
-        """Return the leaf hashes of the entries from `first` to before `last`, by place."""
+        """Return the leaf hashes of the entries from `first` to before `last`, by index."""
         wanted = (
             "SELECT idx, leaf_hash FROM log_entry WHERE log_id = :log AND idx >= :first AND idx < :last ORDER BY idx"
         )
         return self._range(wanted, first=first, last=last)
 
     def level(self, level: int, first: int, last: int) -> dict[int, bytes]:
-        """Return the nodes on a level from `first` to before `last`, by place."""
+        """Return the nodes of a level from `first` to before `last`, by index."""
         wanted = (
             "SELECT idx, hash FROM log_node"
             " WHERE log_id = :log AND level = :level AND idx >= :first AND idx < :last ORDER BY idx"
@@ -70,21 +70,21 @@ class LogRows:
         return self._range(wanted, level=level, first=first, last=last)
 
     def leaf(self, idx: int) -> bytes:
-        """Return the leaf hash of one entry; empty where there is none."""
+        """Return the leaf hash of an entry; empty if there is none."""
         return self.entered(idx, idx + 1).get(idx, b"")
 
     def node(self, idx: int) -> bytes:
-        """Return the node of one leaf; empty where there is none."""
+        """Return the node of a leaf; empty if there is none."""
         return self.level(0, idx, idx + 1).get(idx, b"")
 
     def place_logged(self, leaf: bytes) -> int | None:
-        """Return where a leaf has its node, or None; reads the whole level."""
+        """Return the index of the node with a leaf hash, or None; reads the whole level."""
         wanted = text("SELECT min(idx) FROM log_node WHERE log_id = :log AND level = 0 AND hash = :leaf")
         found = self._connection.scalar(wanted, {"leaf": leaf, "log": self._log_id})
         return None if found is None else int(found)
 
     def entries_without_certificate(self, most: int) -> list[tuple[str, int]]:
-        """Return records of certificates that the archive does not have, each with its place in the log."""
+        """Return certificate entries whose certificate is not in the archive, each with its log index."""
         wanted = (
             "SELECT record_id, idx FROM log_entry WHERE log_id = :log AND kind = 'certificate' AND NOT EXISTS"
             " (SELECT 1 FROM certificate WHERE certificate.id = log_entry.record_id) LIMIT :most"
@@ -92,7 +92,7 @@ class LogRows:
         return [(str(name), int(idx)) for name, idx in self._some(wanted, most)]
 
     def certificates_without_entry(self, most: int, project_key: str) -> list[str]:
-        """Return certificates that the log does not have, of its projects and of one that may not name it."""
+        """Return archived certificates without an entry, of the log's projects and of one that may not name it."""
         wanted = (
             "SELECT id FROM certificate WHERE (project_key = :project OR project_key IN"
             " (SELECT key FROM project WHERE log_id = :log AND log_id <> 0)) AND NOT EXISTS"
@@ -102,7 +102,7 @@ class LogRows:
         return [str(name) for (name,) in self._some(wanted, most, project=project_key)]
 
     def entered_twice(self, most: int) -> list[tuple[int, int]]:
-        """Return the places of entries that are the same as an earlier one, each with the first place of that."""
+        """Return the indexes of duplicate entries, each with the index of the first copy."""
         wanted = (
             "SELECT max(idx), min(idx) FROM log_entry WHERE log_id = :log"
             " GROUP BY leaf_hash HAVING count(*) > 1 ORDER BY 1 LIMIT :most"
@@ -110,7 +110,7 @@ class LogRows:
         return [(int(later), int(earlier)) for later, earlier in self._some(wanted, most)]
 
     def entered_before_their_time(self, most: int) -> list[int]:
-        """Return the places of entries whose time is earlier than that of the one before."""
+        """Return the indexes of entries whose time is earlier than that of the preceding entry."""
         wanted = (
             "SELECT idx FROM (SELECT idx, at, lag(at) OVER (ORDER BY idx) AS earlier FROM log_entry"
             " WHERE log_id = :log) AS pairs WHERE at < earlier ORDER BY idx LIMIT :most"
@@ -122,7 +122,7 @@ class LogRows:
 
     def _hashes(self, wanted: str, **limits: int) -> list[bytes]:
         result = self._connection.execute(text(wanted), {"log": self._log_id, **limits})
-        # From the driver itself: a named row for each of millions costs more than reading them does.
+        # Read from the driver: creating a named row per entry costs more than reading millions of them.
         rows = result.cursor.fetchall()
         result.close()
         return [found for (found,) in rows]

@@ -1,4 +1,4 @@
-"""The logs in SQL: records are appended within the caller's transaction, with a checkpoint, and read again."""
+"""Transparency log in SQL: append and checkpoint in the caller's transaction, and read."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from esper_agents.certificates.signing.signing_key import SigningKey
     from esper_agents.storage.store import Transaction
 
-# The log that every project of a database shared in 0.1.0. Projects that have entries in it go on in it.
+# The log that every project of a database shared in 0.1.0. Projects with entries in it keep using it.
 SHARED = 1
 REPAIR = "esper certificates repair"
-RESTORE = f"restore a backup, or run `{REPAIR} --accept-rollback` to go on from what is there"
+RESTORE = f"restore a backup, or run `{REPAIR} --accept-rollback` to continue from the existing entries"
 
 
-# Any number that only we use; PostgreSQL's advisory locks are named by numbers.
+# Arbitrary number unique to this program; PostgreSQL identifies advisory locks by number.
 _BEGINNING = 0x65737066
 
 
 @dataclass(frozen=True, slots=True)
 class NamedLog:
-    """One log of a database.
+    """Log of a database.
 
     Attributes:
-        id: Its number in the database.
-        origin: Its name, which checkpoints and proofs carry.
+        id: Number of the log in the database.
+        origin: Name of the log in checkpoints and proofs.
     """
 
     id: int
@@ -49,13 +49,13 @@ class NamedLog:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is to be signed and entered.
+    """Record to be signed and logged.
 
     Attributes:
-        id: Its identifier, `crt_` or `ntc_`.
-        kind: What it is.
-        about: The certificate that it is about: its own identifier for a certificate; empty where it is about none.
-        statement: Its bytes.
+        id: Identifier, `crt_...` or `ntc_...`.
+        kind: Kind of the record.
+        about: Certificate concerned: the record's own ID for a certificate; empty if it concerns none.
+        statement: Bytes of the statement.
     """
 
     id: str
@@ -66,13 +66,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What became of a record.
+    """Result of an append.
 
     Attributes:
-        idx: Its place in the log, from 0.
-        size: How many entries the log has with it.
-        root: The root of the tree over them.
-        checkpoint_note: The signed checkpoint of that.
+        idx: Index of the new entry, from 0.
+        size: Number of entries including it.
+        root: Root hash of the tree over them.
+        checkpoint_note: Signed checkpoint of that tree.
     """
 
     idx: int
@@ -83,19 +83,19 @@ class AppendResult:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One entry.
+    """Entry of the transparency log.
 
     Attributes:
-        idx: Its place in the log, from 0.
-        record_id: The record's identifier.
-        kind: What it is.
-        project_key: The project that it belongs to.
-        about: The certificate that it is about, or empty.
-        at: When it was entered, by the database's clock.
-        key_id: Fingerprint of the key that signed it.
-        signature: The envelope's signature.
-        leaf_hash: The hash of the envelope.
-        statement: The record's bytes; empty where a certificate is missing from the archive.
+        idx: Index in the log, from 0.
+        record_id: Identifier of the record.
+        kind: Kind of the record.
+        project_key: Project that it belongs to.
+        about: Certificate that it concerns, or empty.
+        at: Time of the append, by the database's clock.
+        key_id: Fingerprint of the signing key.
+        signature: Signature of the envelope.
+        leaf_hash: Hash of the envelope.
+        statement: Bytes of the statement; empty if a certificate is missing from the archive.
     """
 
     idx: int
@@ -111,13 +111,13 @@ class LogEntry:
 
 
 def append(transaction: Transaction, key: SigningKey, project_key: str, record: Record) -> AppendResult:
-    """Sign a record and enter it at the end of its project's log, with a new checkpoint, in the caller's transaction.
+    """Sign a record and append it to its project's log, with a new checkpoint, in the caller's transaction.
 
-    The first one begins the log. The newest checkpoint takes the place of the one before: a signed one
-    for fewer entries would let somebody without the key cut the log off there.
+    The first record starts the log. The new checkpoint replaces the previous one: a signed checkpoint for fewer
+    entries would let an attacker without the key truncate the log there.
 
     Raises:
-        IntegrityError: The newest checkpoint is not of the entries that are there.
+        IntegrityError: The newest checkpoint does not match the stored entries.
     """
     return append_envelope(transaction, key, project_key, record, seal(key, record.statement))
 
@@ -125,7 +125,7 @@ def append(transaction: Transaction, key: SigningKey, project_key: str, record: 
 def append_envelope(
     transaction: Transaction, key: SigningKey, project_key: str, record: Record, envelope: Envelope
 ) -> AppendResult:
-    """Enter a record that is signed already, with a new checkpoint that `key` signs; see `append`."""
+    """Append an already signed record, with a new checkpoint that `key` signs; see `append`."""
     connection = transaction.connection
     opened = locked(transaction, project_key)
     size = _size_to_extend(connection, opened)
@@ -154,39 +154,39 @@ def append_envelope(
 
 
 def log_of(connection: Connection, project_key: str) -> int:
-    """Return the number of a project's log; 0 where nothing of the project was ever entered."""
+    """Return the number of a project's log; 0 if the project has no entries."""
     return int(connection.scalar(select(project.c.log_id).where(project.c.key == project_key)) or 0)
 
 
 def logs(connection: Connection) -> dict[int, str]:
-    """Return every log of the database by its number, each with the key of a project that it belongs to."""
+    """Return every log of the database by its number, each with the key of a project that uses it."""
     found = select(project.c.log_id, func.min(project.c.key)).where(project.c.log_id != 0).group_by(project.c.log_id)
     return {int(number): str(key) for number, key in connection.execute(found.order_by(project.c.log_id))}
 
 
 def origin(connection: Connection, log_id: int) -> str:
-    """Return a log's name; empty where there is no such log."""
+    """Return the name of a log; empty if there is no such log."""
     return str(connection.scalar(select(log.c.origin).where(log.c.id == log_id)) or "")
 
 
 def size(connection: Connection, log_id: int) -> int:
-    """Return how many entries a log has, by the place of its last one."""
+    """Return the number of entries of a log, from the index of the last one."""
     places = select(log_entry.c.idx).where(log_entry.c.log_id == log_id)
     last = connection.scalar(places.order_by(log_entry.c.idx.desc()).limit(1))
     return 0 if last is None else int(last) + 1
 
 
 def latest_checkpoint(connection: Connection, log_id: int) -> str:
-    """Return the newest signed checkpoint of a log; empty where there is none."""
+    """Return the newest signed checkpoint of a log; empty if there is none."""
     stored = select(log_checkpoint.c.note).where(log_checkpoint.c.log_id == log_id)
     return str(connection.scalar(stored.order_by(log_checkpoint.c.size.desc()).limit(1)) or "")
 
 
 def entry(connection: Connection, log_id: int, record_id: str) -> LogEntry:
-    """Return the entry of a record in a log.
+    """Return the log entry of a record.
 
     Raises:
-        NotFoundError: The log has none.
+        NotFoundError: The log has no entry for it.
     """
     wanted = _ENTRIES.where(log_entry.c.record_id == record_id, log_entry.c.log_id == log_id)
     found = connection.execute(wanted).mappings().one_or_none()
@@ -196,29 +196,29 @@ def entry(connection: Connection, log_id: int, record_id: str) -> LogEntry:
 
 
 def envelope(connection: Connection, log_id: int, record_id: str) -> Envelope:
-    """Return a record with its signature, as it was entered in a log.
+    """Return the envelope of a record, as it was logged.
 
     Raises:
         NotFoundError: The log has no such record.
-        IntegrityError: Its statement or signature is not what was entered.
+        IntegrityError: The statement or signature differs from the logged one.
     """
     found = entry(connection, log_id, record_id)
     if not is_as_entered(found):
-        raise IntegrityError(f"{record_id} in the archive is not what was entered in the log", remedy=RESTORE)
+        raise IntegrityError(f"archived record {record_id} does not match its log entry", remedy=RESTORE)
     return _sealed(found)
 
 
 def is_as_entered(found: LogEntry) -> bool:
-    """Return whether an entry's statement and signature give its leaf."""
+    """Return whether an entry's statement and signature match its leaf hash."""
     return merkle.leaf_hash(envelope_bytes(_sealed(found))) == found.leaf_hash
 
 
 def proof(connection: Connection, log_id: int, record_id: str) -> str:
-    """Return what shows that a record is in a log, under its newest checkpoint, as the text of a `.tlog-proof`.
+    """Return the inclusion proof of a record under the newest checkpoint, as the text of a `.tlog-proof`.
 
     Raises:
         NotFoundError: The log has no such record.
-        IntegrityError: The newest checkpoint is not of the log, or does not cover the record.
+        IntegrityError: The newest checkpoint does not match the log, or does not cover the record.
     """
     is_it = (log_entry.c.record_id == record_id) & (log_entry.c.log_id == log_id)
     idx = connection.scalar(select(log_entry.c.idx).where(is_it))
@@ -238,14 +238,14 @@ def notices(connection: Connection, log_id: int) -> Iterator[LogEntry]:
 
 
 def notices_about(connection: Connection, log_id: int, *certificate_ids: str) -> Iterator[LogEntry]:
-    """Yield every notice of a log about some certificates, oldest first."""
+    """Yield every notice of a log about the given certificates, oldest first."""
     is_about = log_entry.c.about.in_(certificate_ids) & (log_entry.c.kind == EntryKind.NOTICE)
     wanted = _ENTRIES.where(is_about, log_entry.c.log_id == log_id).order_by(log_entry.c.idx)
     return map(_entry, connection.execute(wanted).mappings())
 
 
 def notices_about_none(connection: Connection) -> Iterator[LogEntry]:
-    """Yield every notice of any log that is about no certificate, such as those on keys; each record once."""
+    """Yield every notice of any log that concerns no certificate, such as key notices; each record once."""
     is_about_none = (log_entry.c.about == "") & (log_entry.c.kind == EntryKind.NOTICE)
     wanted = _ENTRIES.where(is_about_none).order_by(log_entry.c.log_id, log_entry.c.idx)
     seen: set[str] = set()
@@ -256,15 +256,15 @@ def notices_about_none(connection: Connection) -> Iterator[LogEntry]:
 
 
 def reader(connection: Connection, log_id: int) -> merkle.Reader:
-    """Return what reads complete subtrees of a log.
+    """Return a reader of the complete subtrees of a log.
 
-    It raises an IntegrityError where one is missing.
+    The reader raises an IntegrityError if one is missing.
     """
 
     def read(places: Sequence[SubtreeIndex]) -> list[bytes]:
         if not places:
             return []
-        # Integers of ours written into it: as alternatives or a list it takes ten times as long, or scans the table.
+        # The indexes are inlined integers: as alternatives or a bound list, the query takes ten times as long or scans.
         wanted = ",".join(f"({int(each.level)},{int(each.idx)})" for each in places)
         rows = connection.exec_driver_sql(
             f"WITH wanted(level, idx) AS (VALUES {wanted}) {_NODES} AND log_node.log_id = {int(log_id)}"
@@ -279,7 +279,7 @@ def reader(connection: Connection, log_id: int) -> merkle.Reader:
 
 
 def check_in(transaction: Transaction, key: SigningKey, log_id: int, head: Checkpoint) -> str:
-    """Sign the head of a log and put it in the place of every checkpoint before; return the note."""
+    """Sign the head of a log and replace all earlier checkpoints; return the note."""
     note, connection = signed_checkpoint(head, key), transaction.connection
     connection.execute(delete(log_checkpoint).where(log_checkpoint.c.log_id == log_id))
     connection.execute(insert(log_checkpoint).values(log_id=log_id, size=head.size, note=note, at=transaction.at))
@@ -287,19 +287,19 @@ def check_in(transaction: Transaction, key: SigningKey, log_id: int, head: Check
 
 
 def locked(transaction: Transaction, project_key: str) -> NamedLog:
-    """Return a project's log, begun if there is none; no other transaction appends to it until this one ends.
+    """Return a project's log, created if missing, and lock it for appends until the transaction ends.
 
-    Each log has a lock of its own, and a transaction takes no second one: projects do not wait for one another. On
-    SQLite there is one writer anyhow.
+    Each log has its own lock, and a transaction takes only one: projects do not wait for each other. On SQLite
+    there is a single writer anyway.
 
     Raises:
-        IntegrityError: The project names no log, and has entries in one.
+        IntegrityError: The project names no log, but has entries in one.
     """
     return _locked(transaction.connection, project_key) or _begin(transaction, project_key)
 
 
 def hold_beginnings(transaction: Transaction) -> None:
-    """Let no other transaction begin a log until this one ends; take it before the lock of any log."""
+    """Block the creation of logs by other transactions until this one ends; call before locking any log."""
     if transaction.connection.dialect.name == "postgresql":
         transaction.connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _BEGINNING})
 
@@ -316,7 +316,7 @@ def _locked(connection: Connection, project_key: str) -> NamedLog | None:
 def _begin(transaction: Transaction, project_key: str) -> NamedLog:
     connection = transaction.connection
     hold_beginnings(transaction)
-    # Two first ones at once: the second waited for the first, and finds its log.
+    # If two transactions create the log at once, the second waits for the first and finds its log.
     if found := _locked(connection, project_key):
         return found
     log_id = log_of(connection, project_key)
@@ -325,11 +325,11 @@ def _begin(transaction: Transaction, project_key: str) -> NamedLog:
             connection.scalar(select(log_entry.c.idx).where(log_entry.c.project_key == project_key).limit(1))
             is not None
         ):
-            problem = "the database has entries of this project in a log, and does not name that log"
+            problem = "the project has log entries, but the database does not name its log"
             raise IntegrityError(problem, remedy="restore a backup")
         newest = connection.scalar(select(func.max(log.c.id))), connection.scalar(select(func.max(project.c.log_id)))
         log_id = max(SHARED, *(each or 0 for each in newest)) + 1
-    # A name that nobody else gives, and that needs no domain.
+    # A unique name that does not need a domain.
     begun = NamedLog(log_id, f"urn:uuid:{uuid4()}")
     connection.execute(insert(log).values(id=begun.id, origin=begun.origin, created_at=transaction.at))
     connection.execute(update(project).where(project.c.key == project_key).values(log_id=begun.id))
@@ -343,8 +343,8 @@ def _size_to_extend(connection: Connection, opened: NamedLog) -> int:
         return 0
     head = read_checkpoint(read_note(note)) if note else None
     if head is None or (head.origin, head.size) != (opened.origin, entries):
-        said = f"its newest checkpoint is of {head.size} in {head.origin!r}" if head else "it has no checkpoint"
-        raise IntegrityError(f"the log has {entries} entries, and {said}", remedy=RESTORE)
+        said = f"its newest checkpoint covers {head.size} in {head.origin!r}" if head else "it has no checkpoint"
+        raise IntegrityError(f"the log has {entries} entries, but {said}", remedy=RESTORE)
     return entries
 
 
@@ -357,13 +357,13 @@ def _sealed(found: LogEntry) -> Envelope:
 
 
 def _entry(found: RowMapping) -> LogEntry:
-    # Columns of SQLite hold whatever somebody wrote into them, text as well.
+    # SQLite does not enforce column types: a column may contain text.
     if not all(isinstance(found[name], bytes) for name in ("signature", "leaf_hash", "statement")):
-        raise IntegrityError(f"entry {found['idx']} of the log is not what was entered", remedy=RESTORE)
+        raise IntegrityError(f"log entry {found['idx']} was changed", remedy=RESTORE)
     try:
         return LogEntry(**{**found, "kind": EntryKind(found["kind"])})
     except ValueError as error:
-        raise IntegrityError(f"entry {found['idx']} of the log is of no kind that there is", remedy=RESTORE) from error
+        raise IntegrityError(f"log entry {found['idx']} has an unknown kind", remedy=RESTORE) from error
 
 
 _NODES = (

@@ -1,1 +1,1 @@
-"""The policy: question types, policy rules and the ceiling of a verdict."""
+"""Policy: question types, policy rules and the ceiling of a verdict."""

@@ -1,4 +1,4 @@
-"""The closed set of conditions that a line of the policy may have, and when each of them holds."""
+"""Closed set of policy rule conditions and their evaluation."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _PASSED = "passed"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is on record when a verdict is due.
+    """Recorded facts that a verdict is derived from.
 
     Attributes:
         findings: All findings of the session.
         evidence: All evidence of the session, in order.
-        assumptions: What was taken for granted.
-        gaps: What could not be known.
-        examined_lines: How many lines of what the task is about were read.
+        assumptions: Assumptions of the session.
+        gaps: Information gaps of the session.
+        examined_lines: Number of lines read from the files of the task.
         risks: The agent's risk section.
-        request: What was asked, in the person's words.
-        agent: Who concludes.
-        agreements: What people said of the risk.
-        paths: What the task is about; everything where empty.
+        request: User's request, verbatim.
+        agent: Agent that concludes.
+        agreements: Risk acknowledgements.
+        paths: Paths of the task; empty means the whole project.
     """
 
     findings: Sequence[Finding]
@@ -56,12 +56,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class ConditionMatch:
-    """A condition that holds.
+    """Match of a policy condition.
 
     Attributes:
-        count: How many things make it hold.
-        places: What they are, in words, in order.
-        findings: Fingerprints of those that are findings.
+        count: Number of matching items.
+        places: Descriptions of the items, in order.
+        findings: Fingerprints of the matching findings.
     """
 
     count: int = 1
@@ -71,7 +71,7 @@ class ConditionMatch:
 
 @dataclass(frozen=True, slots=True)
 class FindingsStand:
-    """Enough findings of a sort stand; an empty set of categories or rules means any."""
+    """Minimum number of findings of a kind; an empty set of categories or rules matches any."""
 
     severity: Severity
     confidence: frozenset[Confidence]
@@ -82,24 +82,24 @@ class FindingsStand:
 
 @dataclass(frozen=True, slots=True)
 class NothingExamined:
-    """No completed call read a file that has a line."""
+    """No completed tool call read a file with at least one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoMeasurement:
-    """None of these tools completed a call."""
+    """None of these tools has a completed call."""
 
     tools: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class NotExecuted:
-    """A Python file that the task is about was executed by nothing that could have failed.
+    """A Python file of the task was not executed by any test or comparison that could have failed.
 
     Attributes:
-        tests: Tools that run tests and say which lines those that passed have executed.
+        tests: Tools that run tests and report the lines executed by passing tests.
         comparisons: Tools that compare with a reference.
-        outcomes: What a comparison comes to that shows the results to be the same.
+        outcomes: Comparison outcomes that show equal results.
     """
 
     tests: frozenset[str]
@@ -108,27 +108,27 @@ class NotExecuted:
 
     @property
     def tools(self) -> frozenset[str]:
-        """The tools whose calls can make it not hold."""
+        """Tools whose calls can make the condition false."""
         return self.tests | self.comparisons
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeAsked:
-    """The request is about a merge or a change, and no call of these tools compared it with an earlier revision."""
+    """The request concerns a merge or a change, but no call of these tools compared it with an earlier revision."""
 
     comparisons: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedUpAsked:
-    """A speed-up is in question, and none of these agents concludes."""
+    """The request concerns a speed-up, and none of these agents concludes."""
 
     agents: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeMissing:
-    """One of these agents concludes, and a completed call of these tools came to another outcome, or there is none."""
+    """One of these agents concludes, but a completed call of these tools had another outcome, or there is none."""
 
     agents: frozenset[str]
     tools: frozenset[str]
@@ -137,7 +137,7 @@ class OutcomeMissing:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeReached:
-    """A completed call of these tools came to one of these outcomes."""
+    """A completed call of these tools had one of these outcomes."""
 
     tools: frozenset[str]
     outcomes: frozenset[str]
@@ -145,7 +145,7 @@ class OutcomeReached:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceMissing:
-    """A call ended like this and was not made good later by the same call; no tools in `only_tools` means any."""
+    """A call ended with this outcome and was not repeated successfully; no tools in `only_tools` means any."""
 
     outcome: CallOutcome
     except_tools: frozenset[str] = field(default_factory=frozenset)
@@ -154,7 +154,7 @@ class EvidenceMissing:
 
 @dataclass(frozen=True, slots=True)
 class CriticalAssumption:
-    """A critical assumption is in this state; one settled without completed evidence on record counts as open."""
+    """A critical assumption has this state; one settled without completed recorded evidence counts as open."""
 
     state: AssumptionState
 
@@ -173,14 +173,14 @@ class FilesUnread:
 
 @dataclass(frozen=True, slots=True)
 class ImplementationRisk:
-    """Acting on the verdict has at least this risk, and nobody has agreed to it."""
+    """The implementation risk of the advice is at least this level, and no user has acknowledged it."""
 
     at_least: str
 
 
 @dataclass(frozen=True, slots=True)
 class NoSafeWay:
-    """A critical finding stands, and the way out has at least this risk and is hard to undo."""
+    """A critical finding exists, and its fix has at least this risk and is hard to undo."""
 
     at_least: str
 
@@ -204,7 +204,7 @@ Condition: TypeAlias = (
 
 
 def match_condition(condition: Condition, facts: Facts) -> ConditionMatch | None:  # noqa: C901, PLR0911, PLR0912 - one for each condition
-    """Return what makes a condition hold, or None where it does not. Total."""
+    """Return the match of a condition, or None if it does not apply. Total."""
     match condition:
         case FindingsStand():
             return _findings_stand(condition, facts)
@@ -272,7 +272,7 @@ def _has_examined(facts: Facts) -> bool:
 
 
 def _speed_up(facts: Facts) -> str:
-    # As it goes on record: what is derived again from the record must come out the same.
+    # As recorded, so that a derivation from the record gives the same result.
     return speed_up_asked(plain(facts.request))
 
 
@@ -285,7 +285,7 @@ def _outcome(evidence: Evidence) -> str:
 
 
 def _not_executed(condition: NotExecuted, facts: Facts) -> ConditionMatch | None:
-    """Every file counts by itself: tests of one say nothing about another."""
+    """Return a match if any file was not executed; tests of one file say nothing about another."""
     executed = set(_compared_files(condition, facts))
     exempt: set[str] = set()
     for each in _calls(condition.tests, facts):
@@ -312,7 +312,7 @@ def _compared_files(condition: NotExecuted, facts: Facts) -> Iterator[str]:
     for each in _calls(condition.comparisons, facts):
         baseline, candidate = (str(each.arguments.get(name, "")) for name in ("baseline", "candidate"))
         base = each.arguments.get("base")
-        # What is compared with itself cannot come out otherwise.
+        # A comparison of something with itself always passes.
         if _outcome(each) in condition.outcomes and (base or baseline != candidate):
             yield candidate.rpartition(":")[0]
             if not base:
@@ -320,7 +320,7 @@ def _compared_files(condition: NotExecuted, facts: Facts) -> Iterator[str]:
 
 
 def _outcome_missing(condition: OutcomeMissing, facts: Facts) -> ConditionMatch | None:
-    """Measuring again until it comes out as wished is no way round: every call counts."""
+    """Return a match if any call had another outcome: repeating a measurement does not replace an unwanted result."""
     if facts.agent not in condition.agents:
         return None
     calls = _calls(condition.tools, facts)
@@ -373,7 +373,7 @@ def _is_risky(facts: Facts, at_least: str) -> bool:
 
 
 def _is_agreed(facts: Facts) -> bool:
-    """Return whether a named person agreed to this very risk."""
+    """Return whether a named user acknowledged exactly this risk."""
     risk = facts.risks.implementation_risk
     return any(each.is_given and each.by and each.implementation_risk == risk for each in facts.agreements)
 

@@ -1,4 +1,4 @@
-"""Reads `certificates/policy.toml` into the table that the policy works on."""
+"""Load `certificates/policy.toml` into the policy table."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ _COMMON = ("name", "kinds", "when", "stance", "stance_for_go", "because", "becau
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """One line of the policy.
+    """Policy rule.
 
     Attributes:
-        name: What it is called in certificates.
-        kinds: The kinds of question it applies to.
-        condition: When it applies.
-        stance: The most it allows.
-        because: The sentence for one thing that made it apply, with `{count}` and `{places}` to fill in.
-        because_many: The sentence for several.
-        stance_for_go: The most it allows a go/no-go question; None where that is the same.
+        name: Rule name in certificates.
+        kinds: Question types that it applies to.
+        condition: Condition under which it applies.
+        stance: Maximum stance that it allows.
+        because: Reason text for one matching item, with placeholders `{count}` and `{places}`.
+        because_many: Reason text for several items.
+        stance_for_go: Maximum stance for a go/no-go question; None if it is the same.
     """
 
     name: str
@@ -70,17 +70,17 @@ class PolicyRule:
     stance_for_go: Stance | None = None
 
     def stance_of(self, kind: QuestionType) -> Stance:
-        """Return the most that the line allows a kind of question."""
+        """Return the maximum stance that the rule allows for a question type."""
         return self.stance_for_go if kind is QuestionType.GO and self.stance_for_go else self.stance
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The table that sets the ceiling of a verdict.
+    """Policy table that sets the ceiling of a verdict.
 
     Attributes:
-        lines: Its lines, in order.
-        sha256: Digest of the text it was read from.
+        lines: Policy rules, in order.
+        sha256: SHA-256 digest of the text it was read from.
     """
 
     lines: tuple[PolicyRule, ...]
@@ -88,17 +88,17 @@ class Policy:
 
 
 def load_policy(text: str | None = None) -> Policy:
-    """Return the policy that a text holds, or the one that ships where no text is given.
+    """Parse a policy text, or load the shipped policy if no text is given.
 
     Raises:
-        DefinitionError: The text is not TOML, or says something that no policy can.
+        DefinitionError: The text is not TOML, or contains an invalid rule.
     """
     source = policy_text() if text is None else text
     try:
         table = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
         found = _TOML_LINE.search(str(error))
-        # The other place that tomllib names is the end of the document.
+        # The other position that tomllib reports is the end of the document.
         line = int(found.group(1)) if found else source.count("\n") + 1
         raise _problem(f"not TOML: {error}", line) from None
     if table.get("version") != _VERSION or set(table) - {"version", "line"}:
@@ -117,7 +117,7 @@ def load_policy(text: str | None = None) -> Policy:
 
 @cache
 def policy_text() -> str:
-    """Return the text of the policy that ships, byte for byte."""
+    """Return the text of the shipped policy, byte for byte."""
     return (data_folder("certificates") / "policy.toml").read_bytes().decode("utf-8")
 
 
@@ -126,7 +126,7 @@ def _problem(problem: str, line: int | None = None) -> DefinitionError:
 
 
 class _Reader:
-    """Reads one [[line]] and refuses what it does not know."""
+    """Parser of one [[line]] table that refuses unknown members."""
 
     def __init__(self, row: dict[str, Any], at: int | None) -> None:
         self.row = row

@@ -1,6 +1,6 @@
-"""What a request asks for, from its words: which kind of judgement, and whether it is about a speed-up or a change.
+"""Classify a request by its words: question type, speed-up or change.
 
-The words stand in `certificates/question_kinds.toml`.
+The trigger words are in `certificates/question_kinds.toml`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TypeAlias
 from esper_agents.domain.status import QuestionType
 from esper_agents.paths import data_folder
 
-# Of the clauses of a request, the one that asks most formally decides.
+# The most formal clause of a request decides.
 _FORMALITY = (QuestionType.GO, QuestionType.APPROVAL, QuestionType.RECOMMENDATION, QuestionType.ADVICE)
-# Of the phrases in one clause, the most specific one decides: "check whether B is faster" wants a comparison.
+# The most specific phrase of a clause decides: "check whether B is faster" asks for a comparison.
 _SPECIFICITY = (QuestionType.GO, QuestionType.RECOMMENDATION, QuestionType.APPROVAL, QuestionType.ADVICE)
 _NOTHING = "no word asks for a judgement"
 _LONGEST_REQUEST = 20_000
@@ -31,11 +31,11 @@ _Words: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class KindOfQuestion:
-    """What a request asks for.
+    """Question type of a request.
 
     Attributes:
-        kind: The kind of judgement.
-        because: The words of the request that decided it, or that there were none.
+        kind: Question type.
+        because: Words of the request that decided it, or a note that there were none.
     """
 
     kind: QuestionType
@@ -61,18 +61,18 @@ class _Triggers:
 
 @cache
 def kinds_text() -> str:
-    """Return the text of the table of words that ships, byte for byte."""
+    """Return the text of the shipped trigger table, byte for byte."""
     return (data_folder("certificates") / "question_kinds.toml").read_bytes().decode("utf-8")
 
 
 def kind_of(request: str, table: str = "") -> KindOfQuestion:
-    """Return the kind of judgement that a request asks for; advice where no word asks for one.
+    """Return the question type of a request; advice if no word asks for a verdict.
 
-    Reads the first 20,000 characters. Total: any text has a kind.
+    Reads the first 20,000 characters. Total: every text has a question type.
 
     Args:
-        request: What is asked.
-        table: The text of the table of words; the one that ships where empty.
+        request: Text of the request.
+        table: Text of the trigger table; the shipped one if empty.
     """
     triggers = _triggers(table)
     text = unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]).replace("’", "'")  # noqa: RUF001 - as people type it
@@ -83,7 +83,7 @@ def kind_of(request: str, table: str = "") -> KindOfQuestion:
 
 
 def speed_up_asked(request: str) -> str:
-    """Return the words of a request that ask whether something is faster, or claim by how much; empty where none do.
+    """Return the words of a request that ask for or claim a speed-up; empty if there are none.
 
     Reads the first 20,000 characters. Total.
     """
@@ -93,7 +93,7 @@ def speed_up_asked(request: str) -> str:
 
 
 def change_asked(request: str) -> str:
-    """Return the words of a request that speak of a merge or of a change; empty where none do.
+    """Return the words of a request that refer to a merge or a change; empty if there are none.
 
     Reads the first 20,000 characters. Total.
     """
@@ -103,7 +103,7 @@ def change_asked(request: str) -> str:
 
 
 def _prose(request: str) -> str:
-    """Return a request without its code, as far as it is read."""
+    """Return the part of a request that is read, without code."""
     text = unicodedata.normalize("NFC", request[:_LONGEST_REQUEST]).replace("’", "'")  # noqa: RUF001 - as people type it
     return _CODE.sub(" `code` ", text)
 
@@ -120,9 +120,9 @@ def _first_of(
     wanted: frozenset[str],
     code: tuple[re.Pattern[str], ...] = (),
 ) -> str:
-    """Return the first phrase or word of a text that asks for something; empty where there is none.
+    """Return the first trigger phrase or word of a text; empty if there is none.
 
-    Phrases of `code` are not read.
+    Phrases of `code` are skipped.
     """
     for every in _clauses(text, triggers):
         clause = " ".join(every)
@@ -188,7 +188,7 @@ def _triggers(text: str = "") -> _Triggers:
         speed_up=tuple(_pattern(phrase) for phrase in table["speed-up"]["phrases"]),
         speed_words=frozenset(table["speed-up"]["words"]),
         speed_figures=tuple(re.compile(each, re.IGNORECASE) for each in table["speed-up"]["figures"]),
-        # Tables of earlier versions, which old certificates name, have none.
+        # Tables of earlier versions, which old certificates reference, have none.
         change=tuple(_pattern(phrase) for phrase in table.get("change", {}).get("phrases", ())),
         change_words=frozenset(table.get("change", {}).get("words", ())),
         change_figures=tuple(re.compile(each, re.IGNORECASE) for each in table.get("change", {}).get("figures", ())),

@@ -1,4 +1,4 @@
-"""The texts that verdicts are derived from, kept by their digest, so that old verdicts can be derived again."""
+"""Store the policy texts by digest, so that old verdicts can be derived again."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """What a certificate's verdict was derived from.
+    """Texts that a certificate's verdict was derived from.
 
     Attributes:
-        policy: The text of the policy.
-        kinds: The text of the words that say which kind of question is asked.
+        policy: Text of the policy.
+        kinds: Text of the trigger table of question types.
     """
 
     policy: str
@@ -33,12 +33,12 @@ class Rulebook:
 
 
 def shipped() -> Rulebook:
-    """Return the rulebook that this version comes with."""
+    """Return the rulebook of this version."""
     return Rulebook(policy_text(), kinds_text())
 
 
 def keep(folder: Path) -> None:
-    """Keep the rulebook of this version among a project's artifacts; what is there already is left alone."""
+    """Store the rulebook of this version among a project's artifacts; existing files are not changed."""
     store = Artifacts(folder)
     book = shipped()
     for name, text in (("policy.toml", book.policy), ("question_kinds.toml", book.kinds)):
@@ -50,13 +50,13 @@ def keep(folder: Path) -> None:
 
 
 def rulebook_of(certificate: Certificate, folder: Path | None) -> Rulebook:
-    """Return the texts that a certificate names by digest; that of this version where the one it names is unknown.
+    """Return the texts that a certificate references by digest; those of this version for unknown digests.
 
-    Known are those of this version and of earlier ones, which come with it, and those that a project keeps.
+    Known texts are those of this version, those of earlier versions, which are shipped, and those stored in a project.
 
     Args:
         certificate: The certificate.
-        folder: Where a project's artifacts are kept; None where there is none.
+        folder: Folder of a project's artifacts; None if there is none.
     """
     book = shipped()
     return Rulebook(
@@ -66,7 +66,7 @@ def rulebook_of(certificate: Certificate, folder: Path | None) -> Rulebook:
 
 
 def digest(text: str) -> str:
-    """Return the digest that a certificate names a text by, as 64 hex digits."""
+    """Return the digest by which a certificate references a text, as 64 hex digits."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -79,7 +79,7 @@ def _named(sha256_hex: str, text: str, folder: Path | None) -> str:
 
 @cache
 def _earlier() -> dict[str, str]:
-    """Return the texts of earlier versions by digest: a published certificate brings none along."""
+    """Return the texts of earlier versions by digest: a published certificate does not contain them."""
     files = (data_folder("certificates") / "earlier").glob("*.toml")
     texts = [file.read_bytes().decode("utf-8") for file in files]
     return {digest(text): text for text in texts}

@@ -1,4 +1,4 @@
-"""The ceiling that the evidence sets over a verdict, and the verdict that an agent may reach under it."""
+"""Compute the ceiling set by the evidence, and the verdict that an agent may reach."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _BLANK = re.compile(r"(\{count\}|\{places\})")
 
 
 def verdict_levels(kind: QuestionType) -> tuple[Stance, ...]:
-    """Return the stances of a kind of question from best to worst.
+    """Return the stances of a question type from best to worst.
 
-    Advice has nothing to be against, so there `against` and `rejected` still give advice, which is more than undecided.
+    Advice cannot be negative, so `against` and `rejected` still give advice, which ranks above undecided.
     """
     match kind:
         case QuestionType.APPROVAL | QuestionType.GO | QuestionType.RECOMMENDATION:
@@ -48,7 +48,7 @@ def verdict_levels(kind: QuestionType) -> tuple[Stance, ...]:
 
 
 def worst(kind: QuestionType, *stances: Stance) -> Stance:
-    """Return the stance that says least for the subject; `for` where none is given."""
+    """Return the least favourable stance; `for` if none is given."""
     return max(stances, key=verdict_levels(kind).index, default=Stance.FOR)
 
 
@@ -67,9 +67,9 @@ def ceiling(  # noqa: PLR0913 - one for each thing on record
     agreements: Sequence[RiskAcknowledgement] = (),
     paths: Sequence[str] = (),
 ) -> Ceiling:
-    """Return the best that the evidence allows: the worst of the policy's lines that apply, else `for`.
+    """Return the best stance that the evidence allows: the worst of the policy rules that apply, else `for`.
 
-    Pure and total. Another finding, gap or open assumption never raises it; a person's agreement may.
+    Pure and total. Another finding, gap or open assumption never raises it; a risk acknowledgement may.
     """
     facts = Facts(findings, evidence, assumptions, gaps, examined_lines, risks, request, agent, agreements, paths)
     asked = (line for line in policy.lines if kind in line.kinds)
@@ -80,7 +80,7 @@ def ceiling(  # noqa: PLR0913 - one for each thing on record
 
 
 def ceiling_of(policy: Policy, certificate: Certificate) -> Ceiling:
-    """Return the ceiling that a policy sets over what a certificate has on record."""
+    """Return the ceiling that a policy sets for the recorded facts of a certificate."""
     return ceiling(
         policy,
         certificate.verdict.kind,
@@ -107,21 +107,21 @@ def apply_ceiling(
     conditions: tuple[str, ...],
     findings: Sequence[Finding] = (),
 ) -> Verdict:
-    """Return the verdict: what the agent wanted, cut to the ceiling.
+    """Return the verdict: the agent's stance, limited to the ceiling.
 
-    It is never better than the ceiling and never better than what the agent wanted. A stance below the ceiling stands
-    even without a written reason, and the record then says that there was none. Conditions make an unconditional
-    verdict conditional, and a conditional verdict has at least one condition: the agent's own, and one for each thing
-    that set the ceiling. A go/no-go question has no conditional answer: there a condition leaves it undecided.
+    It is never better than the ceiling and never better than the agent's stance. A stance below the ceiling is valid
+    even without a written reason; the record then states that there was none. Conditions make an unconditional
+    verdict conditional, and a conditional verdict has at least one condition: the agent's own, and one for each item
+    that set the ceiling. A go/no-go question has no conditional answer: a condition leaves it undecided.
 
     Args:
-        policy_ceiling: From `ceiling`.
-        kind: The kind of question, the same as the ceiling's.
-        wanted: Where the agent stands; None takes the ceiling.
-        reason: Why the agent stands below the ceiling.
-        rationale: Why, in the agent's words; what set the ceiling is said where it is empty.
-        conditions: What the agent wants met.
-        findings: Findings on record, so that conditions can name their places.
+        policy_ceiling: Result of `ceiling`.
+        kind: Question type, the same as that of the ceiling.
+        wanted: Stance of the agent; None takes the ceiling.
+        reason: Reason for a stance below the ceiling.
+        rationale: Rationale of the agent; if empty, the reasons of the ceiling are used.
+        conditions: Conditions named by the agent.
+        findings: Recorded findings, so that conditions can name their locations.
     """
     own = tuple(dict.fromkeys(text for text in (each.strip() for each in conditions) if text))
     said = worst(kind, policy_ceiling.stance, wanted or Stance.FOR)

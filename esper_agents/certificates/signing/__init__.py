@@ -1,1 +1,1 @@
-"""Signatures on what is certified: envelopes, the keys that sign them, and whose keys are trusted."""
+"""Signatures: DSSE envelopes, signing keys, SSH countersignatures and trusted keys."""

@@ -1,4 +1,4 @@
-"""Files of trusted keys in OpenSSH's allowed_signers format, read strictly: one name, one key, no conditions."""
+"""Strict reader and writer for trusted keys in OpenSSH's allowed_signers format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRINCIPAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@=:/~-]{0,127}")
 _OPTION = re.compile(r'([A-Za-z-]{1,40})(?:="([^"]{0,400})")?(?:,(?=[A-Za-z])|$)')
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+/-]{0,99}")
 _FORBIDDEN = re.compile(r"[^\t\x20-\x7e]")
-# What `ssh-keygen -Y` can check a countersignature of, beside Ed25519. An envelope is signed by Ed25519 alone.
+# Key types that `ssh-keygen -Y` can verify besides Ed25519. Envelopes are signed with Ed25519 only.
 _OTHER_TYPES = frozenset(
     (
         "ssh-rsa",
@@ -33,13 +33,13 @@ _FEWEST_RSA_BITS = 2048
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """One line of such a file: whose key it is and what it may sign.
+    """Line of an allowed_signers file: the owner of a key and its permitted namespaces.
 
     Attributes:
-        principal: Whose it is.
-        namespaces: What it may sign; empty for anything, as with OpenSSH.
-        kind: The type of the key, such as `ssh-ed25519`.
-        blob: The key as OpenSSH writes it after the type.
+        principal: Owner of the key.
+        namespaces: Permitted namespaces; empty permits any, as in OpenSSH.
+        kind: Type of the key, such as `ssh-ed25519`.
+        blob: Key as OpenSSH writes it after the type.
         raw: The 32 bytes of an Ed25519 key; empty for every other type.
     """
 
@@ -50,22 +50,22 @@ class Signer:
     raw: bytes
 
     def may_sign(self, namespace: str) -> bool:
-        """Return whether it may sign in a namespace."""
+        """Return whether the key may sign in a namespace."""
         return not self.namespaces or namespace in self.namespaces
 
     def line(self) -> str:
-        """Return it as a line of an allowed_signers file, without a comment."""
+        """Return the signer as a line of an allowed_signers file, without a comment."""
         options = f'namespaces="{",".join(self.namespaces)}" ' if self.namespaces else ""
         return f"{self.principal} {options}{self.kind} {self.blob}"
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
-    """A line that gives nobody any trust.
+    """Line that was refused and adds no trusted key.
 
     Attributes:
-        where: The file, and the line in it from 1 where it is about one.
-        why: What is wrong with it.
+        where: File, with a line number from 1 if the problem concerns one line.
+        why: Reason for the refusal.
     """
 
     where: str
@@ -74,11 +74,11 @@ class RefusedLine:
 
 @dataclass(frozen=True, slots=True)
 class Signers:
-    """What a file of trusted keys says.
+    """Content of a file of trusted keys.
 
     Attributes:
-        signers: Whose keys, in order; each key once.
-        refused: The lines that were not taken.
+        signers: Accepted keys, in order, without duplicates.
+        refused: Refused lines.
     """
 
     signers: tuple[Signer, ...] = ()
@@ -86,22 +86,22 @@ class Signers:
 
 
 def read_signers(data: bytes, where: str) -> Signers:
-    """Return the keys that a file of trusted keys names.
+    """Parse a file of trusted keys.
 
-    A line is taken only where it means here what it means to `ssh-keygen`. Lines with `cert-authority`, with times,
-    with patterns or with several names are refused: here a key has one owner, at all times. Of two lines for one key
-    the first counts.
+    A line is accepted only if it has the same meaning for `ssh-keygen`. Lines with `cert-authority`, times, patterns
+    or several names are refused: here a key has one owner and no time limit. If two lines name the same key, the
+    first one applies.
 
     Args:
-        data: The bytes of the file.
-        where: What it is called where a line is refused.
+        data: Bytes of the file.
+        where: Name of the file for refused lines.
     """
     if len(data) > MOST_BYTES:
-        return Signers((), (RefusedLine(where, f"it has {len(data)} bytes, and {MOST_BYTES} are the most"),))
-    # Bytes that are no ASCII make their own line refused, and no other.
+        return Signers((), (RefusedLine(where, f"it has {len(data)} bytes; the maximum is {MOST_BYTES}"),))
+    # Non-ASCII bytes cause the refusal of their own line only.
     lines = data.decode("latin-1").split("\n")
     if len(lines) > MOST_LINES:
-        return Signers((), (RefusedLine(where, f"it has {len(lines)} lines, and {MOST_LINES} are the most"),))
+        return Signers((), (RefusedLine(where, f"it has {len(lines)} lines; the maximum is {MOST_LINES}"),))
     found: dict[tuple[str, str], Signer] = {}
     refused: list[RefusedLine] = []
     for number, line in enumerate(lines, start=1):
@@ -114,45 +114,45 @@ def read_signers(data: bytes, where: str) -> Signers:
             refused.append(RefusedLine(f"{where}:{number}", error.problem))
             continue
         if (signer.kind, signer.blob) in found:
-            refused.append(RefusedLine(f"{where}:{number}", "its key stands in an earlier line, which counts"))
+            refused.append(RefusedLine(f"{where}:{number}", "duplicate key; the earlier line applies"))
         found.setdefault((signer.kind, signer.blob), signer)
     return Signers(tuple(found.values()), tuple(refused))
 
 
 def read_signer(text: str) -> Signer:
-    """Return what one line of an allowed_signers file says.
+    """Parse one line of an allowed_signers file.
 
     Raises:
-        IntegrityError: It is none, or says what is not taken here.
+        IntegrityError: The line is malformed or uses an unsupported feature.
     """
     if len(text) > MOST_LINE or _FORBIDDEN.search(text):
-        _refuse(f"it has over {MOST_LINE} characters, or one that is not plain ASCII")
+        _refuse(f"it has over {MOST_LINE} characters, or one that is not printable ASCII")
     words = text.split(None, 1)
     principal, rest = words[0], words[1] if len(words) > 1 else ""
     if not is_principal(principal):
-        _refuse(f"{principal[:60]!a} is not one plain name: patterns and lists of names are not taken")
+        _refuse(f"{principal[:60]!a} is not a single name: patterns and lists of names are not supported")
     options, kind, blob = _fields(rest)
     namespaces = _namespaces(options)
     return signer_of(principal, namespaces, kind, blob)
 
 
 def signer_of(principal: str, namespaces: tuple[str, ...], kind: str, blob: str) -> Signer:
-    """Return a signer with a key that is checked.
+    """Return a signer whose key is validated.
 
     Raises:
-        IntegrityError: The key is of a type that is not taken, broken, or one that cannot be relied on.
+        IntegrityError: The key has an unsupported type, or is malformed or weak.
     """
     if kind == SSH_TYPE:
         return Signer(principal, namespaces, kind, blob, from_ssh(kind, blob))
     if kind not in _OTHER_TYPES:
-        _refuse(f"a key of type {kind[:40]!a} is not taken")
+        _refuse(f"key type {kind[:40]!a} is not supported")
     wire = decoded(blob, most=MOST_LINE)
     fields = wire_fields(wire) if wire else []
     if not fields or fields[0] != kind.encode():
-        _refuse(f"what follows {kind} is no such key")
-    # Shorter ones are within reach of those who can pay, and ssh-keygen has made none for years.
+        _refuse(f"the text after {kind} is not such a key")
+    # Shorter RSA keys can be broken by well-funded attackers; ssh-keygen has not created them for years.
     if kind == "ssh-rsa" and (len(fields) != 3 or _bits(fields[2]) < _FEWEST_RSA_BITS):  # noqa: PLR2004 - type, e, n
-        _refuse(f"it is an RSA key of under {_FEWEST_RSA_BITS} bits")
+        _refuse(f"RSA key with fewer than {_FEWEST_RSA_BITS} bits")
     return Signer(principal, namespaces, kind, blob, b"")
 
 
@@ -163,12 +163,12 @@ def own_signer(principal: str, public_key: bytes) -> Signer:
 
 
 def is_principal(text: str) -> bool:
-    """Return whether text is one name, and can stand in such a file as it is."""
+    """Return whether text is a single name that can be written to such a file unchanged."""
     return _PRINCIPAL.fullmatch(text) is not None
 
 
 def wire_fields(wire: bytes) -> list[bytes]:
-    """Return the strings of OpenSSH's wire form; none where it is not one."""
+    """Return the strings of OpenSSH's wire format; empty if it is malformed."""
     fields: list[bytes] = []
     at = 0
     while at < len(wire):
@@ -182,15 +182,15 @@ def wire_fields(wire: bytes) -> list[bytes]:
 
 
 def _fields(rest: str) -> tuple[str, str, str]:
-    """Return options, type and key of what follows the name."""
+    """Return the options, type and key that follow the name."""
     words = rest.split(None, 2)
     if words and (words[0] == SSH_TYPE or words[0] in _OTHER_TYPES):
         options = ""
     else:
-        # Options hold no white space here: names of namespaces have none.
+        # Namespace names contain no white space, so options do not either.
         options, *words = rest.split(None, 3) or [""]
     if len(words) < 2:  # noqa: PLR2004 - type and key
-        _refuse("it has not a name, a type of key and a key")
+        _refuse("expected a name, a key type and a key")
     return options, words[0], words[1]
 
 
@@ -203,10 +203,10 @@ def _namespaces(options: str) -> tuple[str, ...]:
             _refuse("its options cannot be read")
         name = option[1].lower()
         if name != "namespaces" or option[2] is None or found:
-            _refuse(f"the option {name[:40]!a} is not taken; only one of namespaces is")
+            _refuse(f"option {name[:40]!a} is not supported; only namespaces is")
         found = tuple(option[2].split(","))
         if not all(_NAMESPACE.fullmatch(each) for each in found):
-            _refuse("its namespaces are not plain names: patterns are not taken")
+            _refuse("its namespaces are not plain names: patterns are not supported")
         at = option.end()
     return found
 

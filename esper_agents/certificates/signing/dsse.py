@@ -1,4 +1,4 @@
-"""DSSE envelopes: a statement's bytes, who signed them, and the one signature, in one canonical form."""
+"""DSSE envelopes in canonical form: one statement, one key ID, one signature."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TAIL = re.compile(
     rb'","payloadType":"application/vnd\.in-toto\+json","signatures":\[\{"keyid":"(SHA256:[A-Za-z0-9+/]{43})",'
     rb'"sig":"([A-Za-z0-9+/]{86}==)"\}\]\}'
 )
-# Of a fingerprint of 50 characters and a signature of 88 there is one length.
+# Fingerprints of 50 and signatures of 88 characters give a fixed length.
 _TAIL_BYTES = len(b'","payloadType":"","signatures":[{"keyid":"","sig":""}]}') + len(PAYLOAD_TYPE) + 50 + 88
 _MEMBERS = frozenset({"payload", "payloadType", "signatures"})
 _SIGNATURE_MEMBERS = frozenset({"keyid", "sig"})
@@ -29,13 +29,13 @@ _SIGNATURE_MEMBERS = frozenset({"keyid", "sig"})
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Signed bytes.
+    """DSSE envelope: a signed statement.
 
     Attributes:
-        payload_type: What the payload is; `PAYLOAD_TYPE` in all that is read and sealed here.
-        payload: The statement's bytes.
-        key_id: Fingerprint of the key that is said to have signed.
-        signature: Its Ed25519 signature over `pae(payload_type, payload)`.
+        payload_type: Type of the payload; always `PAYLOAD_TYPE` in envelopes read and sealed here.
+        payload: Bytes of the statement.
+        key_id: Fingerprint of the stated signing key.
+        signature: Ed25519 signature over `pae(payload_type, payload)`.
     """
 
     payload_type: str
@@ -45,7 +45,7 @@ class Envelope:
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """Return what is signed: DSSE's pre-authentication encoding of a type and the bytes of it."""
+    """Return the signed bytes: DSSE's pre-authentication encoding of a type and a payload."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
@@ -56,9 +56,9 @@ def seal(key: SigningKey, statement: bytes) -> Envelope:
 
 
 def is_signed_by(envelope: Envelope, public_key: bytes) -> bool:
-    """Return whether an envelope names this key and carries its signature over this payload.
+    """Return whether an envelope names this key and has its valid signature over the payload.
 
-    A key that `check_public_key` refuses has signed nothing.
+    A signature of a key that `check_public_key` refuses is never valid.
     """
     if envelope.payload_type != PAYLOAD_TYPE or envelope.key_id != key_id_of(public_key):
         return False
@@ -66,8 +66,8 @@ def is_signed_by(envelope: Envelope, public_key: bytes) -> bool:
 
 
 def envelope_bytes(envelope: Envelope) -> bytes:
-    """Return the one way to write an envelope: RFC 8785, no line feed at the end."""
-    # Sorted members and no spaces are RFC 8785 where all text is ASCII, as base64, fingerprints and types are.
+    """Return the only accepted encoding of an envelope: RFC 8785, without a final line feed."""
+    # For ASCII text, sorted members without spaces are RFC 8785; base64, fingerprints and types are ASCII.
     kind, key_id = json.dumps(envelope.payload_type).encode(), json.dumps(envelope.key_id).encode()
     return b'{"payload":"%b","payloadType":%b,"signatures":[{"keyid":%b,"sig":"%b"}]}' % (
         _base64(envelope.payload),
@@ -78,17 +78,17 @@ def envelope_bytes(envelope: Envelope) -> bytes:
 
 
 def read_envelope(data: bytes) -> Envelope:
-    """Return the envelope that bytes hold. Whether the signature is right is not looked at.
+    """Parse an envelope. The signature is not verified.
 
     Raises:
-        IntegrityError: They are not exactly what `envelope_bytes` writes: another member, type or order, no or more
-            than one signature, base64 in another form, white space, or more than 64 MiB.
+        IntegrityError: The bytes are not exactly what `envelope_bytes` writes: another member, type or order, none or
+            more than one signature, base64 in another form, white space, or more than 64 MiB.
     """
     return _read_canonical(data) or _read_slowly(data)
 
 
 def _read_canonical(data: bytes) -> Envelope | None:
-    """Return the envelope that bytes in the one form hold, at a fifth of the time; None where they hold none."""
+    """Parse an envelope in canonical form in a fifth of the time; return None if the form differs."""
     tail = _TAIL.fullmatch(data, max(len(data) - _TAIL_BYTES, 0))
     if tail is None or not data.startswith(_HEAD) or len(data) > MOST_BYTES:
         return None
@@ -103,29 +103,29 @@ def _read_canonical(data: bytes) -> Envelope | None:
 def _read_slowly(data: bytes) -> Envelope:
     value = loads(data)
     if not isinstance(value, dict) or set(value) != _MEMBERS:
-        _refuse(f"it has not exactly the members {', '.join(sorted(_MEMBERS))}")
+        _refuse(f"expected exactly the members {', '.join(sorted(_MEMBERS))}")
     if value["payloadType"] != PAYLOAD_TYPE:
-        _refuse(f"its payload is no {PAYLOAD_TYPE}")
+        _refuse(f"its payload type is not {PAYLOAD_TYPE}")
     payload = _decoded(value["payload"], "its payload")
     key_id, signature = _signature(value["signatures"])
     envelope = Envelope(PAYLOAD_TYPE, payload, key_id, signature)
     if envelope_bytes(envelope) != data:
-        _refuse("it is not in the one form that envelopes have")
+        _refuse("it is not in canonical form")
     return envelope
 
 
 def _signature(signatures: Any) -> tuple[str, bytes]:
     if not isinstance(signatures, list) or len(signatures) != 1:
         count = len(signatures) if isinstance(signatures, list) else "no list of"
-        _refuse(f"it has {count} signatures, and one is what it must have")
+        _refuse(f"it has {count} signatures; exactly one is required")
     (only,) = signatures
     if not isinstance(only, dict) or set(only) != _SIGNATURE_MEMBERS:
-        _refuse(f"its signature has not exactly the members {', '.join(sorted(_SIGNATURE_MEMBERS))}")
+        _refuse(f"its signature must have exactly the members {', '.join(sorted(_SIGNATURE_MEMBERS))}")
     if not isinstance(only["keyid"], str) or not is_key_id(only["keyid"]):
-        _refuse("its keyid is no SHA256 fingerprint")
+        _refuse("its keyid is not a SHA256 fingerprint")
     signature = _decoded(only["sig"], "its signature")
     if len(signature) != SIGNATURE_BYTES:
-        _refuse(f"its signature has {len(signature)} bytes, and one of Ed25519 has {SIGNATURE_BYTES}")
+        _refuse(f"its signature has {len(signature)} bytes; Ed25519 signatures have {SIGNATURE_BYTES}")
     return only["keyid"], signature
 
 
@@ -143,5 +143,5 @@ def _base64(data: bytes) -> bytes:
 def _refuse(problem: str) -> NoReturn:
     raise IntegrityError(
         f"not a signed envelope: {problem}",
-        remedy="take it from the archive again; `esper certificates path` writes it anew",
+        remedy="fetch it from the archive; `esper certificates path` rewrites it",
     )

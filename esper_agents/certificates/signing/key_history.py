@@ -1,4 +1,4 @@
-"""Which key is good for which entry of a log: keys come, retire and are revoked by notices that good keys signed."""
+"""Validity of keys per log entry, derived from signed key notices."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogNotice:
-    """A notice as it stands in a log.
+    """Notice in a log.
 
     Attributes:
-        index: Its place in the log, from 0.
-        notice: What it says; the envelope's payload, parsed.
-        envelope: The envelope that it came in.
+        index: Index of its entry, from 0.
+        notice: Parsed payload of the envelope.
+        envelope: Envelope that contains it.
     """
 
     index: int
@@ -34,16 +34,16 @@ class LogNotice:
 
 @dataclass(frozen=True, slots=True)
 class KeySpan:
-    """From where to where a key is good in one log.
+    """Validity of a key in one log.
 
     Attributes:
-        key_id: Its fingerprint.
-        public_key: The key.
-        first: The first entry that it may have signed.
-        last: The last entry that it may have signed; None where nothing ended it.
-        added_by: Fingerprint of the key that brought it in; empty where it is trusted directly.
-        ended_by: What ended it, retired or revoked; None where nothing did.
-        reason: Why it ended, in the words of whoever ended it.
+        key_id: Fingerprint of the key.
+        public_key: Public key.
+        first: First entry that it may have signed.
+        last: Last entry that it may have signed; None if it has not ended.
+        added_by: Fingerprint of the key that introduced it; empty if it is trusted directly.
+        ended_by: Kind of the notice that ended it, retired or revoked; None if it has not ended.
+        reason: Reason given in that notice.
     """
 
     key_id: str
@@ -55,17 +55,17 @@ class KeySpan:
     reason: str = ""
 
     def is_good(self, index: int) -> bool:
-        """Return whether it may have signed an entry."""
+        """Return whether the key may have signed an entry."""
         return self.first <= index and (self.last is None or index <= self.last)
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredNotice:
-    """A notice on keys that changes nothing.
+    """Key notice without effect.
 
     Attributes:
-        index: Its place in the log.
-        why: Why it counts for nothing.
+        index: Index of its entry.
+        why: Reason why it is ignored.
     """
 
     index: int
@@ -74,11 +74,11 @@ class IgnoredNotice:
 
 @dataclass(frozen=True, slots=True)
 class KeyHistory:
-    """Every key that was ever good in a log.
+    """History of every key that was ever valid in a log.
 
     Attributes:
-        spans: From where to where each is good, by fingerprint.
-        ignored: Notices on keys that change nothing, in order.
+        spans: Validity by fingerprint.
+        ignored: Key notices without effect, in order.
     """
 
     spans: Mapping[str, KeySpan]
@@ -90,41 +90,39 @@ class KeyHistory:
         return span is not None and span.is_good(index)
 
     def good_key(self, key_id: str, index: int) -> bytes | None:
-        """Return the public key to check an entry with; None where that key is not good for it."""
+        """Return the public key for verifying an entry; None if that key is not valid for it."""
         return self.spans[key_id].public_key if self.is_good(key_id, index) else None
 
     def checkpoint_keys(self, size: int) -> tuple[bytes, ...]:
-        """Return the keys that may vouch for a checkpoint of so many entries, where the log itself is not at hand.
+        """Return the keys accepted for a checkpoint of a given size if the log itself is not available.
 
-        A revoked key is none of them, however early the checkpoint says that it is: whoever stole the key can sign a
-        log of one entry. What it signed before is shown by a checkpoint of another key over the same log.
+        A revoked key is never accepted, however small the checkpoint: a stolen key can sign a log of one entry. A
+        checkpoint of another key over the same log proves what the revoked key signed earlier.
         """
         good = (each for each in self.spans.values() if each.is_good(size - 1))
         return tuple(each.public_key for each in good if each.ended_by is not NoticeKind.KEY_REVOKED)
 
     def said(self, key_id: str, index: int) -> str:
-        """Return in words whether a key is good for an entry, and what is to be known beside that."""
+        """Return a description of a key's validity for an entry, with any warning."""
         span = self.spans.get(key_id)
         if span is None:
-            return f"the key {key_id} is not trusted here, and no trusted key brought it into the log"
+            return f"key {key_id} is not trusted, and no trusted key added it to the log"
         if index < span.first:
-            return f"the key {key_id} came into the log after entry {index}, at entry {span.first - 1}"
+            return f"key {key_id} was added to the log after entry {index}, at entry {span.first - 1}"
         if span.last is None or span.ended_by is None:
-            return f"the key {key_id} is good"
+            return f"key {key_id} is valid"
         because = f": {span.reason}" if span.reason else ""
         how = "revoked" if span.ended_by is NoticeKind.KEY_REVOKED else "retired"
         if index > span.last:
-            return f"the key {key_id} was {how} at entry {span.last}{because}"
+            return f"key {key_id} was {how} at entry {span.last}{because}"
         if span.ended_by is NoticeKind.KEY_REVOKED:
-            return (
-                f"the key {key_id} was revoked later, at entry {span.last}{because}; genuine by the log's order alone"
-            )
-        return f"the key {key_id} was good, and retired at entry {span.last}"
+            return f"key {key_id} was revoked later, at entry {span.last}{because}; authentic by log order only"
+        return f"key {key_id} was valid, and retired later at entry {span.last}"
 
     def added_by(self, key_id: str) -> tuple[KeySpan, ...]:
-        """Return the keys that a key brought in, and those that these brought in, and so on.
+        """Return the keys that a key introduced, directly or through other keys.
 
-        Where a key was stolen, each of them must be looked at: its revocation leaves them good.
+        If a key was stolen, each of them must be reviewed: its revocation leaves them valid.
         """
         found: dict[str, KeySpan] = {}
         wanted = [key_id]
@@ -137,17 +135,16 @@ class KeyHistory:
 
 
 def key_history(notices: Iterable[LogNotice], roots: Iterable[bytes]) -> KeyHistory:
-    """Return which key is good for which entry.
+    """Return the validity of keys per log entry.
 
-    A key is good that is trusted directly, or that a key brought in which was good at that entry; from the entry after
-    that on. A retired key, and a revoked one, is good up to the entry that says so and never again. Any good key may
-    say so: who has lost a key cannot sign with it. What was signed before a revocation stays genuine, by the log's
-    order and not by any clock.
+    A key is valid if it is trusted directly, or was introduced by a key valid at that entry; it is valid from the next
+    entry on. A retired or revoked key is valid up to the entry that says so and never again. Any valid key may end
+    another key, because the owner of a lost key cannot sign with it. What was signed before a revocation stays
+    authentic, by the order of the log and not by any clock.
 
     Args:
-        notices: The log's notices in its order; others than those on keys are passed over. Their signatures are checked
-            here.
-        roots: The keys that are trusted directly.
+        notices: Notices of the log in order; only key notices are used. Their signatures are verified here.
+        roots: Directly trusted keys.
     """
     spans = {key_id_of(each): KeySpan(key_id_of(each), each) for each in roots}
     ignored = tuple(IgnoredNotice(each.index, why) for each in notices if (why := _apply(spans, each)))
@@ -155,7 +152,7 @@ def key_history(notices: Iterable[LogNotice], roots: Iterable[bytes]) -> KeyHist
 
 
 def _apply(spans: dict[str, KeySpan], entry: LogNotice) -> str:
-    """Let a notice count; return why it does not."""
+    """Apply a notice; return the reason if it is ignored, else an empty string."""
     match entry.notice.kind:
         case NoticeKind.KEY_ADDED:
             return _not_by_good_key(spans, entry) or _add(spans, entry)
@@ -173,9 +170,9 @@ def _apply(spans: dict[str, KeySpan], entry: LogNotice) -> str:
 def _not_by_good_key(spans: dict[str, KeySpan], entry: LogNotice) -> str:
     signer = spans.get(entry.envelope.key_id)
     if signer is None or not signer.is_good(entry.index):
-        return f"the key {entry.envelope.key_id} that signed it is not good there"
+        return f"signing key {entry.envelope.key_id} is not valid for this entry"
     if not is_signed_by(entry.envelope, signer.public_key):
-        return f"it does not carry the signature of {entry.envelope.key_id}"
+        return f"signature does not match key {entry.envelope.key_id}"
     return ""
 
 
@@ -190,7 +187,7 @@ def _add(spans: dict[str, KeySpan], entry: LogNotice) -> str:
         spans[key_id] = KeySpan(key_id, added, entry.index + 1, added_by=entry.envelope.key_id)
         return ""
     if known.last is not None:
-        return f"the key {key_id} has ended at entry {known.last}, and does not come back"
+        return f"key {key_id} ended at entry {known.last} and cannot become valid again"
     return ""
 
 
@@ -201,11 +198,11 @@ def _end(spans: dict[str, KeySpan], entry: LogNotice) -> str:
         return error.problem
     known = spans.get(key_id)
     if known is None:
-        return f"it ends the key {key_id}, which was never good here"
+        return f"ends key {key_id}, which was never valid in this log"
     is_revoked = entry.notice.kind is NoticeKind.KEY_REVOKED
     if known.last is not None and not (is_revoked and known.ended_by is NoticeKind.KEY_RETIRED):
-        return f"the key {key_id} has ended already, at entry {known.last}"
-    # A retired key that is revoked later was no longer good in between.
+        return f"key {key_id} already ended at entry {known.last}"
+    # A retired key that is revoked later was already invalid in between.
     last = entry.index if known.last is None else known.last
     spans[key_id] = replace(known, last=last, ended_by=entry.notice.kind, reason=entry.notice.reason)
     return ""

@@ -1,4 +1,4 @@
-"""A key as a person hands it over: as text or in a file, in any of the forms in which others write keys."""
+"""Parse a public key that a user gives as text or file, in any common format."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _NOTE = re.compile(r"([^\s+]+)\+[0-9a-f]{8}\+[A-Za-z0-9+/=]+")
 
 
 def claimed_signer(key: str, name: str) -> Signer:
-    """Return a key and whose it is, allowed to sign certificates and nothing else.
+    """Parse a public key with its owner; the key may sign certificates only.
 
     Args:
-        key: An OpenSSH public key, the key of a signed note, a line of an allowed_signers file; or a file with one of
-            these or with PEM.
-        name: Whose it is; what the key itself says where empty.
+        key: OpenSSH public key, signed-note key, or line of an allowed_signers file; or a file that contains one of
+            these or PEM.
+        name: Owner of the key; if empty, the name stated with the key.
 
     Raises:
-        UsageError: It holds no such key, one that cannot be relied on, or does not say whose it is.
+        UsageError: The key is malformed, weak or private, or its owner is not stated.
     """
     text = key.strip()
     if not (_SSH.match(text) or _NOTE.fullmatch(text)):
@@ -40,12 +40,10 @@ def claimed_signer(key: str, name: str) -> Signer:
         signer = _read(text, name)
     except IntegrityError as error:
         raise UsageError(
-            error.problem, remedy="give the public half as `ssh-keygen` or `esper keys export` writes it"
+            error.problem, remedy="use the public key as written by `ssh-keygen` or `esper keys export`"
         ) from error
     if not is_principal(signer.principal):
-        raise UsageError(
-            "the key does not say whose it is, in letters, digits and ._+@=:/~- only", remedy="say it with --name"
-        )
+        raise UsageError("the key has no owner name of letters, digits and ._+@=:/~- only", remedy="add --name NAME")
     return signer
 
 
@@ -56,7 +54,7 @@ def fingerprint(signer: Signer) -> str:
 
 
 def this_user() -> str:
-    """Return who runs this on which machine, as a name that can stand in a file of keys."""
+    """Return the current user and machine as a name that is valid in a key file."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
@@ -67,7 +65,7 @@ def this_user() -> str:
 
 def _read(text: str, name: str) -> Signer:
     if "PRIVATE KEY" in text[:200]:
-        _refuse("it is a private key, which stays where it is")
+        _refuse("it is a private key, which must not be shared")
     if text.startswith(_PEM):
         kind, blob = as_ssh(read_public_key(text)).split(" ")
         return signer_of(name, (NAMESPACE,), kind, blob)
@@ -81,7 +79,7 @@ def _read(text: str, name: str) -> Signer:
         return signer_of(name or "".join(comment), (NAMESPACE,), kind, blob)
     line = read_signer(text)
     if not line.may_sign(NAMESPACE):
-        _refuse(f"its line allows {', '.join(line.namespaces)}, and not {NAMESPACE}")
+        _refuse(f"its line allows {', '.join(line.namespaces)}, but not {NAMESPACE}")
     return signer_of(name or line.principal, (NAMESPACE,), line.kind, line.blob)
 
 
@@ -91,11 +89,11 @@ def _text_of(place: str) -> str:
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(
             f"{place[:200]!r} is neither a key nor a file that can be read",
-            remedy="give `ssh-ed25519 AAAA...`, or the file that `esper keys export` made",
+            remedy="use `ssh-ed25519 AAAA...`, or a file written by `esper keys export`",
         ) from error
     data = found.data if found else b""
     if not data or len(data) > _MOST_BYTES:
-        raise UsageError(f"{place!r} is no file with one key", remedy="name one that `esper keys export` made")
+        raise UsageError(f"{place!r} is not a file with one key", remedy="use a file written by `esper keys export`")
     return data.decode("utf-8", "backslashreplace")
 
 

@@ -1,4 +1,4 @@
-"""Ed25519 public keys: which are refused, what they are called, and the forms in which others write them."""
+"""Ed25519 public keys: validation, fingerprints and common encodings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 SSH_TYPE = "ssh-ed25519"
 _WIRE_TYPE = b"\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x20"
-# DER of a SubjectPublicKeyInfo of Ed25519 up to the key, RFC 8410.
+# DER prefix of an Ed25519 SubjectPublicKeyInfo, RFC 8410.
 _DER = bytes.fromhex("302a300506032b6570032100")
 _PEM_BEGIN, _PEM_END = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
-# C2SP signed-note names algorithms by a byte; this is Ed25519.
+# C2SP signed-note identifies algorithms by a byte; this is Ed25519.
 _NOTE_ED25519 = b"\x01"
 _NOTE_NAME = re.compile(r"[!-*,-~]{1,200}")
 _KEY_ID = re.compile(r"SHA256:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]")
@@ -28,31 +28,31 @@ _PRIME = 2**255 - 19
 _ORDER_EIGHT = int.from_bytes(
     bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
 )
-# The y coordinates of the eight points of small order. One signature fits many messages under such a key.
+# The y coordinates of the eight points of small order. With such a key, one signature is valid for many messages.
 _SMALL_ORDER = frozenset((0, 1, _PRIME - 1, _ORDER_EIGHT, _PRIME - _ORDER_EIGHT))
 
 
 def check_public_key(raw: bytes) -> None:
-    """Refuse bytes that are no Ed25519 public key that can be relied on.
+    """Raise an error unless bytes are a valid and secure Ed25519 public key.
 
     Raises:
-        IntegrityError: They are not 32, not the one encoding of their point, or a point of small order.
+        IntegrityError: Not 32 bytes, not the canonical encoding of a point, or a point of small order.
     """
     if len(raw) != KEY_BYTES:
-        _refuse(f"it has {len(raw)} bytes, and an Ed25519 public key has {KEY_BYTES}")
+        _refuse(f"it has {len(raw)} bytes; an Ed25519 public key has {KEY_BYTES}")
     height = int.from_bytes(raw, "little") & (2**255 - 1)
     if height >= _PRIME:
-        _refuse("it is not the one way to write its point")
+        _refuse("it is not the canonical encoding of its point")
     if height in _SMALL_ORDER:
-        _refuse("it is a point of small order: anybody could sign for it")
+        _refuse("it is a point of small order, so its signatures can be forged")
 
 
 @lru_cache(maxsize=256)
 def checked(raw: bytes) -> Ed25519PublicKey:
-    """Return the key that bytes hold, ready to check signatures with.
+    """Return a validated key, ready to verify signatures.
 
     Raises:
-        IntegrityError: As `check_public_key` says.
+        IntegrityError: See `check_public_key`.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -61,7 +61,7 @@ def checked(raw: bytes) -> Ed25519PublicKey:
 
 
 def is_signature(signature: bytes, message: bytes, public_key: bytes) -> bool:
-    """Return whether a signature is this key's over this message; a key that is refused has signed nothing."""
+    """Return whether a signature of a message by a key is valid; a refused key has no valid signatures."""
     from cryptography.exceptions import InvalidSignature
 
     if len(signature) != SIGNATURE_BYTES:
@@ -79,7 +79,7 @@ def key_id_of(public_key: bytes) -> str:
 
 
 def is_key_id(text: str) -> bool:
-    """Return whether text is the fingerprint of some key, in the one way to write it."""
+    """Return whether text is a key fingerprint in canonical form."""
     return _KEY_ID.fullmatch(text) is not None
 
 
@@ -94,50 +94,50 @@ def as_pem(public_key: bytes) -> str:
 
 
 def as_note_key(public_key: bytes, name: str) -> str:
-    """Return a key as C2SP's signed notes write it, `name+0123abcd+...`.
+    """Return a key in the format of C2SP signed notes, `name+0123abcd+...`.
 
     Args:
-        public_key: The key.
-        name: What signs, such as the log's origin; visible ASCII without `+`.
+        public_key: Public key.
+        name: Name of the signer, such as the log's origin; visible ASCII without `+`.
 
     Raises:
-        IntegrityError: The name is none.
+        IntegrityError: The name is invalid.
     """
     if not _NOTE_NAME.fullmatch(name):
-        _refuse(f"{name[:60]!a} is no name for a signed note")
+        _refuse(f"{name[:60]!a} is not a valid name for a signed note")
     return f"{name}+{note_key_hash(public_key, name).hex()}+{_base64(_NOTE_ED25519 + public_key)}"
 
 
 def note_key_hash(public_key: bytes, name: str) -> bytes:
-    """Return the four bytes by which signed notes name a key."""
+    """Return the four bytes that identify a key in signed notes."""
     return sha256(name.encode() + b"\n" + _NOTE_ED25519 + public_key).digest()[:4]
 
 
 def from_ssh(kind: str, blob: str) -> bytes:
-    """Return the key of an OpenSSH public key.
+    """Parse the key of an OpenSSH public key line.
 
     Args:
-        kind: Its first word; only `ssh-ed25519` is read.
-        blob: Its second word.
+        kind: First word of the line; only `ssh-ed25519` is accepted.
+        blob: Second word of the line.
 
     Raises:
-        IntegrityError: It is of another kind, not in the one way to write it, or refused by `check_public_key`.
+        IntegrityError: Another key type, not in canonical form, or refused by `check_public_key`.
     """
     if kind != SSH_TYPE:
-        _refuse(f"it is of kind {kind[:40]!a}, and only {SSH_TYPE} is read")
+        _refuse(f"key type {kind[:40]!a} is not supported; only {SSH_TYPE} is")
     wire = decoded(blob, most=200)
     if wire is None or not wire.startswith(_WIRE_TYPE):
-        _refuse(f"what follows {SSH_TYPE} is no such key")
+        _refuse(f"the text after {SSH_TYPE} is not such a key")
     raw = wire[len(_WIRE_TYPE) :]
     check_public_key(raw)
     return raw
 
 
 def read_public_key(text: str) -> bytes:
-    """Return the key that text holds: an OpenSSH line, PEM, or the key of a signed note.
+    """Parse a public key: OpenSSH line, PEM, or signed-note key.
 
     Raises:
-        IntegrityError: It holds none, or one that is refused.
+        IntegrityError: No key was found, or it is refused.
     """
     text = text.strip()
     if text.startswith(_PEM_BEGIN):
@@ -148,19 +148,19 @@ def read_public_key(text: str) -> bytes:
             _refuse("it has more than one line")
         return from_ssh(words[0], words[1])
     if text.count("+") < 2:  # noqa: PLR2004 - name+hash+key
-        _refuse("it is no OpenSSH line of type ssh-ed25519, no PEM and no key of a signed note")
+        _refuse("it is neither an OpenSSH line of type ssh-ed25519, nor PEM, nor a signed-note key")
     return _from_note_key(text)
 
 
 def decoded(text: str, *, most: int) -> bytes | None:
-    """Return what base64 stands for; None where it is too long or not the one padded way to write it."""
+    """Decode base64; return None if it is too long or not in padded canonical form."""
     if len(text) > most:
         return None
     try:
         found = a2b_base64(text, strict_mode=True)
     except (Error, ValueError):
         return None
-    # Bits that no byte needs could be set: another text for the same bytes.
+    # Unused bits could be set, which would give another text for the same bytes.
     return found if _base64(found) == text else None
 
 
@@ -168,7 +168,7 @@ def _from_pem(text: str) -> bytes:
     lines = text.split("\n")
     der = decoded(lines[1].rstrip("\r"), most=200) if len(lines) == 3 else None  # noqa: PLR2004 - begin, key, end
     if der is None or lines[-1] != _PEM_END or not der.startswith(_DER):
-        _refuse("it is no Ed25519 public key in PEM")
+        _refuse("it is not an Ed25519 public key in PEM")
     raw = der[len(_DER) :]
     check_public_key(raw)
     return raw
@@ -178,11 +178,11 @@ def _from_note_key(text: str) -> bytes:
     name, digest, blob = text.split("+", 2)
     found = decoded(blob, most=200)
     if not _NOTE_NAME.fullmatch(name) or found is None or found[:1] != _NOTE_ED25519:
-        _refuse("it is no Ed25519 key of a signed note")
+        _refuse("it is not an Ed25519 signed-note key")
     raw = found[1:]
     check_public_key(raw)
     if note_key_hash(raw, name).hex() != digest:
-        _refuse("its hash is not that of its name and key")
+        _refuse("its hash does not match its name and key")
     return raw
 
 
@@ -195,4 +195,4 @@ def _base64(data: bytes) -> str:
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise IntegrityError(f"not a key to rely on: {problem}", remedy="ask its owner for `esper keys export`")
+    raise IntegrityError(f"invalid public key: {problem}", remedy="ask its owner for the output of `esper keys export`")

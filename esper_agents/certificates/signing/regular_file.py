@@ -1,4 +1,4 @@
-"""Reads files that somebody else may have put there: never a FIFO that hangs, a device, or more than was asked for."""
+"""Bounded reads of untrusted files; refuses FIFOs, devices and oversized files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlainFile:
-    """A file that was read.
+    """Content and status of a regular file.
 
     Attributes:
-        data: Its bytes, at most one more than was asked for.
-        status: What the system said of it when it was open.
+        data: Bytes of the file, at most one more than the limit.
+        status: Status of the open file.
     """
 
     data: bytes
@@ -25,18 +25,18 @@ class PlainFile:
 
 
 def read_plain(place: Path, most: int, *, follow: bool = True) -> PlainFile | None:
-    """Return a file's bytes; None where it is no regular file.
+    """Return a file's bytes; None if it is not a regular file.
 
     Args:
-        place: The file.
-        most: How many bytes are expected at most; one more is read, so that the caller sees that there are more.
-        follow: Whether it may be a link.
+        place: Path of the file.
+        most: Maximum number of expected bytes; one more is read, so that the caller can detect a longer file.
+        follow: Whether a symbolic link is followed.
 
     Raises:
-        OSError: It is not there or cannot be read.
-        ValueError: No file can have that name.
+        OSError: The file does not exist or cannot be read.
+        ValueError: The path is not a valid file name.
     """
-    # Not blocking: a FIFO that nobody writes to would hold us for ever.
+    # Non-blocking: opening a FIFO without a writer would block forever.
     file = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     try:
         status = os.fstat(file)

@@ -1,4 +1,4 @@
-"""The key that signs what is issued here: made at first use, kept where only its owner can read it."""
+"""Private signing key: created at first use, readable by its owner only."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _read: dict[Path, SigningKey] = {}
 
 
 class SigningKey:
-    """A key that can sign. Nothing that is printed, logged or pickled of it holds the private half.
+    """Private signing key. Its repr, log and pickle output never contains the private half.
 
     Attributes:
-        public_key: The public half, 32 bytes.
-        key_id: Its fingerprint.
+        public_key: Public half, 32 bytes.
+        key_id: Fingerprint of the key.
     """
 
     __slots__ = ("_private", "key_id", "public_key")
@@ -66,30 +66,30 @@ class SigningKey:
 
 
 def signing_key(home: Path) -> SigningKey:
-    """Return the key to sign with: from `ESPER_SIGNING_KEY_FILE`, else the home's, which is made if there is none.
+    """Return the signing key: from `ESPER_SIGNING_KEY_FILE`, else from the data directory, created if missing.
 
-    It is looked up anew each time: ask within the transaction that the signature goes into, so that nothing is signed
-    with a key that has been retired meanwhile.
+    It is read on every call: call this within the transaction that the signature goes into, so that nothing is signed
+    with a key that has been retired in the meantime.
 
     Args:
         home: `paths.home()`.
 
     Raises:
-        UsageError: The file holds no Ed25519 key without a passphrase, or others than its owner can read it.
+        UsageError: The file contains no unencrypted Ed25519 key, or other users can read it.
         StorageError: The folder cannot be written.
     """
     return existing_key(home) or _make(home)
 
 
 def existing_key(home: Path) -> SigningKey | None:
-    """Return the key to sign with if there is one; makes none.
+    """Return the signing key if it exists; never creates one.
 
     Raises:
-        UsageError: As `signing_key` says.
+        UsageError: See `signing_key`.
     """
     given = given_key_file()
     if given is not None:
-        # The file may be gone by now: runners remove theirs as soon as they can.
+        # The file may already be deleted: CI runners remove theirs early.
         if given not in _read:
             _read[given] = load(given)
         return _read[given]
@@ -98,7 +98,7 @@ def existing_key(home: Path) -> SigningKey | None:
 
 
 def take_key_file() -> None:
-    """Take `ESPER_SIGNING_KEY_FILE` out of the environment and keep it, so that no child process inherits it."""
+    """Remove `ESPER_SIGNING_KEY_FILE` from the environment and remember it, so that no child process inherits it."""
     global _given  # noqa: PLW0603 - the environment is the process's own, too
     named = os.environ.pop(VARIABLE, "")
     if named:
@@ -107,32 +107,32 @@ def take_key_file() -> None:
 
 
 def given_key_file() -> Path | None:
-    """Return the file that `ESPER_SIGNING_KEY_FILE` named when this process began, or None."""
+    """Return the file that `ESPER_SIGNING_KEY_FILE` named at process start, or None."""
     take_key_file()
     return _given
 
 
 def secret_places(home: Path) -> tuple[Path, ...]:
-    """Return the files and folders that code under judgement must not see."""
+    """Return the files and folders that measured code must not read."""
     given = given_key_file()
     return (home, given) if given is not None and given.exists() else (home,)
 
 
 def key_file(home: Path) -> Path:
-    """Return where the home keeps its signing key."""
+    """Return the path of the signing key in the data directory."""
     return home / "keys" / "signing-key.pem"
 
 
 def load(place: Path) -> SigningKey:
-    """Return the key in a file: PKCS8 in PEM, or OpenSSH's own form, without a passphrase.
+    """Load a private key: PKCS8 in PEM, or OpenSSH format, without a passphrase.
 
     Raises:
-        UsageError: It cannot be read, others can read it, or it holds no such key.
+        UsageError: It cannot be read, other users can read it, or it contains no such key.
     """
     data = _read_private(place)
     refused = UsageError(
-        f"{str(place)!r} holds no Ed25519 private key without a passphrase",
-        remedy="name one made by `openssl genpkey -algorithm ed25519`, or put the file back from a copy",
+        f"{str(place)!r} contains no unencrypted Ed25519 private key",
+        remedy="create one with `openssl genpkey -algorithm ed25519`, or restore the file from a backup",
     )
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -142,7 +142,7 @@ def load(place: Path) -> SigningKey:
     try:
         private = read(data, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        # What the library says about the bytes of a private key is nobody's business.
+        # The library's message may contain bytes of the private key, so it is not shown.
         raise refused from None
     if not isinstance(private, Ed25519PrivateKey):
         raise refused
@@ -151,19 +151,19 @@ def load(place: Path) -> SigningKey:
 
 @contextmanager
 def locked_folder(home: Path) -> Iterator[Path]:
-    """Yield the folder of the keys, made if there is none; one process at a time is in here.
+    """Yield the key folder, created if missing, under an exclusive lock.
 
     Raises:
         StorageError: It cannot be written.
-        UsageError: Others can get into it.
-        BusyError: Another process has been in there for long.
+        UsageError: Other users can access it.
+        BusyError: Another process held the lock for too long.
     """
     folder = key_file(home).parent
     try:
         home.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         _refuse_open(folder, folder.stat(), "chmod 700")
-        # A lock file: a folder cannot be locked everywhere.
+        # A lock file, because folders cannot be locked on every platform.
         lock = locks.locked(folder / "lock")
     except OSError as error:
         raise _unwritable(folder, error) from error
@@ -174,7 +174,7 @@ def locked_folder(home: Path) -> Iterator[Path]:
 
 
 def new_private_file(place: Path) -> None:
-    """Write a new private key to a file of mode 0600, whole or not at all; in `locked_folder` only.
+    """Write a new private key to a file of mode 0600 atomically; only within `locked_folder`.
 
     Raises:
         StorageError: It cannot be written.
@@ -187,7 +187,7 @@ def new_private_file(place: Path) -> None:
 
 
 def write_whole(place: Path, data: bytes) -> None:
-    """Write a file of mode 0600, whole or not at all; in `locked_folder` only.
+    """Write a file of mode 0600 atomically; only within `locked_folder`.
 
     Raises:
         StorageError: It cannot be written.
@@ -208,7 +208,7 @@ def write_whole(place: Path, data: bytes) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Have what changed in a folder on the disk."""
+    """Flush changes of a folder to disk."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(opened)
@@ -230,10 +230,10 @@ def _read_private(place: Path) -> bytes:
     except OSError as error:
         raise UsageError(
             f"the signing key {str(place)!r} cannot be read: {error.strerror}",
-            remedy=f"have {VARIABLE} name a file that you can read, or unset it",
+            remedy=f"set {VARIABLE} to a readable file, or unset it",
         ) from error
     if found is None:
-        raise UsageError(f"{str(place)!r} is no file", remedy=f"have {VARIABLE} name a file, or unset it")
+        raise UsageError(f"{str(place)!r} is not a file", remedy=f"set {VARIABLE} to a file, or unset it")
     _refuse_open(place, found.status, "chmod 600")
     return found.data[:_MOST_BYTES]
 
@@ -243,17 +243,17 @@ def _refuse_open(place: Path, found: os.stat_result, command: str) -> None:
 
     if found.st_uid not in {0, os.geteuid()}:
         raise UsageError(
-            f"{str(place)!r}, which is for signing keys, belongs to another user",
-            remedy=f"run `chown {os.geteuid()} {quote(str(place))}`, or have {VARIABLE} name a file of yours",
+            f"{str(place)!r}, which contains signing keys, belongs to another user",
+            remedy=f"run `chown {os.geteuid()} {quote(str(place))}`, or set {VARIABLE} to your own file",
         )
     if found.st_mode & _OTHERS:
         raise UsageError(
-            f"others can get at {str(place)!r}, which is for signing keys",
-            remedy=f"run `{command} {quote(str(place))}`; if others may have read it, `esper keys rotate` then",
+            f"other users can access {str(place)!r}, which contains signing keys",
+            remedy=f"run `{command} {quote(str(place))}`; if others may have read it, also run `esper keys rotate`",
         )
 
 
 def _unwritable(place: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"{str(place)!r} cannot be written: {error.strerror}", remedy="have ESPER_HOME name a folder that you can write"
+        f"{str(place)!r} cannot be written: {error.strerror}", remedy="set ESPER_HOME to a writable folder"
     )

@@ -1,4 +1,4 @@
-"""Countersignatures with the SSH keys that people already have, made and checked by `ssh-keygen -Y`."""
+"""Create and verify countersignatures of SSH keys with `ssh-keygen -Y`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_CHARACTERS = 32 * 2**10
-# A person may have to type a passphrase, or touch a device.
+# The user may have to type a passphrase or touch a device.
 _SIGN_S = 120
 _VERIFY_S = 20
 _BEGIN, _END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
 _MAGIC = b"SSHSIG\x00\x00\x00\x01"
 _HASHES = frozenset((b"sha256", b"sha512"))
 _BODY_LINE = re.compile(r"[A-Za-z0-9+/=]{1,76}")
-# What asks for a passphrase and reaches an agent; nothing else is ssh-keygen's business.
+# Variables for passphrase prompts and the SSH agent; ssh-keygen gets no others.
 _ASKING = frozenset(
     (
         *("PATH", "HOME", "TERM", "LANG", "SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "SSH_SK_PROVIDER"),
@@ -44,56 +44,56 @@ class _Ran:
 
 
 def countersign(statement: bytes, private_key_file: Path, home: Path) -> str:
-    """Return an SSH signature over a statement's bytes, in its armour.
+    """Return an armoured SSH signature over the bytes of a statement.
 
     Args:
-        statement: What is signed.
-        private_key_file: The person's SSH key; or its public half, where an agent has the other.
-        home: `paths.home()`, whose own key cannot be a second opinion.
+        statement: Bytes to sign.
+        private_key_file: The user's SSH key; or its public half if an agent holds the private one.
+        home: `paths.home()`; its own key cannot countersign.
 
     Raises:
-        UsageError: There is no such file, it is the key that signs what is issued here, or it does not sign.
-        EvidenceError: ssh-keygen is not here, or no answer came.
+        UsageError: The file does not exist, it is the key that signs certificates here, or it cannot sign.
+        EvidenceError: ssh-keygen is not installed or did not answer.
     """
     place = private_key_file.expanduser().absolute()
     if not place.is_file():
         raise UsageError(
-            f"there is no key file {str(private_key_file)!r}", remedy="name one, such as ~/.ssh/id_ed25519"
+            f"key file {str(private_key_file)!r} does not exist", remedy="name an SSH key, such as ~/.ssh/id_ed25519"
         )
     own = [each.resolve() for each in (key_file(home), given_key_file()) if each is not None]
     if place.resolve() in own:
         raise UsageError(
-            f"{str(private_key_file)!r} signs what is issued here, and is no second opinion",
-            remedy="name a person's own key, such as ~/.ssh/id_ed25519",
+            f"{str(private_key_file)!r} is the signing key of certificates, so it cannot countersign",
+            remedy="name your own SSH key, such as ~/.ssh/id_ed25519",
         )
     environment = {name: text for name, text in os.environ.items() if name in _ASKING} | {"LC_ALL": "C"}
     ran = _ssh_keygen(("-Y", "sign", "-q", "-n", NAMESPACE, "-f", str(place)), statement, environment, _SIGN_S)
     armoured = ran.stdout.decode("ascii", "replace")
     if ran.code:
         raise UsageError(
-            f"{str(private_key_file)!r} does not sign: {_last_line(ran.stderr)}",
-            remedy="name an OpenSSH private key of yours, or a public one whose private half `ssh-add -l` lists",
+            f"{str(private_key_file)!r} cannot sign: {_last_line(ran.stderr)}",
+            remedy="name your OpenSSH private key, or a public key whose private half `ssh-add -l` lists",
         )
     signer_in(armoured)
     return armoured
 
 
 def check_countersignature(statement: bytes, armoured: str, allowed_signers_text: str) -> str:
-    """Return whose countersignature it is.
+    """Return the owner of a countersignature after verifying it.
 
     Args:
-        statement: What it is to be over.
-        armoured: The signature.
-        allowed_signers_text: Whose keys may countersign, as `trust.TrustedKeys.allowed_signers` writes it; a line that
-            `signers.read_signers` refuses counts for nothing.
+        statement: Signed bytes.
+        armoured: Armoured signature.
+        allowed_signers_text: Keys that may countersign, as written by `trust.TrustedKeys.allowed_signers`; a line that
+            `signers.read_signers` refuses is ignored.
 
     Raises:
-        IntegrityError: It is none, or is over other bytes.
-        EvidenceError: Its key is not trusted to countersign, ssh-keygen is not here, or no answer came.
+        IntegrityError: The signature is malformed, or is over other bytes.
+        EvidenceError: Its key is not trusted to countersign, or ssh-keygen is not installed or did not answer.
     """
     kind, blob = signer_in(armoured)
     signer = _trusted_signer(allowed_signers_text, kind, blob)
-    # Nothing of the person's own settings may have a say.
+    # The user's own SSH settings must not influence the result.
     with tempfile.TemporaryDirectory(prefix="esper-countersignature-") as folder:
         signers, signature = Path(folder, "allowed_signers"), Path(folder, "signature")
         signers.write_text(f"{signer.line()}\n", encoding="ascii")
@@ -106,28 +106,30 @@ def check_countersignature(statement: bytes, armoured: str, allowed_signers_text
             folder=folder,
         )
     if ran.code:
-        _refuse(f"it is not {signer.principal}'s over this certificate ({_last_line(ran.stderr)})")
+        _refuse(
+            f"signature does not match the key of {signer.principal} and this certificate ({_last_line(ran.stderr)})"
+        )
     return signer.principal
 
 
 def signer_in(armoured: str) -> tuple[str, str]:
-    """Return the type and the key that a signature says it was made with; whether it was is not looked at.
+    """Return the key type and key that a signature names; the signature is not verified.
 
     Raises:
-        IntegrityError: It is no SSH signature in the armour that ssh-keygen writes, or is one for another purpose.
+        IntegrityError: Not an SSH signature in ssh-keygen's armour, or made for another purpose.
     """
     wire = _unarmoured(armoured)
     if not wire.startswith(_MAGIC):
-        _refuse("it is no SSH signature of version 1")
+        _refuse("it is not an SSH signature of version 1")
     fields = wire_fields(wire[len(_MAGIC) :])
     if len(fields) != 5:  # noqa: PLR2004 - key, namespace, reserved, hash, signature
-        _refuse("it is broken off")
+        _refuse("it is truncated")
     key, namespace, _, digest, _ = fields
     if namespace != NAMESPACE.encode():
         _refuse(f"it was made for {namespace[:40]!a}, not for {NAMESPACE}")
     kinds = wire_fields(key)
     if digest not in _HASHES or not kinds:
-        _refuse("its digest or its key is none that is taken")
+        _refuse("its digest or key type is not supported")
     kind = kinds[0].decode("ascii", "replace")
     blob = b2a_base64(key, newline=False).decode("ascii")
     signer_of("anybody", (NAMESPACE,), kind, blob)
@@ -139,15 +141,15 @@ def _trusted_signer(allowed_signers_text: str, kind: str, blob: str) -> Signer:
         if (each.kind, each.blob) == (kind, blob) and each.may_sign(NAMESPACE):
             return each
     raise EvidenceError(
-        f"nobody here trusts the key that countersigned: {kind} {blob}",
-        remedy="compare it with its owner, then `esper keys trust` it",
+        f"countersignature is from an untrusted key: {kind} {blob}",
+        remedy="confirm the key with its owner, then run `esper keys trust`",
     )
 
 
 def _unarmoured(armoured: str) -> bytes:
     lines = armoured.removesuffix("\n").split("\n") if len(armoured) <= _MOST_CHARACTERS else []
     if len(lines) < 3 or lines[0] != _BEGIN or lines[-1] != _END:  # noqa: PLR2004 - begin, body, end
-        _refuse("it is not in the armour of an SSH signature")
+        _refuse("it is not an armoured SSH signature")
     body = lines[1:-1]
     if not all(_BODY_LINE.fullmatch(each) for each in body):
         _refuse("its armour holds what is no base64")
@@ -172,22 +174,22 @@ def _ssh_keygen(
         )
     except FileNotFoundError as error:
         raise EvidenceError(
-            "ssh-keygen is not installed, and countersignatures need it",
-            remedy="install OpenSSH's client, 8.2 or newer",
+            "ssh-keygen is not installed, but countersignatures require it",
+            remedy="install the OpenSSH client, 8.2 or newer",
         ) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EvidenceError(
-            f"ssh-keygen gave no answer: {type(error).__name__}", remedy="run it again, and answer what it asks"
+            f"ssh-keygen did not finish: {type(error).__name__}", remedy="run the command again, and answer the prompt"
         ) from error
     return _Ran(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
 
 
 def _last_line(said: str) -> str:
     lines = said.strip().splitlines()
-    return lines[-1][:200] if lines else "it did not say why"
+    return lines[-1][:200] if lines else "no reason given"
 
 
 def _refuse(problem: str) -> NoReturn:
     raise IntegrityError(
-        f"not a countersignature: {problem}", remedy="have it made again by `esper certificates countersign`"
+        f"not a countersignature: {problem}", remedy="create it again with `esper certificates countersign`"
     )

@@ -1,4 +1,4 @@
-"""Whose keys are trusted: one's own, those that a person trusted, and a project's after a person accepted that file."""
+"""Trusted keys: the own key, keys trusted by the user, and accepted project keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class TrustOrigin(StrEnum):
-    """Where a trusted key comes from."""
+    """Reason why a key is trusted."""
 
     OWN = "own"
     EARLIER = "own, earlier"
@@ -44,11 +44,11 @@ class TrustOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrustedKey:
-    """One trusted key.
+    """Trusted key.
 
     Attributes:
-        signer: Whose it is, and what it may sign.
-        source: Why it is trusted.
+        signer: Owner of the key and its permitted namespaces.
+        source: Reason why it is trusted.
     """
 
     signer: Signer
@@ -57,13 +57,13 @@ class TrustedKey:
 
 @dataclass(frozen=True, slots=True)
 class TrustedKeys:
-    """Whose signatures count.
+    """Keys whose signatures are accepted.
 
     Attributes:
-        keys: Every trusted key once; where several sources have it, the first counts.
-        brought: The keys of the project's `.esper/trusted_keys` as it is, which nobody here accepted. Not trusted.
-        brought_sha256: Digest of that file; empty where there is none, or it is accepted.
-        refused: Lines and files that were not taken.
+        keys: Trusted keys without duplicates; the first source of a key applies.
+        brought: Keys of the current `.esper/trusted_keys` of the project that the user has not accepted. Not trusted.
+        brought_sha256: SHA-256 digest of that file; empty if there is none or it is accepted.
+        refused: Refused lines and files.
     """
 
     keys: tuple[TrustedKey, ...]
@@ -72,14 +72,14 @@ class TrustedKeys:
     refused: tuple[RefusedLine, ...] = ()
 
     def who(self, public_key: bytes, namespace: str = NAMESPACE) -> str | None:
-        """Return whose an Ed25519 key is, if it is trusted to sign in a namespace; else None."""
+        """Return the owner of an Ed25519 key that is trusted to sign in a namespace; else None."""
         for each in self.keys:
             if each.signer.kind == SSH_TYPE and each.signer.raw == public_key and each.signer.may_sign(namespace):
                 return each.signer.principal
         return None
 
     def public_key(self, key_id: str) -> bytes | None:
-        """Return the trusted Ed25519 key that has a fingerprint and may sign certificates."""
+        """Return the trusted Ed25519 key with a fingerprint, if it may sign certificates."""
         for raw in self.roots():
             if key_id_of(raw) == key_id:
                 return raw
@@ -91,24 +91,24 @@ class TrustedKeys:
         return tuple(each.raw for each in signers if each.kind == SSH_TYPE and each.may_sign(NAMESPACE))
 
     def allowed_signers(self) -> str:
-        """Return the keys that may countersign, as a file that `ssh-keygen -Y verify` reads.
+        """Return the keys that may countersign, as a file for `ssh-keygen -Y verify`.
 
-        One's own are not among them: they give no second opinion.
+        The own keys are excluded: they give no second opinion.
         """
         others = (each.signer for each in self.keys if each.source in {TrustOrigin.HOME, TrustOrigin.PROJECT})
         return "".join(f"{each.line()}\n" for each in others)
 
 
 def trusted(home: Path, project_root: Path | None, project_key: str = "") -> TrustedKeys:
-    """Return whose signatures count; writes nothing and makes no key.
+    """Return the trusted keys; writes nothing and creates no key.
 
     Args:
         home: `paths.home()`.
-        project_root: The project whose `.esper/trusted_keys` may count; None for none.
-        project_key: `domain.project.Project.key`, under which a person accepted that file.
+        project_root: Project whose `.esper/trusted_keys` is read; None for none.
+        project_key: `domain.project.Project.key`, under which the user accepted that file.
 
     Raises:
-        UsageError: The home's own key cannot be used.
+        UsageError: The own key is not usable.
     """
     own = existing_key(home)
     found = [TrustedKey(own_signer(OWN, own.public_key), TrustOrigin.OWN)] if own else []
@@ -130,31 +130,31 @@ def trusted(home: Path, project_root: Path | None, project_key: str = "") -> Tru
 
 
 def home_file(home: Path) -> Path:
-    """Return the file in which the home keeps whose keys are trusted."""
+    """Return the file of trusted keys in the data directory."""
     return home / "trusted_keys"
 
 
 def earlier_file(home: Path) -> Path:
-    """Return the file in which the home keeps the public halves of its own earlier keys."""
+    """Return the file with the public halves of the user's earlier keys in the data directory."""
     return home / "keys" / "earlier_keys"
 
 
 def project_file(project_root: Path) -> Path:
-    """Return the file in which a project names its team's keys."""
+    """Return the file in which a project lists its team's keys."""
     return project_root / ".esper" / "trusted_keys"
 
 
 def project_keys(project_root: Path) -> bytes | None:
-    """Return the bytes of a project's file of keys; None where it has none, or no plain file under 256 KiB."""
+    """Return the bytes of a project's key file; None if it is missing or not a regular file under 256 KiB."""
     return _bytes_of(project_file(project_root), own=False)
 
 
 def accept(home: Path, project_key: str, data: bytes) -> None:
-    """Trust the keys of a project's file from now on, as long as it has exactly these bytes.
+    """Trust the keys of a project's file as long as its bytes are unchanged.
 
     Raises:
-        StorageError: The home cannot be written.
-        UsageError: Others can get at its keys.
+        StorageError: The data directory cannot be written.
+        UsageError: Other users can access its keys.
     """
     place = _accepted_file(home, project_key)
     with locked_folder(home):
@@ -163,24 +163,24 @@ def accept(home: Path, project_key: str, data: bytes) -> None:
 
 
 def accepted(home: Path, project_key: str) -> str | None:
-    """Return the digest of the file of keys that a person accepted for a project; None where nobody did."""
+    """Return the digest of the key file that the user accepted for a project; None if there is none."""
     data = _bytes_of(_accepted_file(home, project_key), own=True)
     return data.decode("ascii", "replace").strip() if data else None
 
 
 def trust(home: Path, signer: Signer) -> bool:
-    """Trust a key from now on; return whether it was not trusted here already.
+    """Trust a key; return whether it was not trusted before.
 
     Raises:
-        UsageError: It is trusted here under another name, or the file of trusted keys cannot be read as it is.
-        StorageError: The home cannot be written.
+        UsageError: It is trusted under another name, or the file of trusted keys is not readable.
+        StorageError: The data directory cannot be written.
     """
     with locked_folder(home):
         return _add(home_file(home), signer)
 
 
 def keep_earlier(home: Path, public_key: bytes) -> None:
-    """Keep the public half of a key that was this home's own; in `keys.locked_folder` only."""
+    """Store the public half of a former own key; only within `keys.locked_folder`."""
     _add(earlier_file(home), own_signer(OWN, public_key))
 
 
@@ -192,14 +192,14 @@ def _add(place: Path, signer: Signer) -> bool:
     same = [each for each in read.signers if (each.kind, each.blob) == (signer.kind, signer.blob)]
     if same and (same[0].principal != signer.principal or not same[0].may_sign(NAMESPACE)):
         raise UsageError(
-            f"that key stands in {str(place)!r} already, as {same[0].line().rpartition(' ')[0]!r}",
+            f"that key is already in {str(place)!r}, as {same[0].line().rpartition(' ')[0]!r}",
             remedy="remove that line first, if it is wrong",
         )
     if same:
         return False
     before = _bytes_of(place, own=True)
     if before is None and os.path.lexists(place):
-        raise UsageError(f"{str(place)!r} cannot be added to: {read.refused[0].why}", remedy="mend that file first")
+        raise UsageError(f"cannot add to {str(place)!r}: {read.refused[0].why}", remedy="fix that file first")
     separator = b"\n" if before and not before.endswith(b"\n") else b""
     write_whole(place, (before or b"") + separator + f"{signer.line()}\n".encode())
     return True
@@ -207,25 +207,25 @@ def _add(place: Path, signer: Signer) -> bool:
 
 def _accepted_file(home: Path, project_key: str) -> Path:
     if not _PROJECT_KEY.fullmatch(project_key):
-        raise UsageError(f"{project_key!r} is no key of a project", remedy="open the project by its folder")
+        raise UsageError(f"{project_key!r} is not a project key", remedy="open the project by its folder")
     return home / "projects" / project_key / "accepted_trusted_keys"
 
 
 def _read_own(place: Path) -> Signers:
-    """Return what a file of ours says; one that others could have written says nothing."""
+    """Parse a file of the data directory; a file that other users can write is ignored."""
     if not os.path.lexists(place):
         return Signers()
     data = _bytes_of(place, own=True)
     if data is None:
-        why = f"it is no plain file of yours under {MOST_BYTES} bytes that nobody else can write: chmod 600"
+        why = f"not your own regular file under {MOST_BYTES} bytes that only you can write: chmod 600"
         return Signers((), (RefusedLine(str(place), why),))
     return read_signers(data, str(place))
 
 
 def _bytes_of(place: Path, *, own: bool) -> bytes | None:
-    """Return a small plain file's bytes; None where it is not there, is none, or is to be our own and is not."""
+    """Return the bytes of a small regular file; None if it is missing, not regular, or not exclusively the user's."""
     try:
-        # Not through a link: a project may put anything there.
+        # Links are not followed: a project may contain any file.
         found = read_plain(place, MOST_BYTES, follow=False)
     except OSError:
         return None

@@ -1,1 +1,1 @@
-"""Renderings of a certificate: Markdown, HTML, plots and the explanation of its verdict."""
+"""Views of a certificate: Markdown, HTML, plots and the explanation of its verdict."""

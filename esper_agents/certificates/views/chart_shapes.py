@@ -1,4 +1,4 @@
-"""The drawings of plots: an interval, the course of a number, and a watch for numbers that are none."""
+"""SVG shapes of the plots: interval, time series and non-finite values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def drawn_interval(lower: float, estimate: float, upper: float, asked: float | None) -> EscapedText:
-    """Return an estimate in its interval, beside what was to be shown where something was."""
+    """Return the plot of an estimate with its interval, and the required value if there is one."""
     known = [1.0, lower, upper, *([asked] if asked is not None else [])]
     room = 0.08 * ((max(known) - min(known)) or 1.0)
     scale = Scale(min(known) - room, max(known) + room)
@@ -34,13 +34,13 @@ def drawn_interval(lower: float, estimate: float, upper: float, asked: float | N
 
 
 def drawn_course(sizes: Sequence[float], write: Callable[[float], str], unit: str, says: str) -> EscapedText:
-    """Return the course of a number from one unit to the next, from zero up.
+    """Return the plot of values over consecutive units, with the axis from zero.
 
     Args:
-        sizes: The numbers, the first of unit 1.
-        write: Writes one of them.
-        unit: What they follow each other by.
-        says: What the drawing shows, in words.
+        sizes: Values, the first one for unit 1.
+        write: Formats a value.
+        unit: Name of the unit of the horizontal axis.
+        says: Alternative text of the drawing.
     """
     across = Scale(1, len(sizes), 96, WIDTH - 12)
     up = Scale(min(0.0, *sizes), max(0.0, *sizes), 112, 16)
@@ -58,7 +58,7 @@ def drawn_course(sizes: Sequence[float], write: Callable[[float], str], unit: st
 
 
 def drawn_watch(sizes: Sequence[float | str | None]) -> EscapedText:
-    """Return the sizes of steps on a logarithmic scale; a word in place of a size stands above it with a cross."""
+    """Return the plot of step sizes on a logarithmic scale; a non-finite size is a cross with its word."""
     powers = [power_of(size) if isinstance(size, float) and size > 0 else None for size in sizes]
     known = [power for power in powers if power is not None] or [0.0]
     finite = [size for size in sizes if isinstance(size, float) and size > 0]

@@ -1,7 +1,7 @@
-"""Untrusted text in views: Markdown or terminal text in which it can forge nothing.
+"""Escape untrusted text for Markdown and terminal views.
 
-Character classes are spelled out, not asked of `unicodedata`: a view is compared byte for byte, and what Python knows
-of Unicode changes between versions.
+Character classes are written out instead of derived from `unicodedata`: views are compared byte for byte, and
+Python's Unicode data changes between versions.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _FENCE_WIDTH = 3
 _EMPTY = "(empty)"
 _BROKEN_BAR = "\u00a6"
 
-# Every control character; what is zero-width, bidirectional, a filler or a variation; other line ends; surrogates,
-# private use and non-characters.
+# Control characters; zero-width, bidirectional and filler characters, variation selectors; other line ends;
+# surrogates, private use and non-characters.
 _INVISIBLE = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
 )
 _SPACES = re.compile("[ \t\n\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
-# In source these look like a space and are none.
+# These look like spaces in source code, but are not.
 _ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-# GitHub makes links, mentions and emoji of these wherever a backslash stands.
+# GitHub turns these into links, mentions and emoji, even after a backslash.
 _LIVELY = re.compile(r"@|://|www\.|mailto:|xmpp:|:(?:[a-z+-][a-z0-9_+-]*|100|1234|8ball):", re.IGNORECASE)
 _MARKUP = re.compile(r"[\\`*\[\]<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _BLOCK_START = re.compile(r"[#+=-]|[0-9]+[.)](?= |$)")
@@ -38,17 +38,17 @@ _BACKTICKS = re.compile("`+")
 
 @dataclass(frozen=True, slots=True)
 class EscapedText:
-    """Text that is ready for a view; no `str`, so that whatever is done to it makes it untrusted again.
+    """Escaped text for a view; not a `str`, so that any string operation gives untrusted text again.
 
     Attributes:
-        text: The text.
+        text: Escaped text.
     """
 
     text: str
 
 
 class TextEscaper(Protocol):
-    """How untrusted text is put down in one sort of view."""
+    """Escaper of untrusted text for one view format."""
 
     def prose(self, text: str) -> EscapedText:
         """Return text as part of a line."""
@@ -59,42 +59,42 @@ class TextEscaper(Protocol):
         ...
 
     def cell(self, text: str) -> EscapedText:
-        """Return text as a cell of a table."""
+        """Return text as a table cell."""
         ...
 
     def fence(self, text: str, first: int = 1, indent: int = 0) -> EscapedText:
-        """Return text as a block of numbered lines, the first line's indent left to the template."""
+        """Return text as a block of numbered lines; the template indents the first line."""
         ...
 
 
 def visible(text: str) -> str:
-    r"""Return text on one line: what cannot be seen shows as its escape (`\u202e`), white space as one space."""
+    r"""Return text on one line: invisible characters as escapes (`\u202e`), white space as one space."""
     if text.isascii() and text.isprintable():
         return " ".join(text.split())
     return _SPACES.sub(" ", _INVISIBLE.sub(_escape, _SPACES.sub(" ", text))).strip()
 
 
 def shortened(text: str, most: int) -> str:
-    """Return at most so many characters of a text, and how many were left out."""
+    """Return at most `most` characters of a text, with the number of omitted ones."""
     return text if len(text) <= most else f"{text[:most]} ... ({len(text) - most} more characters in the record)"
 
 
 def source_lines(text: str) -> tuple[list[str], int]:
-    """Return the first forty lines of a text, what cannot be seen in them as its escape, and how many are left."""
+    """Return the first forty lines of a text with invisible characters escaped, and the number of omitted lines."""
     lines = text.split("\n")
     shown = [_ODD_SPACE.sub(_escape, _INVISIBLE.sub(_escape, line.expandtabs(4))) for line in lines[:MOST_LINES]]
     return [shortened(line, LONGEST_CODE) for line in shown], len(lines) - len(shown)
 
 
 class MarkdownInk:
-    """CommonMark and GitHub's Markdown."""
+    """Escaper for CommonMark and GitHub's Markdown."""
 
     def prose(self, text: str) -> EscapedText:
-        """Return text in which no character makes markup, but for what it quotes in single backticks: that is code.
+        """Return text without active markup, except that text in single backticks becomes code.
 
-        Words that would turn into links stand as code, too.
+        Words that would turn into links become code, too.
         """
-        # Odd parts are what stood in backticks.
+        # Odd parts were in backticks.
         parts = _QUOTED.split(shortened(visible(text), LONGEST_PROSE))
         line = _joined([_span(part) if at % 2 else _unmarked(part) for at, part in enumerate(parts)])
         start = _BLOCK_START.match(line)
@@ -108,11 +108,11 @@ class MarkdownInk:
         return EscapedText(_span(line) if line else _EMPTY)
 
     def cell(self, text: str) -> EscapedText:
-        """Return text without a `|`: readers disagree on which of them end a cell, in code above all."""
+        """Return text without a `|`: parsers disagree on which of them end a cell, especially in code."""
         return self.prose(text.replace("|", _BROKEN_BAR))
 
     def fence(self, text: str, first: int = 1, indent: int = 0) -> EscapedText:
-        """Return text as a fenced block; a line number stands before each line, so none can start with markup."""
+        """Return text as a fenced block; every line starts with its number, so that none can start with markup."""
         lines = _numbered(text, first)
         longest = max((len(run) for line in lines for run in _BACKTICKS.findall(line)), default=0)
         ticks = "`" * max(_FENCE_WIDTH, longest + 1)
@@ -121,18 +121,18 @@ class MarkdownInk:
 
 
 class TerminalInk:
-    """Plain text for a terminal: no markup to forge, no escape sequence left."""
+    """Escaper for terminals: plain text without escape sequences."""
 
     def prose(self, text: str) -> EscapedText:
-        """Return text as it is, on one line."""
+        """Return text unchanged, on one line."""
         return EscapedText(shortened(visible(text), LONGEST_PROSE) or _EMPTY)
 
     def code(self, text: str) -> EscapedText:
-        """Return text as it is, on one line."""
+        """Return text unchanged, on one line."""
         return EscapedText(shortened(visible(text), LONGEST_CODE) or _EMPTY)
 
     def cell(self, text: str) -> EscapedText:
-        """Return text as it is, on one line."""
+        """Return text unchanged, on one line."""
         return self.prose(text)
 
     def fence(self, text: str, first: int = 1, indent: int = 0) -> EscapedText:
@@ -143,7 +143,7 @@ class TerminalInk:
 def _joined(pieces: list[str]) -> str:
     line = ""
     for piece in pieces:
-        # Two code spans side by side would read as one.
+        # Two adjacent code spans would read as one.
         line += f" {piece}" if line.endswith("`") and piece.startswith("`") else piece
     return line
 

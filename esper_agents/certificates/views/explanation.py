@@ -1,4 +1,4 @@
-"""Why a certificate says what it says: from its status down to the evidence."""
+"""Explanation of a verdict, from its status down to the evidence."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class WhyFinding:
-    """A finding and the evidence it rests on.
+    """Finding with its evidence.
 
     Attributes:
         finding: The finding.
-        evidence: Its evidence, the first one first.
+        evidence: Evidence of the finding, in order.
     """
 
     finding: Finding
@@ -37,11 +37,11 @@ class WhyFinding:
 
 @dataclass(frozen=True, slots=True)
 class WhyLine:
-    """A line of the policy that applied, and the findings that made it apply.
+    """Policy rule that applied, with the findings that triggered it.
 
     Attributes:
-        line: The line, with its sentence.
-        findings: Empty where something else made it apply: its sentence says what.
+        line: Applied rule, with its reason.
+        findings: Triggering findings; empty if something else triggered it, as its reason states.
     """
 
     line: AppliedPolicyRule
@@ -50,13 +50,13 @@ class WhyLine:
 
 @dataclass(frozen=True, slots=True)
 class VerdictExplanation:
-    """The tree under a status.
+    """Explanation tree of a status.
 
     Attributes:
-        verdict: The verdict, its ceiling in it.
-        kind_because: The words that decided the kind of question.
-        lines: The lines of the policy that applied, the deciding ones first.
-        evidence: The calls that read code; what a verdict rests on where no line applies.
+        verdict: Verdict with its ceiling.
+        kind_because: Words that decided the question type.
+        lines: Policy rules that applied, the deciding ones first.
+        evidence: Calls that read code; the basis of a verdict if no rule applies.
     """
 
     verdict: Verdict
@@ -66,7 +66,7 @@ class VerdictExplanation:
 
 
 def why(data: bytes) -> VerdictExplanation:
-    """Return why a certificate says what it says.
+    """Return the explanation of a certificate's verdict.
 
     Raises:
         IntegrityError: The bytes are not a certificate.
@@ -83,7 +83,7 @@ def why(data: bytes) -> VerdictExplanation:
 
 
 def lines(tree: VerdictExplanation) -> tuple[str, ...]:
-    """Return the tree as indented lines of plain text, long lists cut and nothing in them that a terminal obeys."""
+    """Return the tree as indented lines of plain text; long lists are cut, control characters escaped."""
     return tuple(_INDENT * depth + shortened(visible(text), _LONGEST) for depth, text in _walk(tree))
 
 

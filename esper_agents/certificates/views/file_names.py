@@ -1,4 +1,4 @@
-"""Names of the files and folders in which certificates are published, derived from the certificates alone."""
+"""File and folder names of published certificates, derived from the certificates alone."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 LONGEST_SLUG = 60
 NO_PATHS = "project"
 _DIGEST_LENGTH = 8
-# The last 12 digits of an identifier are 48 random bits; its first 12 are the time. A person finds it by as many.
+# The last 12 digits of an identifier are 48 random bits; its first 12 are the time. Users may search by either.
 _DIGITS = 12
 _UNFIT = re.compile(r"[^a-z0-9]+")
 _UNFIT_IN_FOLDER = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_FOLDER = 100
-# Names that Windows keeps for devices; a repository with such a file cannot be checked out there.
+# Device names reserved by Windows; a repository with such a file cannot be checked out there.
 _RESERVED = frozenset(
     ("con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10)))
 )
@@ -31,12 +31,12 @@ _RESERVED = frozenset(
 def slugify(text: str, *, fallback: str = NO_PATHS) -> str:
     """Return text as a part of a file name: lower-case ASCII letters, digits and single `_`, 1 to 60 characters.
 
-    Where nothing of the text can be kept, a short digest stands for it, so that different texts keep different names;
-    the end of a long text is kept, with a short digest of all of it.
+    If no character of the text can be kept, a short digest replaces it, so that different texts keep different names;
+    the end of a long text is kept, with a short digest of the whole.
 
     Args:
         text: Any text.
-        fallback: What stands for text that is empty; a slug already.
+        fallback: Slug for an empty text.
     """
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
     kept = _UNFIT.sub("_", ascii_text.lower()).strip("_")
@@ -51,7 +51,7 @@ def slugify(text: str, *, fallback: str = NO_PATHS) -> str:
 
 
 def component_of(paths: Sequence[str]) -> str:
-    """Return what stands for the judged paths: `examples_train` for one, `examples_3_files` for several.
+    """Return the component slug of the given paths: `examples_train` for one, `examples_3_files` for several.
 
     Args:
         paths: Relative to the project, with forward slashes; may be empty.
@@ -76,9 +76,9 @@ def view_name(certificate: Certificate) -> str:
 
 
 def view_names(certificate: Certificate) -> tuple[str, ...]:
-    """Return the names that a certificate may have when it is issued: `view_name`, then the one with all its digits.
+    """Return the possible names of a certificate at issue: `view_name`, then the one with all digits.
 
-    The second is for a certificate whose first name another certificate of the project has.
+    The second is used if another certificate of the project has the first.
     """
     stem, digits = _stem(certificate), _digits(certificate)
     return f"{stem}_{digits[-_DIGITS:]}.md", f"{stem}_{digits}.md"
@@ -87,19 +87,19 @@ def view_names(certificate: Certificate) -> tuple[str, ...]:
 def accepted_view_names(certificate: Certificate) -> tuple[str, ...]:
     """Return every name under which a certificate may be published: those of `view_names`, and those of version 0.1.0.
 
-    Version 0.1.0 put eight digits or all of them after the time only if the name without them was taken.
+    Version 0.1.0 added eight or all digits after the time only if the name without them was taken.
     """
     eight = _digits(certificate)[-_DIGEST_LENGTH:]
     return *view_names(certificate), short_view_name(certificate), f"{_stem(certificate)}_{eight}.md"
 
 
 def short_view_name(certificate: Certificate) -> str:
-    """Return the name without digits, which version 0.1.0 gave to the first certificate that asked for it."""
+    """Return the name without digits, which version 0.1.0 used if it was free."""
     return f"{_stem(certificate)}.md"
 
 
 def agent_folder(agent: str) -> str:
-    """Return the name of the folder in which an agent's documents are published: one plain component of a path."""
+    """Return the folder name in which an agent's documents are published: one plain path component."""
     return _UNFIT_IN_FOLDER.sub("_", agent)[:_LONGEST_FOLDER].strip(".") or "_"
 
 

@@ -1,4 +1,4 @@
-"""The HTML view of a certificate's bytes: one page that needs nothing else, holds no script and asks nobody."""
+"""Self-contained HTML view of a certificate, without scripts or network requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TEMPLATE = "certificate.html.j2"
 STYLE = "certificate.css"
-# Raised when the same template gives other bytes.
+# Increased when the same template gives other bytes.
 _LAYOUT_VERSION = 1
 _LONGEST_RECORD = 4000
 _INK = HtmlInk()
@@ -51,13 +51,13 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class VerdictLevel:
-    """A stance on the way from best to worst.
+    """Stance on the scale from best to worst.
 
     Attributes:
-        stance: The stance.
-        is_verdict: Whether the verdict stands here.
-        is_ceiling: Whether this is the best that policy allowed.
-        is_allowed: Whether policy allowed it.
+        stance: Stance of the level.
+        is_verdict: Whether the verdict has this stance.
+        is_ceiling: Whether this is the ceiling.
+        is_allowed: Whether the policy allowed it.
     """
 
     stance: str
@@ -68,11 +68,11 @@ class VerdictLevel:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A measurement and the plots of it.
+    """Measurement with its plots.
 
     Attributes:
-        evidence: The call.
-        plots: What can be drawn of what it recorded.
+        evidence: Evidence of the call.
+        plots: Plots of its recorded values.
     """
 
     evidence: Evidence
@@ -81,18 +81,18 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the page shows besides what every view shows.
+    """Content of the HTML page that other views do not have.
 
     Attributes:
-        tone: Good, caution, open, bad, stop or plain; decides the colour and the sign beside the status.
-        answer: The verdict in words.
-        ladder: The stances from best to worst.
-        found: How many findings there are of each severity, in words.
-        measurements: What was measured and can be drawn.
-        numbers: Where the evidence that is shown stands on the page, by identifier, from 1.
-        layout: What names the layout.
-        style: The style sheet.
-        style_sha256: Its digest, as a content security policy wants it.
+        tone: Good, caution, open, bad, stop or plain; decides the colour and symbol of the status.
+        answer: Verdict as text.
+        ladder: Stances from best to worst.
+        found: Number of findings per severity, as text.
+        measurements: Measurements with plots.
+        numbers: Number of each displayed evidence on the page, by ID, from 1.
+        layout: Name of the layout.
+        style: Style sheet.
+        style_sha256: Digest of the style sheet for the content security policy.
     """
 
     tone: str
@@ -107,14 +107,14 @@ class Page:
 
 
 def render_html(data: bytes, named: str = "") -> str:
-    """Return a certificate as an HTML page: one view of the bytes, the same at any time and on any machine.
+    """Render a certificate as an HTML page, deterministically on every machine.
 
-    Whatever the texts in it hold, there is one element with the status, no element or attribute that is not the
-    template's, no script, and nothing that is fetched.
+    Whatever its texts contain, the page has one element with the status, no element or attribute that is not the
+    template's, no script, and no external resource.
 
     Args:
-        data: The statement's bytes.
-        named: A layout for which `is_known_html_layout` is true; today's if empty.
+        data: Bytes of the statement.
+        named: Layout for which `is_known_html_layout` is true; the current one if empty.
 
     Raises:
         IntegrityError: The bytes are not a certificate.
@@ -126,18 +126,18 @@ def render_html(data: bytes, named: str = "") -> str:
 
 
 def html_layout() -> str:
-    """Return what names the layout that this version renders pages with."""
+    """Return the name of the layout that this version renders."""
     parts = b"\0".join((data_folder("certificates") / name).read_bytes() for name in (TEMPLATE, STYLE))
     return f"{_LAYOUT_VERSION}.{sha256(parts).hexdigest()[:12]}"
 
 
 def is_known_html_layout(named: str) -> bool:
-    """Return whether a page of this layout can be rendered: today's, or that of an earlier version."""
+    """Return whether pages of this layout can be rendered: the current one, or one of an earlier version."""
     return named == html_layout() or bool(earlier(named, ".html.j2"))
 
 
 def _files_of(named: str) -> tuple[str, str]:
-    """Return the template and the style sheet of a layout, by their names in the data folder."""
+    """Return the names of the template and style sheet of a layout in the data folder."""
     is_today = named == html_layout()
     return (TEMPLATE, STYLE) if is_today else (earlier(named, ".html.j2"), earlier(named, ".css"))
 
@@ -203,7 +203,7 @@ def _measurements(evidence: Iterable[Evidence]) -> Iterator[Measurement]:
 
 
 class _Escaped:
-    """What a template may write as it is; anything else it escapes."""
+    """Markup that a template writes unchanged; everything else is escaped."""
 
     __slots__ = ("text",)
 
@@ -220,7 +220,7 @@ class _Escaped:
 @cache
 def _environment() -> Environment:
     def finalize(value: Any) -> _Escaped:
-        # Anything that an ink did not make is text, whatever it says of itself.
+        # Anything that no ink produced is text, even if it claims to be markup.
         return _Escaped((value if isinstance(value, EscapedText) else _INK.prose(str(value))).text)
 
     made = environment(_INK, finalize, is_html=True)
@@ -229,7 +229,7 @@ def _environment() -> Environment:
 
 
 def _references(identifiers: Sequence[str], numbers: dict[str, int]) -> EscapedText:
-    """Return links to the evidence that has these identifiers, where the page shows it."""
+    """Return links to the evidence with these IDs that the page shows."""
     shown = some(identifiers)
     links = [
         f'<a href="#e{numbers[each]}">evidence {numbers[each]}</a>' if each in numbers else _INK.code(each).text
@@ -241,7 +241,7 @@ def _references(identifiers: Sequence[str], numbers: dict[str, int]) -> EscapedT
 def _record(value: object) -> EscapedText:
     """Return the beginning of a JSON value, laid out in lines."""
     pieces, length = [], 0
-    # Piece by piece: of a value of a hundred megabytes only the beginning is written out.
+    # In pieces: only the beginning of a value of a hundred megabytes is serialized.
     for piece in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(value):
         pieces.append(piece[:_LONGEST_RECORD])
         length += len(piece)

@@ -1,4 +1,4 @@
-"""Untrusted text in HTML: characters of a text, never elements or attributes of a page."""
+"""Escape untrusted text for HTML, so that it can form no element or attribute."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from esper_agents.certificates.views.escaping import (
 
 _QUOTED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _EMPTY = '<span class="quiet">(empty)</span>'
-# Enough of Python to read an excerpt by; whatever it takes a word for, the word stays what it is.
+# Simplified Python highlighting for excerpts; a wrong match only changes the colour of a word.
 _TOKEN = re.compile(
     r"(?P<comment>#.*)"
     r"|(?P<string>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
@@ -27,11 +27,11 @@ _TOKEN = re.compile(
 
 
 class HtmlInk:
-    """HTML between tags; what it gives never stands in an attribute."""
+    """Escaper for HTML between tags; its output is never used in an attribute."""
 
     def prose(self, text: str) -> EscapedText:
-        """Return text as part of a line; what it quotes in single backticks is code."""
-        # Odd parts are what stood in backticks.
+        """Return text as part of a line; text in single backticks is code."""
+        # Odd parts were in backticks.
         parts = _QUOTED.split(shortened(visible(text), LONGEST_PROSE))
         line = "".join(f"<code>{escape(part)}</code>" if at % 2 else escape(part) for at, part in enumerate(parts))
         return EscapedText(line or _EMPTY)
@@ -42,13 +42,13 @@ class HtmlInk:
         return EscapedText(f"<code>{escape(line)}</code>" if line else _EMPTY)
 
     def cell(self, text: str) -> EscapedText:
-        """Return text as a cell of a table."""
+        """Return text as a table cell."""
         return self.prose(text)
 
     def fence(self, text: str, first: int = 1, indent: int = 0) -> EscapedText:  # noqa: ARG002 - as every ink has it
         """Return text as a block of numbered lines of code."""
         lines, left = source_lines(text)
-        # A number that is read aloud or copied with its line would be taken for code.
+        # Numbers are hidden from screen readers and copying, where they would look like code.
         shown = [
             f'<span class="line"><span class="at" aria-hidden="true">{first + at}</span>{_coloured(line)}</span>'
             for at, line in enumerate(lines)

@@ -1,4 +1,4 @@
-"""Views of a certificate's bytes: Markdown, and text for a terminal."""
+"""Markdown and terminal views of a certificate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.views.escaping import TextEscaper
 
 TEMPLATE = "certificate.md.j2"
-# Raised when the same template gives other bytes: views made before are then told apart from views that were altered.
+# Increased when the same template gives other bytes, so that older views are distinguished from altered ones.
 _LAYOUT_VERSION = 1
 _LABEL = re.compile(r"\*\*([A-Z][A-Za-z ]*)\*\*:")
 _HEADING = re.compile(r"#+ (.*)")
@@ -30,14 +30,14 @@ _NARROWEST = 20
 
 
 def render_markdown(data: bytes, named: str = "") -> str:
-    """Return a certificate as Markdown: one view of the bytes, the same at any time and on any machine.
+    """Render a certificate as Markdown, deterministically on every machine.
 
-    Whatever the texts in it hold, there is one line that starts with `**Status**:` and no heading, link, image or HTML
+    Whatever its texts contain, there is one line that starts with `**Status**:` and no heading, link, image or HTML
     that is not the template's.
 
     Args:
-        data: The statement's bytes.
-        named: A layout for which `is_known_layout` is true; today's if empty.
+        data: Bytes of the statement.
+        named: Layout for which `is_known_layout` is true; the current one if empty.
 
     Raises:
         IntegrityError: The bytes are not a certificate.
@@ -46,9 +46,9 @@ def render_markdown(data: bytes, named: str = "") -> str:
 
 
 def render_text(data: bytes, width: int) -> str:
-    """Return a certificate as plain text for a terminal, no line longer than `width` where it can be broken.
+    """Render a certificate as plain text for a terminal, with lines of at most `width` if they can be broken.
 
-    Only the template's own lines start in the first column.
+    Only lines of the template start in the first column.
 
     Raises:
         IntegrityError: The bytes are not a certificate.
@@ -58,13 +58,13 @@ def render_text(data: bytes, width: int) -> str:
 
 
 def layout() -> str:
-    """Return what names the layout that this version renders with."""
+    """Return the name of the layout that this version renders."""
     template = (data_folder("certificates") / TEMPLATE).read_bytes()
     return f"{_LAYOUT_VERSION}.{sha256(template).hexdigest()[:12]}"
 
 
 def is_known_layout(named: str) -> bool:
-    """Return whether a view of this layout can be rendered: today's, or that of an earlier version."""
+    """Return whether views of this layout can be rendered: the current one, or one of an earlier version."""
     return named == layout() or bool(earlier(named, ".md.j2"))
 
 
@@ -89,7 +89,7 @@ def _environment(make_ink: type[TextEscaper]) -> Environment:
 
 
 class _Cited:
-    """Which lines of each file the findings cite."""
+    """Cited lines of each file."""
 
     def __init__(self, view: CertificateView) -> None:
         self.by_path: dict[str, list[int]] = {}

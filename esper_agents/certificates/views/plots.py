@@ -1,6 +1,6 @@
-"""Plots of what measurements recorded: nothing is drawn that is not on record, and every plot has its numbers beside.
+"""Plots of recorded measurements, each next to its numbers.
 
-What stands in the evidence is untrusted: a number that is none, or a form that no tool of ours gives, is not drawn.
+Evidence is untrusted: non-numeric values and unknown formats are not drawn.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.views.escaping import EscapedText
     from esper_agents.domain.evidence import Evidence
 
-# A ratio beyond this says that something else was measured; a plot of it would be one long line.
+# A ratio beyond this indicates a measurement of something else; its plot would be one long line.
 _MOST_RATIO = 1000
 _FEW = 6
 _LEAST_SHARE = 0.0005
@@ -43,11 +43,11 @@ _LEAST_SHARE = 0.0005
 
 @dataclass(frozen=True, slots=True)
 class PlotRow:
-    """One line of the numbers of a plot.
+    """Row of a plot's table.
 
     Attributes:
-        cells: The numbers, the first cell saying what they are of.
-        bar: The bar that is drawn beside them, or None.
+        cells: Values; the first cell is the row label.
+        bar: Bar drawn next to them, or None.
     """
 
     cells: tuple[str, ...]
@@ -56,15 +56,15 @@ class PlotRow:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot and its numbers.
+    """Plot with its table.
 
     Attributes:
-        title: What it shows.
-        said: What is to be seen in it, in words.
-        drawing: The drawing; None where its rows have bars.
-        headers: What stands above the numbers.
-        rows: The numbers.
-        left_out: What of the measurement is not on record here, in words, or empty.
+        title: Title of the plot.
+        said: Summary as text.
+        drawing: Drawing; None if the rows have bars.
+        headers: Column headers.
+        rows: Rows of the table.
+        left_out: Description of omitted values, or empty.
     """
 
     title: str
@@ -76,12 +76,12 @@ class Plot:
 
     @property
     def is_long(self) -> bool:
-        """Whether the numbers under a drawing are more than a person takes in at once."""
+        """Whether the table below a drawing is too long to show in full."""
         return self.drawing is not None and len(self.rows) > _FEW
 
 
 def plots_of(evidence: Evidence) -> tuple[Plot, ...]:
-    """Return the plots of one call: none where it recorded nothing that can be drawn."""
+    """Return the plots of one call; empty if it recorded nothing that can be drawn."""
     draw = _PLOTS.get(evidence.tool)
     if draw is None or evidence.outcome is not CallOutcome.COMPLETED:
         return ()

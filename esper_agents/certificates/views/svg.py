@@ -1,6 +1,6 @@
-"""Small drawings as SVG that takes its colours from the page.
+"""Small SVG drawings that take their colours from the page.
 
-Texts in them are escaped, and numbers are written alike on every machine.
+Texts are escaped, and numbers are formatted alike on every machine.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 WIDTH = 480
 _MARGIN = 8
 _LONGEST_LABEL = 40
-# Nearer to an edge than this part of the width, a label is written away from it.
+# Closer to an edge than this fraction of the width, a label is aligned away from it.
 _EDGE = 0.3
 
 
 @dataclass
 class Drawing:
-    """Marks and labels in a frame as wide as all drawings are.
+    """Marks and labels in a frame of fixed width.
 
     Attributes:
-        height: How high it is.
-        says: What it shows, for who cannot see it.
-        parts: What was drawn, in order.
+        height: Height of the frame.
+        says: Alternative text for screen readers.
+        parts: SVG elements, in drawing order.
     """
 
     height: int
@@ -52,30 +52,30 @@ class Drawing:
         self.parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>')
 
     def cross(self, x: float, y: float) -> None:
-        """Draw a mark that cannot be taken for a round one."""
+        """Draw a cross mark, distinct from a dot."""
         self.parts.append(f'<path class="cross" d="M{x - 4:.1f} {y - 4:.1f}l8 8M{x - 4:.1f} {y + 4:.1f}l8 -8"/>')
 
     def label(self, x: float, y: float, text: str, style: str = "label") -> None:
-        """Write a text beside a place, towards the middle of the drawing."""
+        """Write a text next to a point, towards the middle of the drawing."""
         anchor = "start" if x < WIDTH * _EDGE else "end" if x > WIDTH * (1 - _EDGE) else "middle"
         said = escape(shortened(visible(text), _LONGEST_LABEL))
         self.parts.append(f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{said}</text>')
 
     def finished(self) -> EscapedText:
-        """Return it as an element of a page."""
+        """Return the drawing as an SVG element."""
         head = f'<svg class="plot" viewBox="0 0 {WIDTH} {self.height}" role="img" aria-label="{escape(self.says)}">'
         return EscapedText(f"{head}{''.join(self.parts)}</svg>")
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where numbers stand from left to right, or from bottom to top.
+    """Linear scale from numbers to coordinates.
 
     Attributes:
-        least: The number at the beginning.
-        most: The number at the end.
-        start: Where the beginning is.
-        end: Where the end is.
+        least: Number at the start.
+        most: Number at the end.
+        start: Coordinate of the start.
+        end: Coordinate of the end.
     """
 
     least: float
@@ -84,13 +84,13 @@ class Scale:
     end: float = WIDTH - _MARGIN
 
     def at(self, number: float) -> float:
-        """Return where a number stands."""
+        """Return the coordinate of a number."""
         span = self.most - self.least
         return self.start + (self.end - self.start) * ((number - self.least) / span if span else 0.5)
 
 
 def share_bar(share: float) -> EscapedText:
-    """Return a bar that fills so much of its width, from 0 to 1."""
+    """Return a bar that fills a fraction of its width, from 0 to 1."""
     wide = 100 * min(max(share, 0.0), 1.0)
     track = '<rect class="track" width="100" height="8"/>'
     return EscapedText(

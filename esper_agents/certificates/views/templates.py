@@ -1,4 +1,4 @@
-"""What the templates of all formats have: a loader, strictness, and filters that write with the ink of the format."""
+"""Shared Jinja environment of all formats: loader, strictness and escaping filters."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def environment(ink: TextEscaper, finalize: Callable[[Any], object], *, is_html:
     """Return an environment for the templates of one format.
 
     Args:
-        ink: Writes texts so that none of them becomes markup.
-        finalize: Makes what is written of each expression, by the same ink.
-        is_html: Whether Jinja escapes, too, what `finalize` does not mark as escaped.
+        ink: Escaper of the format.
+        finalize: Escapes the value of each expression with the same ink.
+        is_html: Whether Jinja also escapes values that `finalize` does not mark as escaped.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -40,7 +40,7 @@ def environment(ink: TextEscaper, finalize: Callable[[Any], object], *, is_html:
     )
 
     def listed(names: Sequence[str]) -> EscapedText:
-        """Return names side by side, the first fifty of them."""
+        """Return the first fifty names as a list in one line."""
         shown = some(names)
         return EscapedText(", ".join(ink.code(name).text for name in shown.shown) + more_of(shown))
 
@@ -50,11 +50,11 @@ def environment(ink: TextEscaper, finalize: Callable[[Any], object], *, is_html:
 
 
 def earlier(layout: str, suffix: str) -> str:
-    """Return the name of a file of an earlier layout, from the data folder; empty if that layout is not known.
+    """Return the name of a file of an earlier layout in the data folder; empty if that layout is unknown.
 
     Args:
-        layout: As a view names it.
-        suffix: Which of its files, such as `.md.j2`.
+        layout: Name of the layout in the view.
+        suffix: Suffix of the file, such as `.md.j2`.
     """
     name = f"layouts/{layout}{suffix}"
     is_known = _LAYOUT.fullmatch(layout) is not None and (data_folder("certificates") / name).is_file()
@@ -62,7 +62,7 @@ def earlier(layout: str, suffix: str) -> str:
 
 
 def more_of(entries: Truncated[Any]) -> str:
-    """Return in words how many entries are not shown; nothing where all are."""
+    """Return a note with the number of omitted entries; empty if there are none."""
     return f" and {entries.more} more, see the record" if entries.more else ""
 
 

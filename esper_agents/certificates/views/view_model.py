@@ -1,4 +1,4 @@
-"""What the views of a certificate show: its parts grouped, counted and bounded. Knows nothing of any format."""
+"""Format-independent view model: the parts of a certificate, grouped and bounded."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _FROM_BEST = tuple(Confidence)
 
 @dataclass(frozen=True, slots=True)
 class Truncated(Generic[T]):
-    """The first entries of a list that may be long.
+    """First entries of a list that may be long.
 
     Attributes:
-        shown: The first fifty.
-        more: How many there are besides.
+        shown: First fifty entries.
+        more: Number of omitted entries.
     """
 
     shown: tuple[T, ...]
@@ -46,7 +46,7 @@ class FindingGroup:
 
     Attributes:
         heading: The heading.
-        findings: Those that belong under it.
+        findings: Findings of the group.
     """
 
     heading: str
@@ -55,7 +55,7 @@ class FindingGroup:
 
 @dataclass(frozen=True, slots=True)
 class AssumptionCount:
-    """What became of the assumptions, as the completion drive reports it."""
+    """Number of assumptions by outcome."""
 
     created: int
     confirmed: int
@@ -64,7 +64,7 @@ class AssumptionCount:
 
     @property
     def accuracy(self) -> str:
-        """How many of those that were settled held, in words."""
+        """Share of settled assumptions that were confirmed, as text."""
         settled = self.confirmed + self.refuted
         if not settled:
             return "none settled"
@@ -73,24 +73,24 @@ class AssumptionCount:
 
 @dataclass(frozen=True, slots=True)
 class CertificateView:
-    """A certificate as the views show it.
+    """Certificate as shown by the views.
 
     Attributes:
-        certificate: All of it.
+        certificate: The certificate.
         digest: Digest of its bytes, as `sha256:` and 64 hex digits.
-        title: The descriptor in capitals, and that it is a certificate.
-        issued: When, as `YYYY-MM-DD HH:MM:SS UTC`.
-        examined: The files that were read.
-        examined_lines: How many lines they have.
-        performed: Names of the tools that completed a call, with how often.
-        risk_level: Critical, Warning, Minor, or that nothing was examined.
-        groups: Findings by how much they matter.
-        confidence: The overall confidence.
-        confidence_basis: Why it is that.
-        confidence_counts: How many findings are how sure.
-        assumption_count: What became of the assumptions.
+        title: Descriptor in capitals, followed by the word certificate.
+        issued: Time of issue, as `YYYY-MM-DD HH:MM:SS UTC`.
+        examined: Files that were read.
+        examined_lines: Number of their lines.
+        performed: Tools with completed calls, with the number of calls.
+        risk_level: Critical, Warning, Minor, or a note that nothing was examined.
+        groups: Findings by severity.
+        confidence: Overall confidence.
+        confidence_basis: Reason for that confidence.
+        confidence_counts: Number of findings per confidence level.
+        assumption_count: Number of assumptions by outcome.
         evidence: All evidence.
-        environment: Names and versions of what it ran on.
+        environment: Names and versions of the runtime environment.
     """
 
     certificate: Certificate
@@ -111,7 +111,7 @@ class CertificateView:
 
 
 def view_of(data: bytes) -> CertificateView:
-    """Return what the views of a statement's bytes show.
+    """Return the view model of a statement's bytes.
 
     Raises:
         IntegrityError: The bytes are not a certificate.
@@ -138,7 +138,7 @@ def view_of(data: bytes) -> CertificateView:
 
 
 def some(entries: Iterable[T]) -> Truncated[T]:
-    """Return the first fifty entries and how many there are besides."""
+    """Return the first fifty entries with the number of omitted ones."""
     kept = tuple(entries)
     return Truncated(kept[:MOST_ENTRIES], max(len(kept) - MOST_ENTRIES, 0))
 

@@ -134,7 +134,7 @@ def test_a_newer_version_says_what_to_upgrade_and_stops_the_gate_undecided(judge
     newer(judged, home)
     judged.view.unlink()
     found = check(asyncio.run(find_certificate_files(str(judged.record), None)))
-    assert "certificate/v2, and this version of esper-agents knows" in found.genuine[-1].detail
+    assert "certificate/v2; this version of esper-agents supports" in found.genuine[-1].detail
     coverage = asyncio.run(gate(judged.root, (), required=frozenset(Status), agents=(), signers=())).coverage
     assert CoverageState.UNDECIDED in {each.standing for each in coverage if each.path.endswith(".dsse.json")}
 

@@ -238,7 +238,7 @@ def test_a_project_that_no_longer_names_its_log_begins_no_other_one(team):
     team.write(update(projects).where(projects.c.key == ONE.key).values(log_id=0))
     assert team.check_pin(ONE) == ["database-deleted"]
     pins.pin_file(team.home, team.store.where, ONE.key).unlink()
-    with pytest.raises(IntegrityError, match="entries of this project in a log"):
+    with pytest.raises(IntegrityError, match="the project has log entries"):
         team.issue(ONE)
     assert team.faults(ONE) == {"certificate-not-logged"}
 
@@ -471,7 +471,7 @@ def test_a_project_that_is_taken_out_of_the_shared_log_begins_no_other_one(earli
     team = earlier.upgraded(home)
     team.issue(ONE)
     team.write(update(projects).where(projects.c.key == ONE.key).values(log_id=0))
-    with pytest.raises(IntegrityError, match="entries of this project in a log"):
+    with pytest.raises(IntegrityError, match="the project has log entries"):
         team.issue(ONE)
     assert team.faults(ONE) == {"certificate-not-logged"}
     team.store.close()

@@ -98,7 +98,7 @@ def test_witnesses_may_sign_below(key):
     ],
 )
 def test_what_is_not_exactly_a_note_is_refused(key, change):
-    with pytest.raises(IntegrityError, match="not a note of a log"):
+    with pytest.raises(IntegrityError, match="not a signed note of a log"):
         read_note(change(signed_checkpoint(HEAD, key)))
 
 
@@ -122,7 +122,7 @@ def test_what_is_not_exactly_a_note_is_refused(key, change):
     ],
 )
 def test_a_note_that_is_no_checkpoint_is_refused(text):
-    with pytest.raises(IntegrityError, match="not a note of a log"):
+    with pytest.raises(IntegrityError, match="not a signed note of a log"):
         read_checkpoint(read_note(f"{text}\n— {ORIGIN} AAAAAAAA\n"))
 
 
@@ -177,7 +177,7 @@ def test_the_proof_of_the_only_entry_has_no_hashes(key):
 )
 def test_what_is_not_exactly_a_proof_is_refused(key, change):
     text, _ = proof_of(key)
-    with pytest.raises(IntegrityError, match="not a note of a log"):
+    with pytest.raises(IntegrityError, match="not a signed note of a log"):
         read_proof(change(text))
 
 

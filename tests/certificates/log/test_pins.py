@@ -96,7 +96,7 @@ def test_an_older_copy_that_was_restored_and_then_used_is_named(archive, more):
     archive.put_back(older)
     append_elsewhere(archive, more)
     assert archive.check_pin() == ["forked"]
-    with pytest.raises(IntegrityError, match="rolled back and then used"):
+    with pytest.raises(IntegrityError, match="rolled back and then extended"):
         archive.grow(1)
 
 
@@ -110,7 +110,7 @@ def test_a_database_that_was_deleted_is_named_when_a_new_one_is_in_its_place(hom
         each.unlink()
     second = Archive(Store(url), home)
     assert second.check_pin() == ["database-deleted"]
-    with pytest.raises(IntegrityError, match="holds no log any more"):
+    with pytest.raises(IntegrityError, match="the database has no log"):
         second.grow(1)
     second.store.close()
 
@@ -180,7 +180,7 @@ def test_a_pin_is_of_one_log(archive, file, key):
     file.write_text(other)
     archive.renew()
     assert file.read_text() == other
-    with pytest.raises(IntegrityError, match=r"pinned is 'example.org/log'"):
+    with pytest.raises(IntegrityError, match=r"pinned log is 'example.org/log'"):
         archive.grow(1)
 
 

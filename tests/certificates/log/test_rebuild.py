@@ -82,7 +82,7 @@ def test_lost_or_changed_entries_are_not_signed_for_unless_a_person_accepts_it(g
 def test_entries_that_nobody_vouches_for_are_not_signed_for(grown):
     grown.sql("DELETE FROM log_checkpoint")
     grown.pin.unlink()
-    with pytest.raises(IntegrityError, match="no checkpoint or pin is of the 7 entries"):
+    with pytest.raises(IntegrityError, match="no checkpoint or pin covers the 7 stored entries"):
         mended(grown)
 
 

@@ -214,4 +214,4 @@ def test_a_file_beyond_the_bounds_gives_nobody_any_trust():
     for data in (line + b"#" * MOST_BYTES, line + b"\n" * MOST_LINES):
         found = read_signers(data, "keys")
         assert found.signers == ()
-        assert "the most" in found.refused[0].why
+        assert "the maximum" in found.refused[0].why

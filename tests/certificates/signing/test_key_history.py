@@ -48,7 +48,7 @@ def test_a_key_counts_after_a_good_one_brought_it(keys):
     old, new, *_ = keys
     history = key_history([notice(3, old, ADDED, new)], [old.public_key])
     assert good(history, new) == list(range(4, 12))
-    assert "came into the log after entry 2, at entry 3" in history.said(new.key_id, 2)
+    assert "was added to the log after entry 2, at entry 3" in history.said(new.key_id, 2)
 
 
 def test_a_key_that_brings_itself_does_not_count(keys):
@@ -85,7 +85,7 @@ def test_what_a_revoked_key_signed_before_is_genuine_by_the_log_s_order_and_that
     old, new, *_ = keys
     history = key_history([notice(5, new, REVOKED, old, "stolen")], [old.public_key, new.public_key])
     assert good(history, old) == [0, 1, 2, 3, 4, 5]
-    assert "genuine by the log's order alone" in history.said(old.key_id, 2)
+    assert "authentic by log order only" in history.said(old.key_id, 2)
     assert "revoked at entry 5: stolen" in history.said(old.key_id, 6)
 
 
@@ -102,7 +102,7 @@ def test_a_key_that_ended_does_not_come_back(keys):
     for end in (RETIRED, REVOKED):
         history = key_history([notice(3, new, end, old), notice(5, new, ADDED, old)], [old.public_key, new.public_key])
         assert good(history, old) == [0, 1, 2, 3]
-        assert "does not come back" in history.ignored[0].why
+        assert "cannot become valid again" in history.ignored[0].why
     notices = [notice(1, new, ADDED, third), notice(3, new, REVOKED, third), notice(5, new, ADDED, third)]
     assert good(key_history(notices, [new.public_key]), third) == [2, 3]
 
@@ -172,7 +172,7 @@ def test_a_notice_with_a_key_that_is_none_counts_for_nothing(keys, key):
 def test_ending_a_key_that_was_never_good_changes_nothing(keys):
     root, stranger, *_ = keys
     history = key_history([notice(2, root, REVOKED, stranger)], [root.public_key])
-    assert "never good here" in history.ignored[0].why
+    assert "never valid in this log" in history.ignored[0].why
 
 
 def test_other_notices_are_passed_over(keys):

@@ -79,7 +79,7 @@ def test_all_points_of_small_order_are_refused_in_every_encoding():
     known = [each for found in small_order() for each in encodings(*found)]
     assert len(known) == len(set(known)) == 14
     for raw in known:
-        with pytest.raises(IntegrityError, match=r"small order|one way to write"):
+        with pytest.raises(IntegrityError, match=r"small order|canonical encoding"):
             check_public_key(raw)
 
 
@@ -96,7 +96,7 @@ def test_a_key_of_small_order_has_signed_nothing_though_the_equation_holds():
 def test_heights_beyond_the_field_are_refused():
     for height in range(PRIME, 2**255):
         for sign in (0, 1):
-            with pytest.raises(IntegrityError, match="one way to write"):
+            with pytest.raises(IntegrityError, match="canonical encoding"):
                 check_public_key((height | sign << 255).to_bytes(32, "little"))
 
 
@@ -165,7 +165,7 @@ def test_bytes_after_the_key_are_refused(key):
 
 @pytest.mark.parametrize("name", ["", "a b", "a+b", "a\nb", "é", "a" * 201, "a\x00"])
 def test_a_name_that_a_note_cannot_have_is_refused(key, name):
-    with pytest.raises(IntegrityError, match="no name"):
+    with pytest.raises(IntegrityError, match="not a valid name"):
         as_note_key(key.public_key, name)
 
 

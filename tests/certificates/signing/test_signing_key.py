@@ -135,7 +135,7 @@ def test_a_process_that_dies_while_it_makes_the_key_leaves_the_next_one_to_make_
 def test_a_key_that_others_can_get_at_is_refused_with_what_mends_it(tmp_path, bits):
     signing_key(tmp_path)
     key_file(tmp_path).chmod(bits)
-    with pytest.raises(UsageError, match="others can get at") as refused:
+    with pytest.raises(UsageError, match="other users can access") as refused:
         signing_key(tmp_path)
     command = re.search("`(chmod 600 .*?)`", refused.value.remedy)[1]
     subprocess.run(command, shell=True, check=True)  # noqa: S602 - as a person would
@@ -157,7 +157,7 @@ def test_the_remedy_can_be_pasted_whatever_the_folder_is_called(tmp_path):
 def test_no_key_is_made_in_a_folder_that_others_can_enter(tmp_path):
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys").chmod(0o755)
-    with pytest.raises(UsageError, match="others can get at") as refused:
+    with pytest.raises(UsageError, match="other users can access") as refused:
         signing_key(tmp_path)
     assert "chmod 700" in refused.value.remedy
     assert list((tmp_path / "keys").iterdir()) == []
@@ -178,7 +178,7 @@ def test_a_broken_key_is_refused_and_never_replaced(tmp_path, keep):
     place = key_file(tmp_path)
     broken = place.read_bytes()[:keep]
     place.write_bytes(broken)
-    with pytest.raises(UsageError, match="holds no Ed25519 private key") as refused:
+    with pytest.raises(UsageError, match="contains no unencrypted Ed25519 private key") as refused:
         signing_key(tmp_path)
     assert place.read_bytes() == broken
     assert refused.value.remedy
@@ -193,7 +193,7 @@ def test_what_is_no_key_is_refused(tmp_path, monkeypatch, junk):
     place.write_bytes(junk)
     place.chmod(0o600)
     monkeypatch.setenv(VARIABLE, str(place))
-    with pytest.raises(UsageError, match="holds no Ed25519 private key"):
+    with pytest.raises(UsageError, match="contains no unencrypted Ed25519 private key"):
         signing_key(tmp_path / "home")
 
 
@@ -212,7 +212,7 @@ def test_a_key_of_another_kind_or_with_a_passphrase_is_refused(tmp_path, monkeyp
     subprocess.run([*make, *(() if "ssh" in algorithm else ("-out",)), place], check=True)
     place.chmod(0o600)
     monkeypatch.setenv(VARIABLE, str(place))
-    with pytest.raises(UsageError, match="holds no Ed25519 private key without a passphrase"):
+    with pytest.raises(UsageError, match="contains no unencrypted Ed25519 private key"):
         signing_key(tmp_path / "home")
 
 
@@ -227,7 +227,7 @@ def test_what_is_no_file_is_refused_and_hangs_nobody(tmp_path, monkeypatch, what
         case "device":
             place.symlink_to("/dev/zero")
     monkeypatch.setenv(VARIABLE, str(place))
-    with pytest.raises(UsageError, match=r"cannot be read|is no file"):
+    with pytest.raises(UsageError, match=r"cannot be read|is not a file"):
         signing_key(tmp_path / "home")
     assert not (tmp_path / "home").exists()
 

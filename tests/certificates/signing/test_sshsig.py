@@ -90,16 +90,16 @@ def test_a_countersignature_of_other_bytes_is_refused(pairs, signed, other):
 
 def test_a_key_that_nobody_trusts_decides_nothing(pairs, signed):
     for text in ("", "# nobody\n", allowed(pairs, "ann", options='namespaces="git" '), f"* {'x' * 40}\n"):
-        with pytest.raises(EvidenceError, match="nobody here trusts"):
+        with pytest.raises(EvidenceError, match="untrusted key"):
             check_countersignature(STATEMENT, signed["ed25519"], text)
-    with pytest.raises(EvidenceError, match="nobody here trusts"):
+    with pytest.raises(EvidenceError, match="untrusted key"):
         check_countersignature(STATEMENT, signed["rsa"], allowed(pairs, "ann", "bob"))
 
 
 def test_lines_that_are_refused_give_no_trust_here_either(pairs, signed):
     public = " ".join((pairs / "ed25519.pub").read_text().split()[:2])
     for line in (f"* {public}", f"ann cert-authority {public}", f'ann valid-after="20200101" {public}'):
-        with pytest.raises(EvidenceError, match="nobody here trusts"):
+        with pytest.raises(EvidenceError, match="untrusted key"):
             check_countersignature(STATEMENT, signed["ed25519"], line)
 
 
@@ -186,7 +186,7 @@ def test_a_verifier_that_never_ends_is_given_up(pairs, signed, tmp_path, monkeyp
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(sshsig, "_VERIFY_S", 0.2)
-    with pytest.raises(EvidenceError, match="no answer"):
+    with pytest.raises(EvidenceError, match="did not finish"):
         check_countersignature(STATEMENT, signed["ed25519"], allowed(pairs, "ann"))
 
 

@@ -187,8 +187,8 @@ def test_a_file_of_trusted_keys_that_others_can_write_trusts_nobody_and_says_so(
     home_file(home).chmod(bits)
     found = trusted(home, None)
     assert found.keys == ()
-    assert "nobody else can write" in found.refused[0].why
-    with pytest.raises(UsageError, match="cannot be added to"):
+    assert "only you can write" in found.refused[0].why
+    with pytest.raises(UsageError, match="cannot add to"):
         trust(home, bob)
 
 

@@ -35,14 +35,14 @@ def test_a_file_is_named_from_the_working_folder_or_from_the_projects_root(desk,
 
 REFUSED = {
     ("list", "--status", "APROVED"): ("no status named 'APROVED'", "did you mean 'APPROVED'"),
-    ("list", "--since", "soon"): ("'soon' is no date", "UTC"),
-    ("list", "--commit", "HEAD"): ("'HEAD' is no commit", "hex digits"),
+    ("list", "--since", "soon"): ("'soon' is not a date", "UTC"),
+    ("list", "--commit", "HEAD"): ("'HEAD' is not a commit", "hex digits"),
     ("list", "--before", "crt_000000000000"): ("no certificate named", "esper certificates list"),
-    ("search", "***"): ("there is no word in '***'", "letters or digits"),
+    ("search", "***"): ("no search word in '***'", "letters or digits"),
     ("search", "loss", "--agent", "pytorch-code-reviewr"): ("no agent named", "did you mean 'pytorch-code-reviewer'"),
     ("trend", "finding.critical"): ("no metric named", "'findings.critical'"),
     ("diff", "crt_000000000000"): ("no certificate named", "esper certificates list"),
-    ("export", "--output", "nowhere/x.tar"): ("there is no folder", "make it"),
+    ("export", "--output", "nowhere/x.tar"): ("does not exist", "create it"),
 }
 
 
@@ -102,7 +102,7 @@ def test_export_writes_what_a_stranger_needs(desk, ids, tmp_path) -> None:
         names = opened.getnames()
     assert {f"certificates/{each}.dsse.json" for each in ids} <= set(names)
     problem, _ = desk.esper("certificates", "export", "--output", str(target)).problem(2)
-    assert problem.endswith("is there already")
+    assert problem.endswith("already exists")
 
 
 def test_export_exits_with_7_where_a_certificate_is_not_what_was_issued(desk, ids, tmp_path) -> None:

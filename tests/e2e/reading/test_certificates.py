@@ -77,7 +77,7 @@ def test_show_of_a_misspelt_identifier_offers_the_nearest(desk, ids) -> None:
 def test_show_of_a_certificate_that_was_changed_in_the_archive_exits_with_7(desk, ids) -> None:
     spoil(desk, ids[1])
     problem, _ = desk.esper("certificates", "show", ids[1]).problem(7)
-    assert problem == f"certificate {ids[1]} in the archive is not what was issued"
+    assert problem == f"archived certificate {ids[1]} was changed after it was issued"
 
 
 def test_path_names_the_published_view_and_its_record(desk, ids, view, record) -> None:

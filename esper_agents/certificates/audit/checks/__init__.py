@@ -1,7 +1,8 @@
-"""What is checked, one file for each family; a file that is put here is found, and nothing else changes.
+"""Checks of hand-written certificates: the interface and the discovery of check modules.
 
-A file says in `MEANING` which problems it finds and what each means, in `KINDS` which documents it reads, and its
-`find` yields the problems of one document. One that says `COMPARES = True` runs when all documents are read.
+Every module in this folder is loaded as a check. It defines `MEANING` (its problem codes with their meaning),
+`KINDS` (the document kinds it reads) and `find`, which yields the problems of one document. A module with
+`COMPARES = True` runs after all documents have been read.
 """
 
 from __future__ import annotations
@@ -20,33 +21,33 @@ if TYPE_CHECKING:
 
 
 class AuditCheck(Protocol):
-    """One family of checks.
+    """Family of checks.
 
     Attributes:
-        MEANING: What each problem that it finds means.
-        KINDS: The documents that it reads.
+        MEANING: Meaning of each problem code that it reports.
+        KINDS: Document kinds that it reads.
     """
 
     MEANING: Mapping[str, str]
     KINDS: frozenset[DocumentKind]
 
     def find(self, subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
-        """Yield what does not hold in one document, or cannot be decided."""
+        """Yield the failed and undecided checks of one document."""
         ...
 
 
 def does_compare(check: AuditCheck) -> bool:
-    """Return whether a check wants to know what all other documents say."""
+    """Return whether a check compares a document with all other documents."""
     return bool(getattr(check, "COMPARES", False))
 
 
 @cache
 def load_checks() -> tuple[AuditCheck, ...]:
-    """Return every check, by the name of its file."""
+    """Return all checks, sorted by module name."""
     names = sorted(each.name for each in pkgutil.iter_modules(__path__))
     return tuple(cast("AuditCheck", importlib.import_module(f"{__name__}.{name}")) for name in names)
 
 
 def meanings() -> dict[str, str]:
-    """Return what each problem that an audit may find means, by its code."""
+    """Return the meaning of every problem code of the audit."""
     return {code: text for check in load_checks() for code, text in sorted(check.MEANING.items())}

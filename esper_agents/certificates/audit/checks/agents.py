@@ -1,4 +1,4 @@
-"""Who wrote it: an agent that is defined somewhere, and the same one throughout."""
+"""Check that the named author is a defined agent and the same in every place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = frozenset((DocumentKind.CERTIFICATE,))
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
-    """Yield what is wrong with the agent."""
+    """Yield problems of the named agents."""
     heads = [
         each for each in subject.document.said("agent") if each.part is not DocumentSection.SIGNATURE and each.text
     ]

@@ -1,4 +1,4 @@
-"""Characters that hide or reorder what a person reads, and bytes that are no text."""
+"""Check for hidden or reordering characters and for bytes that are not UTF-8."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MEANING = {
     "text-hidden": "it holds characters that hide, reorder or repaint what a person reads",
 }
 KINDS = frozenset(DocumentKind)
-# Control characters, bidirectional marks, zero width but for the joiners of emoji, tags.
+# Control characters, bidirectional marks, zero-width characters except the joiners of emoji, tag characters.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\U000e0000-\U000e007f]"
 )
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
-    """Yield what is wrong with the characters."""
+    """Yield problems of the character content."""
     document = subject.document
     try:
         document.data.decode()

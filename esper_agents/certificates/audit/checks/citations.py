@@ -1,4 +1,4 @@
-"""What it cites: files and lines that were there at the commit that it speaks of, and artifacts of its evidence."""
+"""Check that cited files, lines, commits and artifacts exist at the commit concerned."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _NOTE = re.compile(r"<!-- esper:note (\{.*\}) -->")
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """A cited file, looked for.
+    """Result of looking up a cited file.
 
     Attributes:
-        is_there: Whether there is one that it may mean.
-        most_lines: How many lines the longest of them has; None where they cannot be counted.
+        is_there: Whether at least one matching file exists.
+        most_lines: Line count of the longest match; None if the lines cannot be counted.
     """
 
     is_there: bool
@@ -57,7 +57,7 @@ class _Looked:
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
-    """Yield the citations of what is not there."""
+    """Yield citations of missing files, lines, commits and artifacts."""
     document = subject.document
     record = _record(subject)
     artifacts = None if record is None else [each for evidence in record.evidence for each in evidence.artifacts]
@@ -66,7 +66,7 @@ def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # n
     for line in named:
         if not any(_names(line, each) for each in artifacts or ()):
             yield AuditProblem("artifact-unknown", f"{quoted(line.text)} is not in its record", line.number)
-    # A file of the project may be called like an artifact; with a line number it is the file that is cited.
+    # A project file may have the same name as an artifact; a citation with a line number refers to the file.
     files = {line.number for line in named}, {each.name for each in artifacts or ()}
     claims = [each for each in document.citations if _is_claim(each, document.kind) and not _is_settled(each, *files)]
     claims = [each for each in claims if not _was_examined(each, examined)]
@@ -86,9 +86,9 @@ def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # n
 
 
 def _record(subject: Subject) -> Certificate | None:
-    """Return a certificate's record; None if the record that its hash names does not lie beside it.
+    """Return the record of a certificate; None if the record named by its hash is not in the same folder.
 
-    Who signed the record is not checked here: `esper certificates verify` does that.
+    The signature of the record is not verified here; `esper certificates verify` does that.
     """
     stated = {each.text for each in subject.document.said("certificate hash")}
     for data in read_records(subject.file) if stated else ():
@@ -101,7 +101,7 @@ def _record(subject: Subject) -> Certificate | None:
 
 
 def _records_beside(subject: Subject) -> Iterator[Certificate]:
-    """Yield the records of the certificates beside a memory document, each named by the hash in its view."""
+    """Yield the records of the certificates next to a memory document, identified by the hash in their views."""
     for view in islice(sorted((subject.file.parent / "certificates").glob("*.md")), _MOST_RECORDS):
         for data in read_records(view):
             with suppress(IntegrityError, UnreadableError):
@@ -111,7 +111,7 @@ def _records_beside(subject: Subject) -> Iterator[Certificate]:
 
 
 def _lines_by_path(records: Iterable[Certificate]) -> dict[str, int]:
-    """Return how many lines each file had that the evidence of records examined; the most, if it changed."""
+    """Return the line count of each file examined as evidence; the largest count if the file changed."""
     lines: dict[str, int] = {}
     for record in records:
         for file in (*record.examined, *(each for evidence in record.evidence for each in evidence.examined)):
@@ -120,7 +120,7 @@ def _lines_by_path(records: Iterable[Certificate]) -> dict[str, int]:
 
 
 def _was_examined(citation: Citation, lines: dict[str, int]) -> bool:
-    """Return whether a cited file was examined, and has the lines that are cited."""
+    """Return whether a cited file was examined and has the cited lines."""
     count = lines.get(citation.path.removeprefix("./"))
     if count is None or citation.first is None or citation.last is None:
         return count is not None
@@ -136,19 +136,19 @@ def _is_artifact(line: DocumentLine) -> bool:
 
 
 def _names(line: DocumentLine, artifact: Artifact) -> bool:
-    """Return whether a line names an artifact with its digest, as a view does."""
+    """Return whether a line names an artifact with its digest, as views do."""
     return MarkdownInk().code(artifact.name).text in line.text and f"`{artifact.sha256}`" in line.text
 
 
 def _is_settled(citation: Citation, lines: set[int], names: set[str]) -> bool:
-    """Return whether a citation names an artifact of the evidence, or stands where those are listed."""
+    """Return whether a citation names an artifact of the evidence, or is in the list of artifacts."""
     return citation.line in lines or (citation.first is None and citation.path in names)
 
 
 def _is_claim(citation: Citation, kind: DocumentKind) -> bool:
-    """Return whether a citation says that a file is there: with a line it does anywhere, without in a list of files.
+    """Return whether a citation claims that a file exists: with a line number anywhere, else in a list of files only.
 
-    A path in running text may be one that is to be made.
+    A path in running text may be a file that is yet to be created.
     """
     if citation.first is not None:
         return True
@@ -203,7 +203,7 @@ def _looked_up(
 
 
 def _note_sources(document: FreehandCertificate) -> set[str]:
-    """Return the files that the program's notes in a memory document name as their sources; anybody can write them."""
+    """Return the source files of the program's notes in a memory document; this text can be forged."""
     found: set[str] = set()
     for line in document.lines:
         if (marked := _NOTE.fullmatch(line.text.strip())) is None:
@@ -221,7 +221,7 @@ def _look(history: GitHistory, commit: str, claim: Citation, where: str) -> _Loo
     found = find_cited(history, commit, claim.path, where.rpartition("/")[0])
     if not found or claim.first is None:
         return _Looked(bool(found), None)
-    # A bare name may mean any of several files: it is wrong only where it fits none of them.
+    # A bare name may refer to any of several files: it is wrong only if it matches none of them.
     counts = [history.lines(history.blob(commit, each)) for each in found[:50]]
     return _Looked(is_there=True, most_lines=max((each for each in counts if each is not None), default=None))
 

@@ -1,4 +1,4 @@
-"""Certificates on one component that conclude opposite things of the same code."""
+"""Check for certificates on one component and code version with opposite conclusions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
-    """Yield a problem where a certificate contradicts an earlier one; it stands at the later of the two.
+    """Yield a problem if a certificate contradicts an earlier one; it is reported for the later of the two.
 
-    One that names the other, by its file or identifier, answers it. Where a file of code changed between the commits
-    that added them, they speak of different things.
+    A certificate that names the other by file name or ID answers it and is not reported. If a code file changed
+    between the commits that added them, the certificates concern different code.
     """
     known = around.standings.by_name.get(subject.document.name, ())
     own = next((each for each in known if each.path == subject.path), None)

@@ -1,4 +1,4 @@
-"""When it says it was written: in the form of the template, the same everywhere, and not against what git knows."""
+"""Check that dates follow the template, agree with one another and agree with git."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SAME = timedelta(minutes=1)
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
-    """Yield what is wrong with the dates."""
+    """Yield problems of the dates."""
     document = subject.document
     heads = [each for each in document.said("date") if each.part is not DocumentSection.SIGNATURE and each.text][:1]
     signed = [each for each in document.said("timestamp", DocumentSection.SIGNATURE) if each.text][:1]
@@ -79,7 +79,7 @@ def _named(added: DocumentCommit) -> str:
 
 
 def _explained(added: DocumentCommit, moment: DateSpan, after: timedelta) -> str:
-    """Return a remark where the local time of the commit's author was called UTC."""
+    """Return a remark if the date is the author's local time labelled as UTC."""
     offset = _offset(added.authored)
     if offset > timedelta() and moment.earliest - offset - max(added.authored, added.committed) <= after:
         return f"; read in the author's zone ({added.authored:%z}) it would not, but it is called UTC"
@@ -91,7 +91,7 @@ def _offset(at: datetime) -> timedelta:
 
 
 def span(length: timedelta) -> str:
-    """Return a length of time in the unit that fits, such as `7 months`."""
+    """Return a duration in a suitable unit, such as `7 months`."""
     seconds = abs(length.total_seconds())
     for unit, size in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3600), ("minute", 60)):
         count = int(seconds // size)

@@ -1,4 +1,4 @@
-"""Evidence that rests on something: a file, a command, a commit, a digest or an address."""
+"""Check that the evidence names a file, command, commit, digest or address."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DIGEST = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,128}\b|\b(?:ev|crt)_[0-9a-f]
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
-    """Yield a problem where nothing under EVIDENCE can be looked up or run again."""
+    """Yield a problem if nothing in the EVIDENCE section can be looked up or run again."""
     document = subject.document
     lines = [line for line in document.lines if line.part is DocumentSection.EVIDENCE]
     body = [line for line in lines[1:] if line.text.strip()]
@@ -53,7 +53,7 @@ def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # n
         return
     if _decides_nothing(document) and all(line.text.strip(" \t-*+._").lower() == "none" for line in body):
         return
-    # A citation stands in the document once, and may have stood in another part before.
+    # A citation is listed once per document, and may have occurred first in another section.
     named = {each.path for each in document.citations}
     commits = {line for _, line in document.commits}
     if not any(_rests_on_something(line, named) or line.number in commits for line in body):
@@ -63,7 +63,7 @@ def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # n
 
 
 def _decides_nothing(document: FreehandCertificate) -> bool:
-    """Return whether a certificate leaves its question open, which it can do without evidence."""
+    """Return whether a certificate leaves its question open, which needs no evidence."""
     return {read_status(each.text).status for each in document.statuses} == {Status.NEEDS_FURTHER_REVIEW}
 
 

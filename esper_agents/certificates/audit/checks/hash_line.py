@@ -1,4 +1,4 @@
-"""The certificate hash: optional, but where there is one it must be a digest, and of this text."""
+"""Check that the optional certificate hash is a digest of the document."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _DIGESTS: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
-    """Yield what is wrong with the hash; what an ordinary digest is one of is found out by making them."""
+    """Yield problems of the hash; the digested input is identified by computing candidate digests."""
     stated = [each for each in subject.document.said("certificate hash") if each.text.lower() not in _NONE]
     for each in stated[:1]:
         wanted = _digest(each.text)
@@ -87,13 +87,13 @@ def _of_what(subject: Subject, wanted: bytes, line: int) -> AuditProblem:
 
 
 def _digest(text: str) -> bytes | None:
-    """Return the bytes that a hash says, or the first ones of them; None where it says none."""
+    """Return the bytes of a stated hash, or its first bytes if it is abbreviated; None if it is not a hash."""
     bare = _PREFIX.sub("", text[:300].strip(" `*\"'[]()<>."), count=1).strip(" `*\"'[]()<>.\u2026")
     if _HEX.fullmatch(bare) and len(bare) >= _SHORTEST_HEX and any(each.isdigit() for each in bare):
         return bytes.fromhex(bare[: len(bare) // 2 * 2])
     with suppress(binascii.Error, ValueError):
         plain = base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
-        # Words are base64 as well: without its sign, a digit or two cases it is a word.
+        # Words are valid base64: text without a padding sign, a digit or mixed case is a word.
         is_mixed = not (bare.isupper() or bare.islower()) and any(each.isdigit() for each in bare)
         if len(plain) in _LENGTHS and ("=" in bare or is_mixed):
             return plain
@@ -105,7 +105,7 @@ def _is_digest_of(wanted: bytes, data: bytes) -> bool:
 
 
 def _variants(data: bytes) -> list[bytes]:
-    """Return the text as it may have been when its hash was made: before the hash was in it, in either line ends."""
+    """Return the possible texts at the time of hashing: without the hash line's value, with either line ending."""
     hashes = list(_HASH_LINE.finditer(data))
     texts = [data]
     for found in hashes[-1:]:

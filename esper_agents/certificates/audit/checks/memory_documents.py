@@ -1,4 +1,4 @@
-"""What an agent wrote down for itself: certificates that are there, statuses that they have, dates that can be."""
+"""Check the certificates, statuses and dates that a memory document names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LATER = re.compile(
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
-    """Yield what does not hold in a memory document."""
+    """Yield the problems of a memory document."""
     for line in subject.document.lines:
         if not line.is_code and line.text.strip():
             yield from _certificates(subject, around, line)

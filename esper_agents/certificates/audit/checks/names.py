@@ -1,4 +1,4 @@
-"""What the file is called and where it lies."""
+"""Check the file name and the folder of a certificate."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MEANING = {
     "agent-folder": "it lies in the folder of another agent than the one that it names",
 }
 KINDS = frozenset((DocumentKind.CERTIFICATE,))
-# Two certificates of one second are told apart by the end of an identifier.
+# Two certificates of the same second are distinguished by the end of an ID.
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*_[\w.-]+_\d{8}_\d{6}(?:_[0-9a-f]{8,32})?\.md", re.ASCII)
 _FOLDER = re.compile(r"(?:^|/)docs/ai/agents/([^/]+)/certificates/[^/]+$")
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
-    """Yield what is wrong with the name and the place."""
+    """Yield problems of the file name and folder."""
     name = subject.document.name
     if _NAME.fullmatch(name) is None:
         yield AuditProblem("file-name", f"{quoted(name)} is not of the form descriptor_component_YYYYMMDD_HHMMSS.md")

@@ -1,4 +1,4 @@
-"""The parts and named lines that every certificate must have."""
+"""Check that every mandatory section and field is present and not empty."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIELDS = ("component", "agent", "date", "certificate id")
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
-    """Yield what is not there."""
+    """Yield missing and empty sections and fields."""
     document = subject.document
     for part in MANDATORY_PARTS:
         inside = [line for line in document.lines if line.part is part]
@@ -32,7 +32,7 @@ def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # n
         elif not any(line.text.strip() and not (line.is_heading or line is inside[0]) for line in inside):
             yield AuditProblem("section-empty", f"the section {part} is empty", inside[0].number)
     for name in _FIELDS:
-        # The signature repeats some of them: that does for neither place.
+        # The signature block repeats some fields; neither occurrence replaces the other.
         fields = [each for each in document.said(name) if each.part is not DocumentSection.SIGNATURE]
         yield from _missing(document, name, fields[0].line if fields else None, any(each.text for each in fields))
     if DocumentSection.DECISION in document.parts:
@@ -48,7 +48,7 @@ def _missing(document: FreehandCertificate, name: str, line: int | None, has_tex
 
 
 def goes_on(document: FreehandCertificate, line: int) -> bool:
-    """Return whether text that is no field and no heading follows a line, such as a list below its name."""
+    """Return whether text other than a field or heading follows a line, such as a list below the field name."""
     named = {each.line for each in document.fields}
     following = next((each for each in document.lines[line:] if each.text.strip()), None)
     return following is not None and not following.is_heading and following.number not in named

@@ -1,4 +1,4 @@
-"""The status: one of the eleven, once, with its conditions where it has any."""
+"""Check that a certificate has exactly one valid status, with its conditions if any."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NONE = frozenset(("", "none", "n/a", "-", "none.", "no conditions"))
 
 
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
-    """Yield what is wrong with the status."""
+    """Yield problems of the status."""
     document = subject.document
     stated = [each for each in document.statuses if each.text]
     if not stated:
