@@ -1,4 +1,4 @@
-"""Every error that esper-agents raises on purpose, and every code it exits with.
+"""The error classes and exit codes of esper-agents.
 
 EsperError
 ├── UsageError ............... 2  wrong usage or bad input

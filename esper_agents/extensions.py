@@ -1,4 +1,4 @@
-"""What other Python packages bring by entry points, each with the distribution and version that it comes from."""
+"""Extensions that other Python packages provide through entry points."""
 
 from __future__ import annotations
 

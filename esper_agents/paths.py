@@ -1,4 +1,4 @@
-"""Where our data folders and the program's own files are."""
+"""Locations of the data directory and of the packaged data folders."""
 
 from __future__ import annotations
 

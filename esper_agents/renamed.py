@@ -1,4 +1,4 @@
-"""Names of version 0.1.0 that version 0.2 has renamed: public types, and the imports of recorded playbooks.
+"""Deprecated names from version 0.1.0: public types, and imports of recorded playbooks.
 
 Both are kept for one release.
 """

@@ -1,4 +1,4 @@
-"""Runs git so that nothing in a repository's own configuration or attributes runs, and nothing is fetched."""
+"""Run git safely: nothing from the repository's configuration or attributes runs, no fetches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs that a definition names beside its own: those that are installed are offered, the others recommended."""
+"""Packs named by an agent definition: offer the installed ones, recommend the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Commands: task templates in Markdown, filled with arguments as text; nothing in one is run, and no file is read."""
+"""Commands: Markdown task templates, filled with arguments as plain text.
+
+Nothing in a template is run, and no file that it mentions is read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Companion changes that skills declare in their front matter: a change here demands a change there."""
+"""Companion changes declared in skill front matter: a change here requires a change there."""
 
 from __future__ import annotations
 

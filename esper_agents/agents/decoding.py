@@ -1,4 +1,4 @@
-"""Turns the bytes of a definition into clean text: encodings, mojibake, line ends, control characters."""
+"""Decode the bytes of a definition: encodings, mojibake, line ends, control characters."""
 
 from __future__ import annotations
 

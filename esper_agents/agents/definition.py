@@ -1,4 +1,4 @@
-"""Reads one agent definition, ours or any Claude Code subagent file, into `domain.agent.Agent`."""
+"""Read an agent definition or Claude Code subagent file into `domain.agent.Agent`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects what is odd about one definition file, and makes the error that refuses it."""
+"""Collect warnings about one definition file and build the error that rejects it."""
 
 from __future__ import annotations
 

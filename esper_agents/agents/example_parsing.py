@@ -1,4 +1,4 @@
-"""Reads examples and neighbours out of a definition's text: quoted requests, and agents that are named."""
+"""Parse examples and neighbours out of a definition's text."""
 
 from __future__ import annotations
 

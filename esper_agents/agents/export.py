@@ -1,4 +1,4 @@
-"""Writes the registry as one Markdown document: a roster, then what each agent does and does not do."""
+"""Export the registry as one Markdown document: a roster, then each agent's scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the front matter of a definition and reads it: as YAML where it is YAML, line by line where it is not."""
+"""Find the front matter of a definition; parse it as YAML or else line by line."""
 
 from __future__ import annotations
 

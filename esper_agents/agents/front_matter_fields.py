@@ -1,4 +1,4 @@
-"""Turns the fields of front matter into what an agent holds, whatever shape they were written in."""
+"""Convert front matter fields of any accepted form into typed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says at which line an agent definition could mislead the router, a person or the agent itself."""
+"""Lint agent definitions: report lines that could mislead the router, a user or the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads front matter that is no YAML, key by key, so that one bad field does not spoil the others."""
+"""Parse front matter that is not valid YAML, key by key, isolating bad fields."""
 
 from __future__ import annotations
 

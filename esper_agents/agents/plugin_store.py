@@ -1,4 +1,4 @@
-"""Plugins that a person has added: copies in the home, each under the digest of what it was when it was added."""
+"""Installed plugins: copies in the data directory, stored by the digest at installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins: a folder of agents, commands and skills in the Claude Code format, read as it is; nothing of it is run."""
+"""Plugins: folders of agents, commands and skills in the Claude Code format; nothing is run."""
 
 from __future__ import annotations
 

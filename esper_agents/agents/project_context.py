@@ -1,4 +1,4 @@
-"""What a project says of itself in `CLAUDE.md`, `AGENTS.md` and `.esper/project.md`: data, which permits nothing."""
+"""Project context files (`CLAUDE.md`, `AGENTS.md`, `.esper/project.md`): data, never permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All agents there are: ours, the project's, those of other packages, and further folders."""
+"""The agent registry: bundled, project, package and extra-folder definitions."""
 
 from __future__ import annotations
 

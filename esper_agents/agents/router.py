@@ -1,4 +1,4 @@
-"""Decides, without a model, which agent is given a request, and says why in the request's own words."""
+"""Select the agent for a request without a model, and explain it in the request's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads out of a definition's text what its front matter does not say: what it handles, declines, and who is near."""
+"""Parse scope out of a definition's text: what it handles, declines, and its neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a skill and the sheets beside it."""
+"""Read a skill and its sheets."""
 
 from __future__ import annotations
 

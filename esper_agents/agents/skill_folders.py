@@ -1,4 +1,4 @@
-"""Folders of skills beside ours and the project's: those of plugins, and of other Python packages."""
+"""Skill folders of plugins and of other Python packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The skills that agents of a project may load: told of in a line each, found by name or by words, read on demand."""
+"""The skill library of a project: listed in one line each, searched, read on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says at which line a skill could mislead who loads it, or never be loaded at all."""
+"""Lint skills: report lines that could mislead a reader or prevent loading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skills: where their files are, and which of them an agent has at hand."""
+"""Skills: their file locations, and the ones available to an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads front matter that is YAML, every scalar as text, without anything that untrusted YAML can do harm with."""
+"""Parse YAML front matter with every scalar as text, safe for untrusted input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public face of esper-agents: open a project, submit, stream, resume, read. The command line uses only this.
+"""The public API of esper-agents: open a project, submit, stream, resume, read.
 
     import asyncio
 

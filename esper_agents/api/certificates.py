@@ -1,4 +1,4 @@
-"""What an open project does with certificates: find, read, show, check, revoke, override, repair, export and prune."""
+"""Certificate operations of an open project: find, read, verify, revoke, export, prune."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of an open project: templates, ours and those of plugins, made into tasks that are submitted as any."""
+"""Commands of an open project: task templates, bundled or from plugins."""
 
 from __future__ import annotations
 

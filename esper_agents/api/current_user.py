@@ -1,4 +1,4 @@
-"""Who runs this, as the system says; nobody checks it."""
+"""Name of the current user as the operating system reports it; not verified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents remember of a project: read, searched, corrected by people, exchanged as documents."""
+"""Memory operations of an open project: list, search, correct, import and export notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project has to do with language models: whether one reasons, who is asked, and whether anybody agreed."""
+"""Language model settings of a project: reasoner, server and consent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An open project: submit tasks to it, resume its sessions, read its certificates and memory."""
+"""An open project: submit tasks, resume sessions, read certificates and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a worker works: the projects on this machine, read anew now and then, and closed when nothing runs in them."""
+"""Projects open in a queue worker: reloaded periodically, closed when idle."""
 
 from __future__ import annotations
 

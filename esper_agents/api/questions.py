@@ -1,4 +1,4 @@
-"""What an open project does where a session waits for a person: its questions, their answers, and calling it off."""
+"""Question operations of an open project: list and answer questions, cancel sessions."""
 
 from __future__ import annotations
 

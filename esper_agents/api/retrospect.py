@@ -1,4 +1,4 @@
-"""Looking back over a project's sessions: the report, its wording by a model, and the skills that it proposes."""
+"""Retrospect operations of an open project: report, model wording, proposed skills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session that this process holds: run it, watch it, stop it."""
+"""A session held by this process: run, watch and stop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an open project does with sessions beyond running them: find, watch, continue, fork and replay them."""
+"""Session operations of an open project: find, watch, continue, fork, replay."""
 
 from __future__ import annotations
 

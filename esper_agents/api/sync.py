@@ -1,4 +1,4 @@
-"""The sync face: the same project on an event loop of its own thread, so that it works in notebooks too."""
+"""Synchronous API: the project on an event loop in its own thread, notebooks included."""
 
 from __future__ import annotations
 

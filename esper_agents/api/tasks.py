@@ -1,4 +1,4 @@
-"""What an open project does with what is asked: the tasks that become of words, files and earlier certificates."""
+"""Build tasks from a request, files and earlier certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker: claims sessions that nobody works on, and runs many of them at once in one process."""
+"""The queue worker: claim waiting sessions and run many at once in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker tells while it works."""
+"""Events that a queue worker reports."""
 
 from __future__ import annotations
 

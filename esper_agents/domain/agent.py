@@ -1,4 +1,4 @@
-"""An agent: a specialist, defined by one Markdown file."""
+"""Agent definitions: one specialist, defined by one Markdown file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves: what a reasoner may decide to do next, and what it gets back."""
+"""Agent actions: the decisions a reasoner can return, and the results of its turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which type an answer must be."""
+"""Types of a user's answer to a question."""
 
 from __future__ import annotations
 

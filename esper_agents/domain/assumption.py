@@ -1,4 +1,4 @@
-"""Assumptions, which end confirmed, refuted or as an information gap; and the gaps themselves."""
+"""Assumptions (confirmed, refuted or open) and information gaps."""
 
 from __future__ import annotations
 

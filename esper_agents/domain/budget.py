@@ -1,4 +1,4 @@
-"""Budgets: how much a whole session may use, all its agents together."""
+"""Budgets: upper limits of one session, shared by all its agents."""
 
 from __future__ import annotations
 

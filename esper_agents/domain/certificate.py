@@ -1,4 +1,4 @@
-"""A certificate: everything that is on record about one verdict."""
+"""Certificates: the complete record of one verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Domain types to JSON text and back, checked on the way in."""
+"""Convert domain types to JSON text and back, with validation on decoding."""
 
 from __future__ import annotations
 

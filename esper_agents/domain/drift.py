@@ -1,4 +1,4 @@
-"""What a session goes by that has changed since it began."""
+"""Drift: differences between the definitions a session recorded and the current ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence: the record of one tool call, with everything needed to run it again."""
+"""Evidence: the record of one tool call, with the command that repeats it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings: what is claimed of the code, how sure the claim is, and the name it keeps when lines move."""
+"""Findings: located diagnostics with confidence and a fingerprint that survives line shifts."""
 
 from __future__ import annotations
 

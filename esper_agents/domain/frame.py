@@ -1,4 +1,4 @@
-"""A frame as its reasoner sees it: what it begins with, and the turns so far."""
+"""Frames as a reasoner sees them: the input and the turns so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handoffs and consults: what one agent tells another."""
+"""Handoffs and consults between agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identifiers: UUID version 7 with a prefix that says what they name."""
+"""Identifiers: UUID version 7 with a prefix for the type of object."""
 
 from __future__ import annotations
 

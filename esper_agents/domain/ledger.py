@@ -1,4 +1,4 @@
-"""The ledger's rows: what kinds there are, how they are keyed, and what each holds."""
+"""Ledger events: their kinds, keys and contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory: what an agent keeps between sessions, and where each fact came from."""
+"""Memory notes: facts an agent keeps between sessions, with their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices: what is entered in the log beside certificates, such as a key that came or a certificate that is revoked."""
+"""Notices: transparency log entries other than certificates, such as a new key or a revocation."""
 
 from __future__ import annotations
 

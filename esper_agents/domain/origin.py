@@ -1,4 +1,4 @@
-"""Where a session comes from: submitted, or grown out of another one; and what that one came to."""
+"""Session origins: submitted, forked or continued; and the result of the predecessor session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: what people let tools do, by tool and arguments."""
+"""Permission rules: allow, ask or deny tool calls by tool and arguments."""
 
 from __future__ import annotations
 

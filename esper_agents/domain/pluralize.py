@@ -1,4 +1,4 @@
-"""How many there are of a thing, in words."""
+"""Format counts with the singular or plural noun."""
 
 from __future__ import annotations
 

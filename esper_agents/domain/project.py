@@ -1,4 +1,4 @@
-"""A project: the git work tree, else the folder, that holds the paths of a task."""
+"""Projects: the git work tree, or else the folder, that contains the paths of a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How certificates stand to one another."""
+"""Relations between certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of evidence that was run again: the same, another thing, or nothing that can be told."""
+"""Outcomes of re-running evidence: reproduced, differs, not comparable or not run."""
 
 from __future__ import annotations
 

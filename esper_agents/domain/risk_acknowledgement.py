@@ -1,4 +1,4 @@
-"""What a person said of acting on advice that is not without risk."""
+"""Risk acknowledgements: a named user's acceptance of advice with implementation risk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A route: who is given a task, and why, in words a person can check."""
+"""Routes: the agent selected for a task, with a readable explanation."""
 
 from __future__ import annotations
 

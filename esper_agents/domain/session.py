@@ -1,4 +1,4 @@
-"""A session: one durable run of a task."""
+"""Sessions: durable executions of a task."""
 
 from __future__ import annotations
 

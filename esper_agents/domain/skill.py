@@ -1,4 +1,4 @@
-"""A skill: knowledge that an agent loads when it needs it."""
+"""Skills: knowledge that an agent loads on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of question, the eleven statuses, and how statuses of one kind compare."""
+"""Question types, the eleven statuses, and their order within each question type."""
 
 from __future__ import annotations
 

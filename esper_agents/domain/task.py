@@ -1,4 +1,4 @@
-"""A task: what a person submits."""
+"""Tasks: a user's request with its paths and options."""
 
 from __future__ import annotations
 

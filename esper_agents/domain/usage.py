@@ -1,4 +1,4 @@
-"""What language models have used: tokens by how they are billed, and money."""
+"""Language model usage: tokens by billing category, and cost."""
 
 from __future__ import annotations
 

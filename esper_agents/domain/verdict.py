@@ -1,4 +1,4 @@
-"""Verdicts, and the ceiling that policy sets over them."""
+"""Verdicts, and the ceiling that the policy sets for them."""
 
 from __future__ import annotations
 

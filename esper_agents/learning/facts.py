@@ -1,4 +1,4 @@
-"""What a report counts, as facts that a model may put into words: each by its identifier, and what it says."""
+"""Numbered facts of a report, for a model to put into words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a model to word a report: one request, one answer, and all that it has used."""
+"""Ask a model to word a report: one request, one answer, and its usage."""
 
 from __future__ import annotations
 

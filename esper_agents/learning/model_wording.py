@@ -1,4 +1,4 @@
-"""A report in the words of a model: what it is asked, and what of its answer the facts bear out.
+"""Model wording of a report, filtered by a grounding check against its facts.
 
 A model adds nothing to a report but words. Each item names the facts it rests on; one that names none, or says a number
 or a name that stands in none of them, is left out and counted. The facts themselves stand in the report either way.

@@ -1,4 +1,4 @@
-"""Proposed skills: files in the user's home that nobody loads, until a person has one taken into the project."""
+"""Proposed skills: files in the data directory that are loaded only after a user accepts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report and the proposed skills as Markdown: what sessions say stands in it as text, never as markup."""
+"""Render the report and the proposed skills as Markdown, with quoted text escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a look back comes to: guidelines, skills worth having and insights, each with the sessions it rests on."""
+"""Retrospect reports: guidelines, proposed skills and insights, with their sessions."""
 
 from __future__ import annotations
 

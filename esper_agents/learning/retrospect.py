@@ -1,4 +1,4 @@
-"""What repeats over the sessions of a project: guidelines, skills worth having, and insights, each with its sessions.
+"""Find patterns that recur over the sessions of a project.
 
 Pure: the same sessions give the same answer, in whatever order they come.
 """

@@ -1,4 +1,4 @@
-"""What one session came to, as far as anything can be learnt from it."""
+"""Summary of one session's result, as input for a retrospect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent writes down itself, as files: each is a note of its own, with its author and the session it is from."""
+"""Memory files written by an agent: one note per file, with author and session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where notes stand that may matter to a task, as SQLite and PostgreSQL each find them."""
+"""Find candidate notes for a task on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Current notes of different agents on one subject that cannot both be so: both are kept, and each names the other."""
+"""Detect contradictions between current notes of different agents on one subject."""
 
 from __future__ import annotations
 

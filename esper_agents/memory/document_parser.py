@@ -1,4 +1,4 @@
-"""Memory documents read back: what we wrote as it was, and everything else in them as text that nobody vouches for.
+"""Parse memory documents: generated notes become notes, all other text untrusted notes.
 
 Such a document may be anybody's. What cannot be understood is kept as text; nothing of it is taken for true.
 """

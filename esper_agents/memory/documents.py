@@ -1,4 +1,4 @@
-"""The three Markdown documents that show an agent's notes to people."""
+"""Render an agent's notes as three Markdown documents."""
 
 from __future__ import annotations
 

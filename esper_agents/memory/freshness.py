@@ -1,4 +1,4 @@
-"""Whether the files that notes speak of are still what they were."""
+"""Check whether the files that notes refer to have changed."""
 
 from __future__ import annotations
 

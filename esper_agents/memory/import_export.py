@@ -1,4 +1,4 @@
-"""Taking memory documents into the database, and what is to be written out of it."""
+"""Import memory documents into the database, and collect notes for export."""
 
 from __future__ import annotations
 

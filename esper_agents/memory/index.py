@@ -1,4 +1,4 @@
-"""What notes are found by: their words and their files, as SQLite and PostgreSQL each have them."""
+"""Index of notes by words and files, for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 

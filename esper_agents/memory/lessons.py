@@ -1,4 +1,4 @@
-"""What a session leaves behind for its agents, as a pure function of its certificate."""
+"""Derive the notes of a session's agents from its certificate; a pure function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes as rows: read, written, counted from the newest."""
+"""Read, write and count note rows, newest first."""
 
 from __future__ import annotations
 

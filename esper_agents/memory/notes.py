@@ -1,4 +1,4 @@
-"""Notes in SQL: written once a session, superseded ones kept and marked, changed only so that it can be seen."""
+"""Notes in SQL: written once per session; superseded ones are marked, not deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown of strangers cut into pieces that can be kept one by one; nothing but white space is left out."""
+"""Split untrusted Markdown into paragraphs that can be stored separately."""
 
 from __future__ import annotations
 

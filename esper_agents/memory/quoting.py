@@ -1,4 +1,4 @@
-"""Text of others quoted for a language model, above all what agents remember: data, and never an instruction."""
+"""Quote untrusted text for a language model as data, never as instructions."""
 
 from __future__ import annotations
 

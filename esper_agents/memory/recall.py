@@ -1,4 +1,4 @@
-"""What an agent remembers at the start of a frame: by the words of the task and the files at hand, ranked, bounded."""
+"""Recall the notes for a new frame, ranked by the words and files of the task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting a note, and striking a text out of all of them. What was done stays to be seen, what it said does not."""
+"""Delete the text of a note, or redact a text from all notes; the operation stays recorded."""
 
 from __future__ import annotations
 

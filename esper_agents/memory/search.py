@@ -1,4 +1,4 @@
-"""Full text over notes: the newest that say all of some words."""
+"""Full-text search over notes, newest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that notes are found by, and text made fit for every database."""
+"""Index words of notes, and text normalized for both databases."""
 
 from __future__ import annotations
 

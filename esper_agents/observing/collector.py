@@ -1,4 +1,4 @@
-"""Sends spans to a collector, and says so where it does not take them."""
+"""Send spans to an OpenTelemetry collector and report the ones it rejects."""
 
 from __future__ import annotations
 

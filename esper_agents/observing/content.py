@@ -1,4 +1,4 @@
-"""What goes out of the house only when a person has asked for it: requests, answers, arguments and results."""
+"""Span content exported only on request: prompts, answers, tool arguments and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened at one moment of a session or of an agent's turn at it, as events of their spans."""
+"""Span events for the moments of a session or of a frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spans of a session, made from its ledger: the same rows give the same spans, whenever and wherever.
+"""Build the spans of a session from its ledger; equal events give equal spans.
 
 Names follow the OpenTelemetry GenAI conventions as their development schema 1.42.0 has them, which builds on the core
 conventions 1.44.0; nothing of them is declared stable. What they have no name for begins with `esper.`.

@@ -1,4 +1,4 @@
-"""A turn that a language model took, in the attributes of the GenAI conventions."""
+"""Attributes of a language model turn, in the GenAI conventions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans as OpenTelemetry has them, and as lines of OTLP JSON."""
+"""Spans in the OpenTelemetry data model, and as lines of OTLP JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A span: one thing that a session did, when, within what, and how it ended."""
+"""Spans: one operation of a session with its parent, times and result."""
 
 from __future__ import annotations
 

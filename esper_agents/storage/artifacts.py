@@ -1,4 +1,4 @@
-"""Files that tools made, kept by the digest of their bytes: written once, whole or not at all, never changed."""
+"""Artifact files stored by content digest: written atomically and never changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backup of an SQLite database while it is in use: one file, checked, never over another one."""
+"""Back up an SQLite database while it is in use, into one verified new file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements of every step: compiled once for each database, then handed to its driver as they are."""
+"""SQL statements compiled once per database and passed directly to the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The database engine: SQLite set up for many processes, PostgreSQL by URL, failures in our own words."""
+"""The database engine: SQLite set up for many processes, PostgreSQL by URL, translated errors."""
 
 from __future__ import annotations
 

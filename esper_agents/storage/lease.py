@@ -1,4 +1,4 @@
-"""Leases: one owner a session, whose writes stop counting the moment another has claimed it."""
+"""Leases: one owner per session; writes under an expired lease are rejected."""
 
 from __future__ import annotations
 

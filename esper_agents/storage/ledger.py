@@ -1,4 +1,4 @@
-"""The ledger in SQL: rows are appended under a lease and never rewritten."""
+"""The ledger in SQL: events are appended under a lease and never changed."""
 
 from __future__ import annotations
 

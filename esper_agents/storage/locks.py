@@ -1,4 +1,4 @@
-"""Locks of files, waited for within a limit: who has one may be stopped, and would be waited for without an end."""
+"""File locks with a timeout, because the process that holds one may be suspended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database is and how it is kept well: its state, its upgrade, and the space that nothing uses any more."""
+"""Database maintenance: schema status, upgrade and vacuum."""
 
 from __future__ import annotations
 

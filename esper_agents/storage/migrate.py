@@ -1,4 +1,4 @@
-"""Brings the database to the newest shape at first use, under a lock, looking before it leaps."""
+"""Migrate the database to the current schema at first use, under a lock."""
 
 from __future__ import annotations
 

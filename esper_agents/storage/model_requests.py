@@ -1,4 +1,4 @@
-"""What models were asked outside of sessions: each request with what came back, so that it is paid for once."""
+"""Cache of model requests made outside sessions: each one is sent and paid for once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What language models have used, on record: in all sessions of a project and outside of them, or in some sessions."""
+"""Recorded language model usage of a project, inside and outside its sessions."""
 
 from __future__ import annotations
 

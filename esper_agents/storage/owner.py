@@ -1,4 +1,4 @@
-"""Who holds a lease: a process that can be told alive from dead on the machine it runs on."""
+"""Lease owners: processes whose liveness can be checked on their own machine."""
 
 from __future__ import annotations
 

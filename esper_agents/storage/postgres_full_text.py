@@ -1,4 +1,4 @@
-"""The newest rows of a full text on PostgreSQL that say some words: its index of words knows no order."""
+"""Find the newest rows that match a full-text query on PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The projects that a database knows."""
+"""The projects known to a database."""
 
 from __future__ import annotations
 

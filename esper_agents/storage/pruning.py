@@ -1,4 +1,4 @@
-"""What is removed of old sessions: the rows of what agents did, where a certificate says what came of it.
+"""Prune the agent events of old sessions that have a certificate.
 
 The session's own rows stay (what was asked, who was given it, how it ended), and so does everything in the archive and
 in the log. One row more says that something was removed.

@@ -1,4 +1,4 @@
-"""Questions in SQL: which wait for an answer, and which session asked one that is named."""
+"""Questions in SQL: list the pending ones and find the session of a question."""
 
 from __future__ import annotations
 

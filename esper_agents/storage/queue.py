@@ -1,4 +1,4 @@
-"""Which sessions a worker may take: those that were queued, and those whose owner died at work."""
+"""Find the sessions a queue worker may claim: queued ones and those whose owner died."""
 
 from __future__ import annotations
 

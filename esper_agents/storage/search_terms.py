@@ -1,4 +1,4 @@
-"""Words as full text keeps and asks for them: runs of letters and digits, without case and accents."""
+"""Full-text search terms: runs of letters and digits, without case and accents."""
 
 from __future__ import annotations
 

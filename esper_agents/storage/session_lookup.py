@@ -1,4 +1,4 @@
-"""How a session is named: by its identifier, a part of it that fits no other one, or as the latest."""
+"""Resolve a session reference: an identifier, a unique part of one, or `latest`."""
 
 from __future__ import annotations
 

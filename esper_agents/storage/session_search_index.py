@@ -1,4 +1,4 @@
-"""What sessions are found by: the words of request, agent and conclusion. All of it can be made from other rows."""
+"""Search index over the request, agent and conclusion of sessions; derived from other rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions in SQL: made together with their first row, listed from copied columns, cancelled by a flag."""
+"""Sessions in SQL: create, list and cancel."""
 
 from __future__ import annotations
 

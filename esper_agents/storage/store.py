@@ -1,4 +1,4 @@
-"""The store: transactions, the clock, and a thread of its own for callers that are asynchronous."""
+"""The store: transactions, the clock, and a thread for asynchronous callers."""
 
 from __future__ import annotations
 

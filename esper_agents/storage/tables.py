@@ -1,4 +1,4 @@
-"""The shape of the database. Times are UTC text of one width (`domain` says which), so that they sort."""
+"""Database tables. Times are UTC text of fixed width, so that they sort."""
 
 from __future__ import annotations
 

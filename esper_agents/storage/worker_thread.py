@@ -1,4 +1,4 @@
-"""A thread that does one thing after the other for coroutines."""
+"""A thread that runs the calls of coroutines one after the other."""
 
 from __future__ import annotations
 

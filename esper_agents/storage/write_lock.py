@@ -1,4 +1,4 @@
-"""Writers of an SQLite file take turns: SQLite lets the lucky one begin, and others starve."""
+"""A fair write lock for SQLite files, so that no writer starves."""
 
 from __future__ import annotations
 

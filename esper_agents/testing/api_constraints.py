@@ -1,4 +1,4 @@
-"""What the Messages API asks of a request whose fields are in order, and how it refuses one."""
+"""Constraints of the Messages API beyond field types, and its error responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of prompt prefixes: written at breakpoints, and read back from each of them."""
+"""The cache of prompt prefixes, written and read at breakpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every reasoner must do, whoever wrote it: checks that need no test framework.
+"""Conformance checks for any reasoner; they need no test framework.
 
 `await check(Trial(source, brief, tools))` runs them all; `docs/testing.md` has an example. Each check
 plays frames against scripted tools and raises `AssertionError` where the reasoner does not keep to

@@ -1,4 +1,4 @@
-"""Notices what code does to the machine while it runs: files written, programs started."""
+"""Detect side effects of code while it runs: files written, programs started."""
 
 from __future__ import annotations
 

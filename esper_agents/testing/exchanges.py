@@ -1,4 +1,4 @@
-"""Exchanges with a real endpoint as they are kept: JSON lines without secrets, found again by the request's digest."""
+"""Recorded API exchanges: JSON lines without secrets, looked up by request digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An HTTP server on a loopback port, on a thread of its own: few moving parts, so that it costs next to nothing."""
+"""A minimal HTTP server on a loopback port, in a thread of its own."""
 
 from __future__ import annotations
 

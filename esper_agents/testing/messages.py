@@ -1,4 +1,4 @@
-"""A scripted Messages API on a loopback port: what agents that ask Claude are tested with.
+"""A scripted Messages API on a loopback port, for tests of agents that call Claude.
 
     import anthropic
 

@@ -1,4 +1,4 @@
-"""What the Messages API lets a model do, by the model's name.
+"""Features that the Messages API supports for each model name.
 
 Sources:
     The pages on prompt caching, thinking, preserved thinking, mid-conversation system messages and errors of the

@@ -1,4 +1,4 @@
-"""A prompt as the model reads it, block by block: tools, system, messages."""
+"""The prompt as the model reads it, block by block: tools, system, messages."""
 
 from __future__ import annotations
 

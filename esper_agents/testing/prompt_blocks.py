@@ -1,4 +1,4 @@
-"""Messages, system prompts and tools, each read once: a conversation comes back whole with every request."""
+"""Parsed messages, system prompts and tools; cached, as every request repeats them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hands requests on to a real endpoint and keeps what was said, without secrets.
+"""Forward requests to a real endpoint and record the responses without secrets.
 
 `Recorder("https://api.anthropic.com", file)` is used once, with a key, and `Replayer(file)` from then on, without one;
 `docs/testing.md` has an example.

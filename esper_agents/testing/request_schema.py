@@ -1,4 +1,4 @@
-"""Which fields a request may have, and what may stand in them; a test compares the names with the SDK's own types."""
+"""Fields of a request and their types; a test compares the names with the SDK's types."""
 
 from __future__ import annotations
 

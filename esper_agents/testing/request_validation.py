@@ -1,4 +1,4 @@
-"""Lets a request in or refuses it, in the order in which the Messages API looks at one."""
+"""Validate a request in the order in which the Messages API checks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of the Messages API: one JSON document, or the events of a stream."""
+"""Build responses of the Messages API: one JSON document or a stream of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scripted model does: the parts that its answers are made of."""
+"""Script of a simulated model: the parts of its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of thinking blocks: they hold for one text behind one prompt."""
+"""Signatures of thinking blocks, valid for one text after one prompt."""
 
 from __future__ import annotations
 
