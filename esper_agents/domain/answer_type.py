@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class AnswerType(StrEnum):
-    """Of which type the answer to a question without options must be."""
+    """Type of the answer to a question without options."""
 
     TEXT = "text"
     INTEGER = "integer"
