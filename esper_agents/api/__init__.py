@@ -12,7 +12,7 @@
         outcome = await running
         print(outcome.certificate.status)
 
-`open_project_sync` gives the same without `await`, in notebooks too:
+`open_project_sync` provides the same without `await`, also in notebooks:
 
     from esper_agents.api import open_project_sync
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def person() -> str:
-    """Return the name of whoever runs this; `unknown` where the system knows none."""
+    """Return the name of the current user; `unknown` if the system has none."""
     import getpass
 
     try:
