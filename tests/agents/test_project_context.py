@@ -36,7 +36,7 @@ def test_a_link_that_leads_out_is_refused(tmp_path) -> None:
     (tmp_path / "project/AGENTS.md").symlink_to("AGENTS.md")
     found = read_context(tmp_path / "project")
     assert found.documents == ()
-    assert "CLAUDE.md: is a link that leads out of the project" in found.refused[0].problem
+    assert "CLAUDE.md: is a link to a file outside the project" in found.refused[0].problem
     assert len(found.refused) == 2
 
 
