@@ -70,7 +70,7 @@ def test_a_file_that_is_no_database_is_named(judged, database) -> None:
     database.write_bytes(b"no database at all, but long enough to look at" * 100)
     found = look(judged.root)
     (problem,) = found.problems
-    assert "is damaged or no database" in problem.problem
+    assert "is damaged or not a database" in problem.problem
     assert problem.remedy.startswith("move the file away")
     assert found.database.sessions is None
 
