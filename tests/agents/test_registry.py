@@ -110,7 +110,7 @@ def test_further_files_and_folders_are_read_without_a_namespace(tmp_path) -> Non
     registry = load_registry(None, extra=[tmp_path / "birds", reed, ours_again, tmp_path / "none.md"])
     assert {"heron", "reed"} <= set(registry.agents)
     assert "the name 'profiler' is already used" in reasons(registry)
-    assert "none.md: is no file" in reasons(registry)
+    assert "none.md: is not a file" in reasons(registry)
 
 
 def test_neighbours_are_those_of_the_definition_and_the_known_ones_are_those_that_exist(project) -> None:
