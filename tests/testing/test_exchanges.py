@@ -153,5 +153,5 @@ def test_a_record_that_is_not_there_is_said_in_one_line(file):
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"path": "x"}', b"\xff\xfe"])
 def test_a_file_that_is_no_record_is_refused_with_its_line(file, line):
     file.write_bytes(line)
-    with pytest.raises(UsageError, match=r"exchanges.jsonl:1 is no recorded exchange"):
+    with pytest.raises(UsageError, match=r"exchanges.jsonl:1 is not a recorded exchange"):
         Replayer(file)
