@@ -61,7 +61,7 @@ class EsperError(Exception):
     """An error with one line for the problem and one for the fix.
 
     Attributes:
-        problem: What is wrong; lower case, no full stop.
+        problem: Description of the problem; lower case, no full stop.
         remedy: A command or an edit that fixes it and can be made now.
         exit_code: Exit code of the command line.
     """

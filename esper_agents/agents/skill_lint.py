@@ -55,7 +55,7 @@ def lint_skill(where: SkillFile, skill: Skill) -> tuple[DefinitionWarning, ...]:
         line = fields["description"].line if "description" in fields else 1
         notes.add(line, f"description is longer than {_MOST_DESCRIPTION} characters", "move details into the body")
     if (lines := skill.body.count("\n") + 1) > _MOST_LINES:
-        notes.add(_MOST_LINES, f"{lines} lines are loaded at once", "move parts of them into sheets beside it")
+        notes.add(_MOST_LINES, f"{lines} lines are loaded at once", "move parts of them into sheets of the skill")
     sheets = sheet_files(where)
     _check_links(where, text, notes)
     companions_of(where)

@@ -41,7 +41,7 @@ class SessionResult:
     Attributes:
         session: `ses_` identifier.
         state: Current state of the session.
-        route: How the agent was selected; None before routing.
+        route: The selection of the agent; None before routing.
         certificate: The session's certificate, or None.
         view: The certificate's Markdown view, or None.
         findings: The findings, worst first.

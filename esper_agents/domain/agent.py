@@ -28,7 +28,7 @@ class DefinitionWarning:
         path: The file.
         line: From 1.
         problem: The unusual part, in words.
-        remedy: How to fix it.
+        remedy: A fix for it.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Agent:
 
     Attributes:
         name: The agent's name; a project's own agents are `project:NAME`.
-        description: What it is for and when to use it; the router reads this.
+        description: Its purpose and when to use it; read by the router.
         model: `opus`, `sonnet`, `haiku`, `inherit` or a model's full name.
         tools: Tools it may use, as the definition names them; None if the definition has no such field.
         skills: Skills it may load.
@@ -53,7 +53,7 @@ class Agent:
         hands_off_to: Agents that it names as neighbours.
         examples: Example requests for and against it.
         body: The instructions, as Markdown.
-        path: Where the definition was read from.
+        path: Path of the definition.
         sha256: Digest of the definition's bytes.
         oddities: Warnings about the file.
         provider: Distribution and version, or plugin and digest, that provides it; empty for a project's own agent.

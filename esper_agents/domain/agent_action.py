@@ -123,10 +123,10 @@ class RiskRow:
     """One row of the risk table of the SME protocol.
 
     Attributes:
-        risk: What may go wrong.
+        risk: The possible harm.
         severity: Low, Medium, High or Critical.
         likelihood: Low, Medium or High.
-        mitigation: How to reduce the risk.
+        mitigation: A measure that reduces the risk.
     """
 
     risk: str
@@ -141,7 +141,7 @@ class RiskAssessment:
 
     Attributes:
         implementation_risk: Risk of acting on the advice.
-        reversibility: How hard it is to undo.
+        reversibility: Effort to undo it.
         rows: The rows of the risk table.
     """
 
@@ -222,7 +222,7 @@ class ToolUse:
 
     Attributes:
         name: The tool's name.
-        description: What it does.
+        description: Its purpose.
         schema: JSON schema of its arguments.
         risk: Risk of running the tool.
         is_repeatable: Whether running it again changes nothing.

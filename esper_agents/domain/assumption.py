@@ -47,7 +47,7 @@ class InformationGap:
     """Missing information that limits the verdict.
 
     Attributes:
-        what: What is missing.
+        what: The missing information.
         why: Why it is needed.
         command: The command that would provide it.
         blocks_approval: Whether the verdict stays undecided, or worse, while the gap is open.

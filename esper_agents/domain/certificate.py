@@ -99,7 +99,7 @@ class Certificate:
         descriptor: Type of work, such as `code_review`; letters, digits and `_`.
         component: Subject of the verdict, such as `examples_train`; letters, digits and `_`.
         task: The submitted task.
-        route: How the first agent was selected.
+        route: The selection of the first agent.
         handoffs: The handoffs, in order.
         consults: The answers of consulted agents.
         definitions: Definitions of the agents that took part, in order of appearance.

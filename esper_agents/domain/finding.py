@@ -68,8 +68,8 @@ class Diagnostic:
         severity: Its severity.
         category: Part of the checklist that it belongs to.
         location: Its source range.
-        message: What is wrong, in one sentence.
-        remedy: How to fix it.
+        message: The problem, in one sentence.
+        remedy: A fix for it.
         confidence: The confidence level.
         basis: Reason for the confidence level, such as `seen in one function`.
         excerpt: The source line that it points at, without its line end.

@@ -13,7 +13,7 @@ class Skill:
 
     Attributes:
         name: The skill's name; a project's own skills are `project:NAME`, a plugin's `PLUGIN:NAME`.
-        description: What it is for and when to load it.
+        description: Its purpose and when to load it.
         sheets: Names of its additional sheets, such as `gradient-management`.
         body: The main text, as Markdown.
         path: Display path of the file.

@@ -46,7 +46,7 @@ class RecurringViolation:
         category: Part of the checklist that it belongs to.
         severity: The worst severity found.
         message: The message of the latest finding.
-        remedy: How to fix it.
+        remedy: A fix for it.
         places: Some locations of its findings.
         tally: Count of its findings.
         sources: The sessions with these findings.

@@ -26,7 +26,7 @@ class SourceRef:
 
     Attributes:
         session: `ses_` identifier.
-        certificate: `crt_` identifier, or empty where the session has none.
+        certificate: `crt_` identifier, or empty if the session has none.
         request: The request of the session.
         forked_from: The session whose first steps it shares, or empty; both count as one.
     """

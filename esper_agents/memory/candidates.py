@@ -109,7 +109,7 @@ _NAMED = Prepared(
     )
 )
 _CURRENT = " UNION ALL ".join(
-    "(SELECT id FROM note WHERE project_key = :project AND agent = :agent"  # noqa: S608 - words of ours
+    "(SELECT id FROM note WHERE project_key = :project AND agent = :agent"  # noqa: S608 - constant words
     f" AND kind = '{kind}' AND state = '{NoteState.CURRENT}' ORDER BY id DESC LIMIT :limit)"
     for kind in NoteKind
 )

@@ -51,7 +51,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(data_folder("memory")),
         undefined=StrictUndefined,
         finalize=_shown,
-        autoescape=False,  # noqa: S701 - Markdown; `finalize` escapes every expression, and nobody can forget it
+        autoescape=False,  # noqa: S701 - Markdown; `finalize` escapes every expression automatically
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

@@ -118,7 +118,7 @@ def _checked(copy: sqlite3.Connection, to: Path) -> Backup:
 def _count(copy: sqlite3.Connection, table: str) -> int:
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
         return 0
-    return int(copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - a name of ours
+    return int(copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - a constant name
 
 
 def _make_lasting(folder: Path) -> None:

@@ -189,7 +189,7 @@ def _vacuum_file(plain: sqlite3.Connection) -> None:
     # VACUUM cannot run inside a transaction.
     plain.isolation_level = None
     for each in FULL_TEXTS:
-        plain.execute(f"INSERT INTO {each} ({each}) VALUES ('optimize')")  # noqa: S608 - names of ours
+        plain.execute(f"INSERT INTO {each} ({each}) VALUES ('optimize')")  # noqa: S608 - constant names
     plain.execute("VACUUM")
     plain.execute("PRAGMA optimize")
     plain.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

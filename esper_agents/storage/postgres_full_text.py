@@ -86,7 +86,7 @@ def _oldest(of: FullText) -> Prepared:
     rows = f"{of.table} WHERE {of.key} < :above"
     if of.is_dense:
         newest = f"max({of.key})"
-        return Prepared(text(f"SELECT {newest} - :skipped FROM {rows} HAVING {newest} > :skipped"))  # noqa: S608 - names of ours
+        return Prepared(text(f"SELECT {newest} - :skipped FROM {rows} HAVING {newest} > :skipped"))  # noqa: S608 - constant names
     return Prepared(text(f"SELECT {of.key} FROM {rows} ORDER BY {of.key} DESC OFFSET :skipped LIMIT 1"))  # noqa: S608 - likewise
 
 

@@ -51,7 +51,7 @@ def index_words(project_key: str, session_id: str, said: str) -> str:
 
 def rebuild(transaction: Transaction) -> int:
     """Rebuild the index of all sessions, and return their number; the operation is idempotent."""
-    transaction.connection.execute(text(f"DELETE FROM {SESSION_TEXT}"))  # noqa: S608 - a name of ours
+    transaction.connection.execute(text(f"DELETE FROM {SESSION_TEXT}"))  # noqa: S608 - a constant name
     last, count = "", 0
     wanted = select(session.c.id, certificate.c.statement).outerjoin(
         certificate, certificate.c.id == session.c.certificate_id

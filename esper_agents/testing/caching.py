@@ -36,7 +36,7 @@ class PromptCache:
         self._good_until_s: dict[_Key, float] = {}
 
     def usage(self, prompt: Prompt) -> InputUsage:
-        """Return how a prompt would be billed at present."""
+        """Return the billing of a prompt in the current state of the cache."""
         marks = _breakpoints(prompt)
         hit = max((self._written(prompt, mark) for mark in marks), default=-1)
         read = until = prompt.tokens[hit + 1]

@@ -198,7 +198,7 @@ async def survives_calls_that_fail(trial: Trial) -> None:
         def tools(call: ToolCall, outcome: CallOutcome = outcome) -> ToolReport:
             return report(call, f"{call.tool} {outcome}", outcome=outcome)
 
-        await play(replace(trial, tools=tools, agents=lambda asked: answer(asked, problem="nobody is there")))
+        await play(replace(trial, tools=tools, agents=lambda asked: answer(asked, problem="no agent is available")))
 
 
 async def survives_refusals(trial: Trial) -> None:
