@@ -89,7 +89,7 @@ class MemoryService:
         return changed
 
     async def forget(self, wanted: str) -> MemoryNote:
-        """Delete the text of a note, and write the documents that contained it again; see `memory.redaction.forget_note`."""
+        """Delete the text of a note, and write its documents again; see `memory.redaction.forget_note`."""
         gone = await self._run(redaction.forget_note, self._key, wanted)
         await self._run(publish_memory, self._workshop, [gone.agent])
         return gone

@@ -46,7 +46,7 @@ READ = [
     ("no-name.md", "no-name", [(1, "no name; using the file's name")]),
     ("no-opening.md", "no-opening", [(1, "no opening `---`")]),
     ("not-a-mapping.md", "not-a-mapping", [(1, "no `name:`"), (1, "no name"), (1, "no description")]),
-    ("python-tag.md", "python-tag", [(4, "tag was ignored"), (4, "`model` is not text"), (4, "no model's name")]),
+    ("python-tag.md", "python-tag", [(4, "tag was ignored"), (4, "`model` is not text"), (4, "not a model name")]),
     ("rule-at-the-top.md", "rule-at-the-top", [(1, "no `name:`"), (1, "no name"), (1, "no description")]),
     ("rule-instead-of-closing.md", "rule-instead-of-closing", [(2, "no closing `---`")]),
     ("second-keys-in-bad-yaml.md", "second-keys-in-bad-yaml", [(3, "not valid YAML"), (4, "second 'description'")]),

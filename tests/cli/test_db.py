@@ -59,7 +59,7 @@ def test_a_database_of_a_newer_version_is_shown_and_refused_in_two_lines(place):
     assert "of a newer esper-agents" in place.esper("db", "status", code=0).stdout
     for command in (["upgrade"], ["prune", "--sessions-older-than", "1", "--yes"]):
         problem, remedy = place.esper("db", *command).problem(1)
-        assert problem.startswith("the database has shape 9999")
+        assert problem.startswith("the database has schema version 9999")
         assert remedy == "pip install --upgrade esper-agents"
 
 

@@ -94,7 +94,7 @@ def test_a_database_of_a_newer_version_is_named(judged, database) -> None:
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     (problem,) = look(judged.root).problems
-    assert "the database has shape 9999" in problem.problem
+    assert "the database has schema version 9999" in problem.problem
     assert problem.remedy == "pip install --upgrade esper-agents"
 
 

@@ -136,7 +136,7 @@ def test_what_is_committed_while_it_is_made_is_whole_in_it_or_not_at_all(url, tm
 @pytest.mark.postgresql
 def test_a_shared_database_is_backed_up_by_its_own_program_which_is_named(postgresql_url, tmp_path):
     secret = postgresql_url.set(password="s3cret", drivername="postgresql+psycopg")  # noqa: S106 - must not be shown
-    with pytest.raises(UsageError, match="backed up by its own program") as refused:
+    with pytest.raises(UsageError, match="backed up with pg_dump") as refused:
         back_up(secret, tmp_path / "first.dump")
     assert refused.value.remedy.startswith(f"pg_dump --format=custom --file={tmp_path / 'first.dump'} postgresql://")
     assert "s3cret" not in refused.value.remedy

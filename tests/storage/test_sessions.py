@@ -137,7 +137,7 @@ def test_projects_do_not_find_the_sessions_of_one_another(store, create):
 @pytest.mark.parametrize("words", ["", " ", "...", "\x00", "-- '"])
 def test_what_holds_no_word_is_refused(store, create, words):
     create()
-    with pytest.raises(UsageError, match="no word"):
+    with pytest.raises(UsageError, match="no search terms"):
         sessions.search(store, PROJECT.key, words)
 
 
