@@ -100,9 +100,9 @@ def test_refused_handoffs_and_refuted_claims_count_from_the_first_time() -> None
     wrong = RefutedClaim("ESP401", "this leaves the graph", "torch-confirm")
     found = retrospect("toy", [seen(1, refused_hops=(hop,), refuted=(false, wrong))])
     assert sorted(headings(found)) == [
-        "A refuted claim",
         "A refused handoff",
         "A refuted assumption",
+        "A refuted claim",
     ]
     assert all(each.sources == (source(1),) for each in found.insights)
 

@@ -152,8 +152,8 @@ async def test_a_model_that_obeys_what_it_reads_adds_nothing_that_the_facts_do_n
     assert one.text.startswith("## Key insights")
     shown = render_report(reworded)
     assert "6 items of the model said a number or a name that stands in none of the facts it cited" in shown
-    assert "4 items of the model cited nothing that this report has counted and were left out" in shown
-    assert "3 items of the model had no form that can be used and were left out" in shown
+    assert "4 items of the model cited nothing that this report has counted and were omitted" in shown
+    assert "3 items of the model had no form that can be used and were omitted" in shown
     assert "97 %" not in shown
     assert "evil.example" not in shown
     assert re.findall(r"^## (.+)$", shown, re.MULTILINE) == ["Guidelines", "Suggested skills", "Key insights"]

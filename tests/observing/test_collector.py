@@ -221,7 +221,7 @@ def test_an_address_without_a_path_means_the_usual_one(given, meant):
     ["localhost:4318", "grpc://localhost:4317", "http://", "http://host:99999", "http://[", " http://a", "http://a\nb"],
 )
 def test_what_is_no_address_is_refused(given):
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="is not a collector URL"):
         address_of(given)
 
 

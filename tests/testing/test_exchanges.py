@@ -113,7 +113,7 @@ def test_a_request_that_is_not_on_record_fails_the_test_that_made_it(file, recor
     record(whole, Say("yes"))
 
     def asking(client):
-        with pytest.raises(anthropic.BadRequestError, match="not on record"):
+        with pytest.raises(anthropic.BadRequestError, match="is not recorded"):
             whole(client, "something else")
 
     with pytest.raises(UsageError, match="no record of 1 requests"):
