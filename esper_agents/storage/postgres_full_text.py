@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # Number of the newest rows to scan first; above the second number, the full-text index selects matching rows in the
 # range.
 _NEAR, _FAR = 1_000, 4_000
-# Costs relative to one index entry: scanning one row costs 8; reading one row separately costs as much as scanning 4 in
-# sequence; locating the start of a window costs as much as scanning 40.
+# Relative costs: scanning one row equals 8 index entries of a word. Reading one row separately equals scanning 4 rows
+# in sequence, or locating the start of a window of 40 rows.
 _NAMED, _READ, _BEGUN = 8, 4, 40
 # Place of the check of the additional words.
 _Besides: TypeAlias = Literal["nowhere", "index", "row"]
@@ -30,7 +30,7 @@ class FullText:
     Attributes:
         table: Name of the table.
         key: The column by which rows are ordered; it increases with time.
-        form: An expression for the key that is part of a separate index.
+        form: An expression of the key that has an index of its own, separate from the key's index.
         query: SQL expression that builds a text query from `:asked`.
         is_dense: Whether keys are integers with few gaps.
     """
